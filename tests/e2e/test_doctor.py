@@ -52,7 +52,7 @@ def doctor(plane: ControlPlane, user: str = "admin") -> Lines:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=180)
     assert done.returncode in (0, 1), done.stderr
     found: Lines = {}
-    for line in json.loads(done.stdout)["lines"]:
+    for line in json.loads(done.stdout)["checks"]:
         found.setdefault(line["check"], []).append(line)
     assert done.returncode == any(line["status"] == "problem" for lines in found.values() for line in lines)
     return found
@@ -75,7 +75,7 @@ def test_it_finds_an_installation_well_and_then_what_is_wrong(
         trusted = ("CA injector", "certificate")
         asked = ("dry run of a PriorityClass", "dry run of a Deployment")
         assert statuses(lines, *registered, *trusted, *asked, "rights", "configuration") == ["ok"] * 8, lines
-        assert "[unknown-priority-class]" in lines["dry run of a Deployment"][0]["told"]
+        assert "[unknown-priority-class]" in lines["dry run of a Deployment"][0]["message"]
         assert {line["status"] for told in doctor(plane, "developer").values() for line in told} <= {"ok", "unknown"}
         webhook.replicas[0].stop()
         lines = doctor(plane)

@@ -1,4 +1,4 @@
-"""`forewarn webhook doctor`: is the webhook of a cluster registered, trusted, answering and configured well."""
+"""`forewarn webhook doctor`: checks the webhook of a cluster."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STYLES: Final = {Status.OK: "good", Status.PROBLEM: "error", Status.WARNING: "w
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 no problem, 1 problems, 2 wrong usage, 3 could not do the job."""
+    """Run the command; returns the exit status: 0 no problems, 1 problems, 2 wrong usage, 3 no response."""
     parser = _parser()
     options = parser.parse_args(arguments)
     use_kubeconfig(options)
@@ -49,16 +49,16 @@ def main(arguments: Sequence[str]) -> int:
 
 def _print(options: argparse.Namespace, lines: Sequence[Line]) -> None:
     if options.output == "json":
-        sys.stdout.write(as_json({"lines": [_as_json(line) for line in lines]}, indent=2))
+        sys.stdout.write(as_json({"checks": [_as_json(line) for line in lines]}, indent=2))
         return
     color = wants_color(options.color, sys.stdout)
     sys.stdout.writelines(clean(text, color) + "\n" for text in rendered(lines, painter(color)))
-    sys.stdout.flush()  # the table comes before its summary, also where both go into one pipe
+    sys.stdout.flush()  # print the table before the summary, also into one pipe
     say(summary(lines))
 
 
 def _version(api: ApiServer, seconds: float) -> dict[str, object]:
-    """What the API server says of its release; empty where one may not ask. Raises ApiError where nobody answers."""
+    """Response of /version; empty without permission. Raises ApiError if there is no response."""
     try:
         return api.get("/version", timeouts=Timeouts(seconds, seconds, seconds))
     except ApiError as error:
@@ -68,13 +68,13 @@ def _version(api: ApiServer, seconds: float) -> dict[str, object]:
 
 
 def rendered(lines: Sequence[Line], paint: Callable[[str, str], str]) -> Iterator[str]:
-    """A table, a line for each check and its fix below it."""
+    """A table with one line per check, and its fix below."""
     areas, checks, words = (max((len(str(line[column])) for line in lines), default=0) for column in (0, 1, 2))
     for line in lines:
         status = paint(f"{line.status:{words}}", _STYLES[line.status])
-        yield f"{line.area:{areas}}  {status}  {line.check:{checks}}  {line.told}"
+        yield f"{line.area:{areas}}  {status}  {line.check:{checks}}  {line.message}"
         if line.fix:
-            yield f"{'':{areas + words + 4}}= fix: {line.fix}"
+            yield f"{'':{areas + words + 4}}Fix: {line.fix}"
 
 
 def _as_json(line: Line) -> dict[str, str]:
@@ -85,17 +85,28 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn webhook doctor",
         examples=("webhook doctor", "webhook doctor --context prod -o json"),
-        description="Say whether a cluster's webhook is registered, trusted and answering, what it last predicted, and "
-        "what is misconfigured, with a fix for each line. It reads with your rights, and changes nothing: what it "
-        "creates are dry runs and access reviews.",
-        epilog="Exit status: 0 no problem found, 1 problems, 2 wrong usage, 3 the API server does not answer.",
+        description="Check the webhook of a cluster: registration, trust, responses, predictions and configuration, "
+        "with a fix for each problem. The command uses your permissions and changes nothing: it creates only dry runs "
+        "and access reviews.",
+        epilog="Exit status: 0 no problems, 1 problems, 2 wrong usage, 3 the API server does not answer.",
     )
     add = parser.add_argument
     add_context_options(add)
-    add("-n", "--namespace", default="default", metavar="NAME", help="where a Deployment is tried (default: default)")
+    add(
+        "-n",
+        "--namespace",
+        default="default",
+        metavar="NAME",
+        help="namespace for the dry run of a Deployment (default: default)",
+    )
     add_output_option(add)
-    add("--timeout", type=_seconds, default=_SECONDS, metavar="SECONDS", help="for all of it (default: 30)")
-    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    add("--timeout", type=_seconds, default=_SECONDS, metavar="SECONDS", help="time limit for all checks (default: 30)")
+    add(
+        "--color",
+        choices=COLOR_CHOICES,
+        default="auto",
+        help="color the output (default: auto, on a terminal without NO_COLOR)",
+    )
     return parser
 
 

@@ -1,1 +1,1 @@
-"""`forewarn webhook doctor`: checks a cluster's webhook as a user with the requester's rights sees it."""
+"""`forewarn webhook doctor`: checks of an installed webhook, with the permissions of the user."""

@@ -1,4 +1,4 @@
-"""Whether the webhook answers: by dry runs that API servers ask it about, and by its own health port."""
+"""Checks whether the webhook responds: dry runs that API servers send to it, and its health port."""
 
 from __future__ import annotations
 
@@ -29,29 +29,33 @@ if TYPE_CHECKING:
     from webhook.doctor.registration import Registered
     from webhook.doctor.report import Line
 
-AREA: Final = Area("answering")
+AREA: Final = Area("responses")
 _RULE: Final = "unknown-priority-class"
 _TOKEN: Final = re.compile(r"(/(?:validate|mutate))/[0-9a-f]{8,}")
-"""What API servers bring with a request, and name when nobody answers: nothing for a report that people hand on."""
+"""The token in the path, which error messages of API servers contain. A report must not show it."""
 _CLASSES: Final = "classes.validate.forewarn.dev"
 _MAIN: Final = "validate.forewarn.dev"
 _METRIC: Final = re.compile(r"^(forewarn_[a-z_]+)(?:\{([^}]*)\})? ([-+0-9.eEnaif]+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 _CAUSES: Final = (
-    ("x509", "API servers do not trust its certificate", "see the lines on caBundle and certificate"),
-    ("no endpoints", "no replica is ready", "see the lines on replicas and the Service"),
-    ("refused", "nobody listens behind the Service", "see the lines on replicas and the Service"),
+    ("x509", "API servers do not trust the certificate", "see the checks caBundle and certificate"),
+    ("no endpoints", "no replica is ready", "see the checks replicas and Service"),
+    ("refused", "nothing listens behind the Service", "see the checks replicas and Service"),
     ("not found", "the Service is missing", AGAIN),
     ("no such host", "the Service is missing", AGAIN),
-    ("deadline exceeded", "no answer comes in time", "a network policy or firewall between API servers and port 8443?"),
-    ("Client.Timeout", "no answer comes in time", "a network policy or firewall between API servers and port 8443?"),
-    ("i/o timeout", "no answer comes in time", "a network policy or firewall between API servers and port 8443?"),
-    ("no route", "no answer comes", "a network policy or firewall between API servers and port 8443?"),
+    (
+        "deadline exceeded",
+        "no response in time",
+        "check network policies and firewalls between API servers and port 8443",
+    ),
+    ("Client.Timeout", "no response in time", "check network policies and firewalls between API servers and port 8443"),
+    ("i/o timeout", "no response in time", "check network policies and firewalls between API servers and port 8443"),
+    ("no route", "no response", "check network policies and firewalls between API servers and port 8443"),
 )
 
 
 class Metric(NamedTuple):
-    """A line of an exposition."""
+    """A sample of the Prometheus text format."""
 
     name: str
     labels: Mapping[str, str]
@@ -59,7 +63,7 @@ class Metric(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """What one replica says of itself: `fault` of /readyz (empty: ready), metrics; `why` it could not be asked."""
+    """Health and metrics of one replica. `fault`: text of /readyz (empty: ready); `why`: the reason for no response."""
 
     name: str
     fault: str
@@ -67,23 +71,23 @@ class Replica(NamedTuple):
     why: str = ""
 
     def total(self, name: str, **labels: str) -> float | None:
-        """The sum of a metric over the labels that are not given; None where there is none."""
+        """The sum of a metric over the other labels; None if the metric is missing."""
         wanted = labels.items()
         found = [metric.value for metric in self.metrics if metric.name == name and wanted <= metric.labels.items()]
         return sum(found) if found else None
 
     def label(self, name: str, label: str) -> str:
-        """A label of a metric that is there once."""
+        """A label of a metric with one sample."""
         return next((metric.labels.get(label, "") for metric in self.metrics if metric.name == name), "")
 
 
 def look(looks: Looks, registered: Registered, namespace: str, config: Config | None, now: datetime) -> Iterator[Line]:
-    """Ask API servers, which ask the webhook. Both are dry runs: nothing is stored.
+    """Send dry runs to the API server, which calls the webhook. Nothing is stored.
 
-    `config`: the webhook's configuration, None where it cannot be read.
+    `config`: the webhook's configuration; None if it was not read.
     """
     if registered.is_known and not registered.webhooks:
-        return  # nobody is asked
+        return  # API servers do not call forewarn
     yield _asked_about_a_class(looks, registered)
     yield _asked_about_a_workload(looks, registered, namespace, config, now)
 
@@ -94,18 +98,22 @@ def _asked_about_a_class(looks: Looks, registered: Registered) -> Line:
         "kind": "PriorityClass",
         "metadata": {"generateName": "forewarn-doctor-"},
         "value": 1,
-        "description": "a dry run of forewarn webhook doctor",
+        "description": "dry run of forewarn webhook doctor",
     }
     check = "dry run of a PriorityClass"
-    seen = looks.create("/apis/scheduling.k8s.io/v1/priorityclasses", probe, "what becomes of one", dry_run=True)
+    seen = looks.create(
+        "/apis/scheduling.k8s.io/v1/priorityclasses", probe, "the dry run of a PriorityClass", dry_run=True
+    )
     if (line := _of_webhook(check, seen)) is not None:
         return line
     if not seen.there:
         return AREA.unknown(check, seen.why)
     webhook = registered.webhooks.get(_CLASSES)
     if webhook is None or webhook.fields.get("failurePolicy") != "Fail":
-        return AREA.unknown(check, "it is accepted, but would be too if nobody answered")
-    return AREA.ok(check, "API servers got an answer (without one it would be refused)")
+        return AREA.unknown(
+            check, "accepted, but failurePolicy is not Fail, so this does not show that forewarn responds"
+        )
+    return AREA.ok(check, "forewarn responds to API servers")
 
 
 def _asked_about_a_workload(
@@ -113,28 +121,30 @@ def _asked_about_a_workload(
 ) -> Line:
     check = "dry run of a Deployment"
     path = f"/apis/apps/v1/namespaces/{part(namespace)}/deployments"
-    seen = looks.create(path, _workload(), f"what becomes of one in the namespace {namespace}", dry_run=True)
+    seen = looks.create(path, _workload(), f"the dry run of a Deployment in the namespace {namespace}", dry_run=True)
     if (line := _of_webhook(check, seen)) is not None:
         return line
     if not seen.there:
-        return AREA.unknown(check, seen.why, "name another namespace with --namespace")
+        return AREA.unknown(check, seen.why, "pass another namespace with --namespace")
     warned = [warning for warning in seen.warnings if f"[{_RULE}]" in warning]
     if warned:
-        return AREA.ok(check, f"its requester is warned: {warned[0]}")
-    told = f"it names a class that does not exist, in the namespace {namespace}, and no warning comes"
+        return AREA.ok(check, f"forewarn warns: {warned[0]}")
+    told = f"no warning about its missing PriorityClass in the namespace {namespace}"
     if config is None:
-        return AREA.unknown(check, f"{told}; whether forewarn is to warn is not known: its configuration was not read")
+        return AREA.unknown(
+            check, f"{told}; forewarn's configuration was not read, so it may be configured not to warn"
+        )
     if why := _why_silent(looks, registered, namespace, config, now):
-        return AREA.warning(check, f"{told}: {why}", "name another namespace with --namespace, or another kubeconfig")
+        return AREA.warning(check, f"{told}: {why}", "pass another namespace with --namespace, or another kubeconfig")
     return AREA.problem(
         check,
-        f"{told}: nothing exempts it, so API servers do not ask forewarn or get no answer",
-        "the fixes of the other lines; if there are none: kubectl logs, of forewarn and of kube-apiserver",
+        f"{told}: nothing exempts it, so API servers do not call forewarn or get no response",
+        "fix the other problems; if there are none, check the logs of forewarn and kube-apiserver",
     )
 
 
 def _why_silent(looks: Looks, registered: Registered, namespace: str, config: Config, now: datetime) -> str:
-    """What lets the workload be admitted without a warning; empty where nothing does."""
+    """The reason that the workload is admitted without a warning; empty if there is none."""
     rule = next(rule for rule in RULES if rule.ID == _RULE)
     action = config.action(rule, Target.TEMPLATE)
     if action in (Action.OFF, Action.AUDIT):
@@ -142,7 +152,7 @@ def _why_silent(looks: Looks, registered: Registered, namespace: str, config: Co
     seen = looks.get(f"/api/v1/namespaces/{part(namespace)}", f"the namespace {namespace}")
     found = _namespace(seen.object if seen.there else {"metadata": {"name": namespace}})
     if reason := config.exemption(_requester(looks), found, now):
-        return f"it is exempt ({reason})"
+        return f"exempt ({reason})"
     webhook = registered.webhooks.get(_MAIN)
     if webhook is None:
         return ""
@@ -153,7 +163,7 @@ def _why_silent(looks: Looks, registered: Registered, namespace: str, config: Co
     with suppress(InvalidSelector):
         selector = parse_label_selector(webhook.fields.get("namespaceSelector"))
         if selector is not None and seen.there and not selector.matches(found.labels):
-            return f"the namespaceSelector of {_MAIN} leaves the namespace out"
+            return f"the namespaceSelector of {_MAIN} excludes the namespace"
     return ""
 
 
@@ -165,9 +175,9 @@ def _namespace(obj: ApiObject) -> Namespace:
 
 
 def _requester(looks: Looks) -> User | None:
-    """Who runs the command, as API servers see them; None where they do not say."""
+    """The user of the command, as the API server sees them; empty if it does not report one."""
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    seen = looks.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review, "who you are")
+    seen = looks.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review, "your user name")
     info = at(seen.object, "status", "userInfo")
     groups = at(info, "groups")
     return User(
@@ -177,7 +187,7 @@ def _requester(looks: Looks) -> User | None:
 
 
 def _workload() -> ApiObject:
-    """One that any admission lets in, but for its class, whose name is a new one: what is told again is shortened."""
+    """A Deployment that common policies allow. Its class name is random, because repeated warnings are short."""
     name = "forewarn-doctor"
     security = {
         "allowPrivilegeEscalation": False,
@@ -209,7 +219,7 @@ def _workload() -> ApiObject:
 
 
 def _of_webhook(check: str, seen: Seen) -> Line | None:
-    """What an answer says of the webhook, where it is a refusal: a webhook's name stands in it."""
+    """The result for a rejected request, if the message names a webhook."""
     if seen.there:
         return None
     text = _TOKEN.sub(r"\1/…", seen.text)
@@ -217,20 +227,20 @@ def _of_webhook(check: str, seen: Seen) -> Line | None:
     denied = re.search(r'admission webhook "([^"]{1,253})" denied', text)
     if called and called[1].endswith(SUFFIX):
         causes = ((words, fix) for sign, words, fix in _CAUSES if sign in text)
-        words, fix = next(causes, ("it gets no answer", "see the other lines"))
+        words, fix = next(causes, ("no response", "see the other checks"))
         return AREA.problem(check, f"{words}: {text}", fix)
     if denied and denied[1].endswith(SUFFIX):
-        return AREA.ok(check, f"forewarn answers, and refuses it: {text}")
+        return AREA.ok(check, f"forewarn responds, and denies it: {text}")
     other = called or denied
     if other:
-        return AREA.unknown(check, f"another webhook, {other[1]}, stands in front: {text}")
+        return AREA.unknown(check, f"the webhook {other[1]} rejects it before forewarn: {text}")
     if seen.status == 403 and "cannot create" not in text:
-        return AREA.unknown(check, f"something else refuses it: {text}")
+        return AREA.unknown(check, f"rejected by something else: {text}")
     return None
 
 
 def ask_replicas(looks: Looks, installed: Installed) -> list[Replica]:
-    """What a few replicas say, through the API server: the right `get` on `pods/proxy` or `services/proxy`."""
+    """Health and metrics of a few replicas, through the API server's proxy for Pods or Services."""
     namespace = f"/api/v1/namespaces/{part(installed.namespace)}"
     ways = [(name, f"{namespace}/pods/{part(name)}:{installed.health_port}/proxy") for name in installed.pods]
     if not ways:
@@ -250,7 +260,7 @@ def _replica(looks: Looks, name: str, path: str) -> Replica:
 
 
 def _is_status_of_proxy(text: str) -> bool:
-    """Whether the API server itself says 503, because it does not get there."""
+    """Whether the 503 comes from the API server, because it cannot reach the Pod."""
     return any(sign in text for sign in ("error trying to reach service", "no endpoints available", "proxy error"))
 
 
@@ -265,15 +275,15 @@ def _metrics(text: str) -> tuple[Metric, ...]:
 
 
 def of_replicas(replicas: Sequence[Replica]) -> Iterator[Line]:
-    """What their /readyz says."""
+    """Results of /readyz."""
     for replica in replicas:
         if replica.fault:
-            fix = "what it says is missing; `ForewarnAbsent` in docs/runbooks.md"
+            fix = "restore what is missing; see ForewarnAbsent in docs/guides/troubleshoot.md"
             yield AREA.problem("/readyz", f"{replica.name} is not ready: {replica.fault}", fix)
     asked = [replica.name for replica in replicas if not replica.fault and (not replica.why or replica.metrics)]
     if asked:
         yield AREA.ok("/readyz", f"ready: {listed(asked)}")
     for why in dict.fromkeys(replica.why for replica in replicas if replica.why and not replica.fault):
         yield AREA.unknown(
-            "/readyz", why, "the right `get` on `pods/proxy`, and a network policy that lets API servers in"
+            "/readyz", why, "allow `get` on `pods/proxy`, and let API servers through the network policy"
         )

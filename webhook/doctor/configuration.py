@@ -1,4 +1,4 @@
-"""What is misconfigured: forewarn's own configuration and rights, and classes, quotas and namespaces of the cluster."""
+"""Checks of forewarn's configuration and permissions, and of the cluster's PriorityClasses, quotas and namespaces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from webhook.doctor.looking import Looks
     from webhook.doctor.report import Line
 
-AREA: Final = Area("configured")
+AREA: Final = Area("configuration")
 _READ: Final = (PRIORITY_CLASS, NAMESPACE, RESOURCE_QUOTA)
 _ABOUT: Final = {Target.PRIORITY_CLASS, Target.NAMESPACE, Target.RESOURCE_QUOTA}
 _RULES: Final = frozenset(
@@ -38,11 +38,11 @@ _RULES: Final = frozenset(
     for rule in RULES
     if {*rule.TARGETS} <= _ABOUT and rule.SEVERITY is not None and "pods" not in rule.DEPENDS_ON.stored
 )
-"""Rules about these kinds alone that need not know of pods: a cluster may have a great many of those."""
+"""Rules about these kinds that need no Pods, because a cluster can have a great many Pods."""
 
 
 def look(looks: Looks, installed: Installed, read: tuple[Config | None, list[Line]], now: datetime) -> Iterator[Line]:
-    """Configuration (as `read_configuration` found it), rights, then what rules say of classes, quotas, namespaces."""
+    """Check the configuration (from `read_configuration`), permissions, PriorityClasses, quotas and namespaces."""
     config, lines = read
     yield from lines
     yield from _rights(looks, installed)
@@ -50,31 +50,31 @@ def look(looks: Looks, installed: Installed, read: tuple[Config | None, list[Lin
 
 
 def read_configuration(looks: Looks, installed: Installed) -> tuple[Config | None, list[Line]]:
-    """The webhook's configuration, None where it cannot be read or used; and what there is to report of it."""
+    """The webhook's configuration (None if it is unreadable or invalid) and the lines of the report."""
     path = f"/api/v1/namespaces/{part(installed.namespace)}/configmaps/forewarn"
     seen = looks.get(path, "the ConfigMap forewarn")
     if not seen.there:
         if seen.is_missing:
-            return Config(), [AREA.ok("configuration", "there is no ConfigMap forewarn: defaults hold")]
+            return Config(), [AREA.ok("configuration", "no ConfigMap forewarn: the defaults apply")]
         return None, [AREA.unknown("configuration", seen.why)]
     text = at(seen.object, "data", "forewarn.yaml")
     try:
         config = read_config(str(text or ""), "forewarn.yaml")
     except ConfigError as fault:
         fix = f"kubectl -n {installed.namespace} edit configmap forewarn; see docs/reference/configuration.md"
-        return None, [AREA.problem("configuration", f"the ConfigMap forewarn cannot be used: {fault}", fix)]
+        return None, [AREA.problem("configuration", f"the ConfigMap forewarn is invalid: {fault}", fix)]
     off = sorted(rule for rule, action in config.actions.items() if action is Action.OFF)
     quiet = sum(action is Action.AUDIT for action in config.actions.values())
     said = [f"off: {listed(off)}"] if off else []
-    said += [f"told to the audit log alone: {plural(quiet, 'rule')}"] if quiet else []
+    said += [f"audit only: {plural(quiet, 'rule')}"] if quiet else []
     said += [plural(len(config.exemptions), "exemption")] if config.exemptions else []
     return config, [
-        AREA.ok("configuration", f"the ConfigMap forewarn: {'; '.join(said) or 'every rule at its default'}")
+        AREA.ok("configuration", f"the ConfigMap forewarn: {'; '.join(said) or 'all rules at their defaults'}")
     ]
 
 
 def _rights(looks: Looks, installed: Installed) -> Iterator[Line]:
-    """Whether the service account may do what it has to, by SubjectAccessReviews."""
+    """Check the permissions of the service account by SubjectAccessReviews."""
     user = f"system:serviceaccount:{installed.namespace}:{installed.account}"
     wanted = [(spec.group, spec.plural, verb, "", "") for spec in KINDS if not spec.optional for verb in spec.verbs]
     lease = ("coordination.k8s.io", "leases", "update", installed.namespace, "forewarn-global-default")
@@ -83,20 +83,20 @@ def _rights(looks: Looks, installed: Installed) -> Iterator[Line]:
     for right in (*wanted, lease, reviews):
         answer = _may(looks, user, *right)
         if isinstance(answer, str):
-            yield AREA.unknown("rights", answer, "ask somebody who may create SubjectAccessReviews")
+            yield AREA.unknown("permissions", answer, "run this as a user who can create SubjectAccessReviews")
             return
         if not answer:
             group, resource, verb, _, name = right
             lacking.append(f"{verb} {resource}{'.' + group if group else ''}{' ' + name if name else ''}")
     if lacking:
         fix = AGAIN
-        yield AREA.problem("rights", f"{user} may not: {listed(lacking, 5)}", fix)
+        yield AREA.problem("permissions", f"missing permissions of {user}: {listed(lacking, 5)}", fix)
     else:
-        yield AREA.ok("rights", f"{user} may do the {len(wanted) + 2} things that it has to")
+        yield AREA.ok("permissions", f"{user} has all {len(wanted) + 2} permissions that it needs")
 
 
 def _may(looks: Looks, user: str, group: str, resource: str, verb: str, namespace: str, name: str) -> bool | str:
-    """Whether a user may; in words why it cannot be said."""
+    """Whether a user has a permission, or the reason that this is unknown."""
     attributes = {"group": group, "resource": resource, "verb": verb, "namespace": namespace, "name": name}
     review = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -111,7 +111,9 @@ def _may(looks: Looks, user: str, group: str, resource: str, verb: str, namespac
             "resourceAttributes": attributes,
         },
     }
-    seen = looks.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review, "the rights of its account")
+    seen = looks.create(
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews", review, "the permissions of its service account"
+    )
     return bool(at(seen.object, "status", "allowed")) if seen.there else seen.why
 
 
@@ -124,11 +126,11 @@ def _objects(looks: Looks, installed: Installed, config: Config, now: datetime) 
         if found.why:
             yield AREA.unknown(spec.plural, found.why)
             if spec.kind == "PriorityClass":
-                return  # what the others name could not be said to be there or not
+                return  # without PriorityClasses, references to them cannot be checked
         yield from _added(cache, spec, found.objects)
     cluster = cache.snapshot()
     if installed.priority_class and installed.priority_class not in cluster.priority_classes:
-        missing = f"forewarn's pods name the class {installed.priority_class}, which is not there: no new one comes up"
+        missing = f"PriorityClass {installed.priority_class} of forewarn's Pods not found: new Pods are rejected"
         yield AREA.problem("priorityclasses", missing, AGAIN)
     yield from _reserved(cluster)
     exempt = [
@@ -137,7 +139,7 @@ def _objects(looks: Looks, installed: Installed, config: Config, now: datetime) 
         if (reason := config._replace(exemptions=()).exemption(None, namespace, now))
     ]
     for reason in exempt:
-        fix = f"if it is over: kubectl annotate namespace NAME {EXEMPT_UNTIL_ANNOTATION}-"
+        fix = f"if not needed any more: kubectl annotate namespace NAME {EXEMPT_UNTIL_ANNOTATION}-"
         yield AREA.warning("exemptions", reason, fix)
     subjects = tuple(stored_objects(cluster))
     heard = config._replace(selected=_RULES)
@@ -148,16 +150,18 @@ def _objects(looks: Looks, installed: Installed, config: Config, now: datetime) 
         text = f"{finding.object}: {finding.message} [{finding.rule}]"
         yield make(finding.object.kind, text, finding.remediation or f"forewarn explain {finding.rule}")
     if not told:
-        some = "" if whole else " (not all of them were read)"
-        yield AREA.ok("objects", f"nothing wrong with {len(subjects)} classes, quotas and namespaces{some}")
+        some = "" if whole else " (not all were read)"
+        yield AREA.ok("objects", f"no problems in {len(subjects)} PriorityClasses, ResourceQuotas and Namespaces{some}")
 
 
 def _reserved(cluster: ClusterSnapshot) -> Iterator[Line]:
-    """Classes that no API server lets in today: they came by an older one, or past it."""
+    """PriorityClasses that API servers reject now; an older API server accepted them."""
     for name in sorted({*cluster.priority_classes} - {known.name for known in SYSTEM_CLASSES}):
         if name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
-            told = f"PriorityClass {name}: its name is reserved for the system's two [reserved-system-name]"
-            yield AREA.problem("PriorityClass", told, "make one of another name, move its pods there, delete it")
+            told = f"PriorityClass {name}: the name is reserved for the two system classes [reserved-system-name]"
+            yield AREA.problem(
+                "PriorityClass", told, "create a PriorityClass with another name, move its Pods to it, delete this one"
+            )
 
 
 def _added(cache: Cache, spec: KindSpec, objects: list[dict[str, Any]]) -> Iterator[Line]:
@@ -165,4 +169,4 @@ def _added(cache: Cache, spec: KindSpec, objects: list[dict[str, Any]]) -> Itera
         try:
             cache.add({**obj, "apiVersion": spec.api_version, "kind": spec.kind})
         except InvalidObject as fault:
-            yield AREA.unknown(spec.plural, f"one cannot be read: {fault}")
+            yield AREA.unknown(spec.plural, f"cannot read an object: {fault}")

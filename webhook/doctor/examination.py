@@ -1,4 +1,4 @@
-"""The whole of it: every check in turn, each by what the one before it has found."""
+"""Runs all checks in order; each uses the results of the previous ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def examine(looks: Looks, version: ApiObject, namespace: str, now: datetime) -> list[Line]:
-    """Every line there is to say. `version`: what the API server said of itself; `namespace`: where to dry-run."""
+    """All lines of the report. `version`: response of /version; `namespace`: namespace for dry runs."""
     registered = registration.look(looks)
     lines = [*registered.lines]
     installed = installation.look(looks, registered)

@@ -1,4 +1,4 @@
-"""What is installed: namespace, Deployment, Service and what is behind it."""
+"""Checks of the installed objects: Deployment, Service and endpoints."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from webhook.doctor.registration import Registered
     from webhook.doctor.report import Line
 
-AREA: Final = Area("answering")
+AREA: Final = Area("responses")
 NAME: Final = "forewarn"
 _HEALTH: Final = 8080
 _WEBHOOK: Final = 8443
 _HTTPS: Final = 443
-"""The port of a webhook that names none."""
+"""Default port of a webhook."""
 _MOST_PODS: Final = 5
-"""Replicas that are asked how they are, one after the other."""
+"""Maximum number of replicas to query."""
 
 
 class Installed(NamedTuple):
-    """Where things are. `serving_secret`: that of a mounted certificate, empty where the CA injector issues it."""
+    """Names of the installed objects. `serving_secret`: Secret of a mounted certificate; empty with the CA injector."""
 
     namespace: str = NAME
     service: str = NAME
@@ -38,21 +38,21 @@ class Installed(NamedTuple):
     priority_class: str = ""
     serving_secret: str = ""
     port: int = _WEBHOOK
-    """Where a container answers API servers."""
+    """Container port of the webhook."""
     labels: ApiObject = NOTHING
-    """Those of the Deployment's Pods; empty where it was not read."""
+    """Labels of the Deployment's Pods; empty if the Deployment was not read."""
     selector: ApiObject = NOTHING
-    """The labels by which the Deployment selects them."""
+    """matchLabels of the Deployment."""
     pods: tuple[str, ...] = ()
-    """Names of replicas that run, a few of them."""
+    """Names of some running replicas."""
     health_port: int = _HEALTH
     is_there: bool = False
-    """Whether a Deployment of that name was found."""
+    """Whether the Deployment was found."""
     lines: tuple[Line, ...] = ()
 
 
 def look(looks: Looks, registered: Registered) -> Installed:
-    """Find the parts, by the Service that is registered, else by what the manifests call them."""
+    """Find the objects by the registered Service, otherwise by the names in the manifests."""
     service = registered.service
     namespace = str(service.get("namespace") or NAME)
     found = Installed(namespace, str(service.get("name") or NAME))
@@ -62,8 +62,10 @@ def look(looks: Looks, registered: Registered) -> Installed:
         found = _of_deployment(found, seen.object)
         lines += _deployment(seen.object, namespace)
     elif seen.is_missing and registered.webhooks and registered.service:
-        told = f"there is no Deployment {NAME} in the namespace {namespace}"
-        lines.append(AREA.warning("replicas", told, "nothing, if the webhook runs elsewhere; else apply it again"))
+        told = f"Deployment {NAME} not found in the namespace {namespace}"
+        lines.append(
+            AREA.warning("replicas", told, "none if the webhook runs elsewhere; else apply the manifests again")
+        )
     elif not seen.is_missing:
         lines.append(AREA.unknown("replicas", seen.why))
     lines += _service(looks, found, registered)
@@ -96,7 +98,7 @@ def _labels(value: Any) -> ApiObject:
 
 
 def _mounted(spec: ApiObject, container: ApiObject) -> str:
-    """The Secret with the certificate, where one is mounted and named by FOREWARN_TLS_CERT."""
+    """The Secret that is mounted at FOREWARN_TLS_CERT; empty if there is none."""
     files = [
         str(at(env, "value") or "") for env in at(container, "env") or () if at(env, "name") == "FOREWARN_TLS_CERT"
     ]
@@ -139,14 +141,14 @@ def _service(looks: Looks, found: Installed, registered: Registered) -> Iterator
     namespace, name = part(found.namespace), part(found.service)
     seen = looks.get(f"/api/v1/namespaces/{namespace}/services/{name}", f"Service {found.service}")
     if seen.is_missing:
-        told = f"there is no Service {found.service} in the namespace {found.namespace}"
+        told = f"Service {found.service} not found in the namespace {found.namespace}"
         yield AREA.problem("Service", told, AGAIN)
         return
     if not seen.there:
         yield AREA.unknown("Service", seen.why)
         return
     if at(seen.object, "spec", "type") == "ExternalName":
-        yield AREA.ok("Service", f"leads to {at(seen.object, 'spec', 'externalName')}")
+        yield AREA.ok("Service", f"points to {at(seen.object, 'spec', 'externalName')}")
         return
     yield from _ports(seen.object, found, registered)
     yield from _selector(seen.object, found)
@@ -154,16 +156,17 @@ def _service(looks: Looks, found: Installed, registered: Registered) -> Iterator
 
 
 def _ports(service: ApiObject, found: Installed, registered: Registered) -> Iterator[Line]:
-    """Whether each webhook calls the same Service, at a port that leads to where forewarn answers API servers.
+    """Check that each webhook calls the Service at a port that leads to the container port of the webhook.
 
-    kubectl apply merges ports by number: a changed one stays beside the shipped one, and the API server rejects both.
+    kubectl apply merges ports by number: it keeps a changed port and adds the shipped one, and the API server rejects
+    both.
     """
     entries = [entry for entry in at(service, "spec", "ports") or () if isinstance(at(entry, "port"), int)]
     targets = ("webhook", found.port)
     leading = [entry["port"] for entry in entries if entry.get("targetPort", entry["port"]) in targets]
     name = (found.namespace, found.service)
     if not leading:
-        told = f"no port of it leads to port {found.port} of the containers, where forewarn answers"
+        told = f"none of its ports leads to container port {found.port}, where forewarn listens"
         wanted = [
             {"name": "webhook", "port": _HTTPS, "targetPort": "webhook"},
             {"name": "health", "port": _HEALTH, "targetPort": "health"},
@@ -177,27 +180,27 @@ def _ports(service: ApiObject, found: Installed, registered: Registered) -> Iter
         if called is None:
             continue
         if service_name(called) != name:
-            told = f"{webhook_name} calls the Service {'/'.join(service_name(called))} and not {'/'.join(name)}"
+            told = f"{webhook_name} calls the Service {'/'.join(service_name(called))} instead of {'/'.join(name)}"
             meant = {**called, "namespace": name[0], "name": name[1], "path": webhook.path}
             yield AREA.problem("Service", told, webhook.patch("replace", "clientConfig/service", meant))
         elif leading and (port := called.get("port") or _HTTPS) not in leading:
             told = f"{webhook_name} calls port {port}, which the Service does not have"
             if port in [entry["port"] for entry in entries]:
-                told = f"{webhook_name} calls port {port}, which is not where forewarn answers API servers"
+                told = f"{webhook_name} calls port {port}, which does not lead to the port of the webhook"
             yield AREA.problem("Service", told, webhook.patch("add", "clientConfig/service/port", leading[0]))
 
 
 def _selector(service: ApiObject, found: Installed) -> Iterator[Line]:
-    """Whether it selects the Deployment's Pods. kubectl apply merges selectors: a label that was added stays."""
+    """Check that it selects the Deployment's Pods. kubectl apply merges selectors and keeps an added label."""
     selector = _labels(at(service, "spec", "selector"))
     if not found.selector or selector == found.selector:
         return
-    told = f"its selector is {json.dumps(selector)}: it selects no Pod of the Deployment"
+    told = f"its selector {json.dumps(selector)} selects no Pod of the Deployment"
     what = f"service {found.service} -n {found.namespace}"
     fix = kubectl_patch(what, {"op": "add", "path": "/spec/selector", "value": found.selector})
     if selector and selector.items() <= found.labels.items():
-        told = f"its selector is {json.dumps(selector)}, the Deployment's {json.dumps(found.selector)}"
-        yield AREA.warning("Service", told, f"nothing, if it is meant so; else {fix}")
+        told = f"its selector is {json.dumps(selector)}, that of the Deployment is {json.dumps(found.selector)}"
+        yield AREA.warning("Service", told, f"none if intended; else {fix}")
     else:
         yield AREA.problem("Service", told, fix)
 
@@ -211,8 +214,8 @@ def _endpoints(looks: Looks, found: Installed) -> Iterator[Line]:
     endpoints = [endpoint for obj in slices.objects for endpoint in at(obj, "endpoints") or ()]
     ready = [endpoint for endpoint in endpoints if at(endpoint, "conditions", "ready") is not False]
     if not ready:
-        told = f"no endpoint is ready of {len(endpoints)}" if endpoints else "it has no endpoints"
-        fix = f"kubectl -n {found.namespace} get pods --show-labels: does the Service select them, are they ready?"
+        told = f"0 of {len(endpoints)} endpoints ready" if endpoints else "no endpoints"
+        fix = f"kubectl -n {found.namespace} get pods --show-labels; are they ready, does the selector match?"
         yield AREA.problem("Service", told, fix)
     else:
         yield AREA.ok("Service", f"{plural(len(ready), 'endpoint')} ready")

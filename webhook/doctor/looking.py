@@ -1,4 +1,4 @@
-"""Reading a cluster with the rights that one has, in bounded time: a refusal is an answer."""
+"""Requests to the cluster with the user's permissions, in bounded time. A rejected request is a result too."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from webhook.apiserver import ApiServer
 
 _CONNECT, _READ = 4.0, 8.0
-"""Seconds of one request: API servers give a webhook up to 30 s, ours 5."""
+"""Timeout of one request in seconds: API servers wait up to 30 s for a webhook, 5 s for forewarn."""
 _LARGEST: Final = 4 << 20
-"""Bytes of metrics that are read."""
+"""Maximum bytes of metrics to read."""
 PAGE: Final = 500
 PAGES: Final = 4
-"""Pages of a list that are read: enough for what a cluster has of classes, quotas and namespaces."""
+"""Maximum pages of a list to read."""
 
 
 class Seen(NamedTuple):
-    """What one look came to. `why`: why there is nothing, in words; empty where there is something.
+    """Result of one request. `why`: the reason for no object; empty if there is one.
 
-    `status`: the HTTP status of a refusal (0: no answer). `warnings`: those that kubectl would print.
+    `status`: HTTP status of an error (0: no response). `warnings`: warnings that kubectl would print.
     """
 
     object: dict[str, Any]
@@ -38,17 +38,17 @@ class Seen(NamedTuple):
 
     @property
     def is_missing(self) -> bool:
-        """Whether the API server says that there is no such thing."""
+        """Whether the API server responds with 404."""
         return self.status == 404
 
     @property
     def there(self) -> bool:
-        """Whether there is something to look at."""
+        """Whether there is an object."""
         return not self.why
 
 
 class Listed(NamedTuple):
-    """The objects of a list as far as it was read. `is_whole`: whether that is all of them."""
+    """The objects of a list. `is_whole`: whether all pages were read."""
 
     objects: list[dict[str, Any]]
     is_whole: bool
@@ -57,7 +57,7 @@ class Listed(NamedTuple):
 
 
 class Looks:
-    """Asks an API server, until the time is over. Raises nothing."""
+    """Sends requests to an API server until the time limit. Raises nothing."""
 
     def __init__(self, api: ApiServer, seconds: float, clock: Callable[[], float] = monotonic) -> None:
         self._api, self._clock = api, clock
@@ -65,24 +65,24 @@ class Looks:
 
     @property
     def left(self) -> float:
-        """Seconds that are left; 0 where none are."""
+        """Remaining seconds, at least 0."""
         return max(0.0, self._until - self._clock())
 
     def get(self, path: str, what: str) -> Seen:
-        """The object at a path. `what`: in words, for who may not look at it."""
+        """The object at a path. `what`: its description for messages."""
         return self._asked(lambda times: self._made("GET", path, None, None, times), what)
 
     def create(self, path: str, obj: ApiObject, what: str, *, dry_run: bool = False) -> Seen:
-        """What comes of a creation. Only dry runs, and reviews, which leave nothing behind, are ever asked for."""
+        """Result of a creation. Callers create only dry runs and reviews, which are not stored."""
         query = {"dryRun": "All"} if dry_run else None
         return self._asked(lambda times: self._made("POST", path, obj, query, times), what)
 
     def text(self, path: str, what: str) -> Seen:
-        """What is at a path that is no object."""
+        """The text at a path that is not an object."""
         return self._asked(lambda times: Seen({}, text=self._api.text(path, _LARGEST, times)), what)
 
     def all(self, path: str, what: str, query: dict[str, str] | None = None) -> Listed:
-        """The objects of a list, a bounded number of pages."""
+        """The objects of a list, up to a number of pages."""
         found: list[dict[str, Any]] = []
         token = ""
         for _ in range(PAGES):
@@ -106,17 +106,17 @@ class Looks:
     def _asked(self, ask: Callable[[Timeouts], Seen], what: str) -> Seen:
         left = self.left
         if not left:
-            return Seen({}, f"no time left to look at {what}", 0)
+            return Seen({}, f"no time left to read {what}", 0)
         try:
             return ask(Timeouts(min(_CONNECT, left), min(_READ, left), min(_READ, left)))
         except ApiError as error:
             if error.refused:
-                return Seen({}, f"not allowed to look at {what} ({error.status})", error.status, text=error.problem)
+                return Seen({}, f"no permission to read {what} ({error.status})", error.status, text=error.problem)
             problem = cut(one_line(error.problem), 250)
             told = f"{what}: {problem}" + (f" ({error.status})" if error.status else "")
             return Seen({}, told, error.status, text=error.problem)
 
 
 def part(name: str) -> str:
-    """A name as a part of a path, whatever is in it."""
+    """A name, escaped for a URL path."""
     return quote(name, safe="")

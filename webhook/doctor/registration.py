@@ -1,4 +1,4 @@
-"""Whether API servers ask: both webhook configurations, held to the ones that are shipped."""
+"""Checks of both webhook configurations against the shipped ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from webhook.doctor.looking import Looks
     from webhook.doctor.report import Line
 
-AREA: Final = Area("registered")
+AREA: Final = Area("registration")
 SUFFIX: Final = ".forewarn.dev"
 VALIDATING, MUTATING = "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"
 _GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
@@ -35,7 +35,7 @@ _PODS_AND_WORKLOADS: Final = (
 
 
 class Webhook(NamedTuple):
-    """A registered webhook, and where it is: the kind and name of its configuration, its place there."""
+    """A registered webhook with the kind and name of its configuration and its index there."""
 
     fields: ApiObject
     kind: str = ""
@@ -44,17 +44,17 @@ class Webhook(NamedTuple):
 
     @property
     def service(self) -> ApiObject | None:
-        """What of a Service API servers call; None where they call a URL."""
+        """The Service reference; None if API servers call a URL."""
         service = at(self.fields, "clientConfig", "service")
         return service if isinstance(service, dict) else None
 
     @property
     def path(self) -> str:
-        """Where it is to be called, without the token that the CA injector appends."""
+        """The expected path, without the token that the CA injector appends."""
         return "/mutate" if self.kind == MUTATING else "/validate"
 
     def patch(self, op: str, field: str, value: object = None) -> str:
-        """The command that changes one field of this webhook and nothing else, whoever applied it."""
+        """The kubectl command that changes one field of this webhook only."""
         path = f"/webhooks/{self.place}"
         change = {"op": op, "path": f"{path}/{field}", **({} if op == "remove" else {"value": value})}
         is_it = {"op": "test", "path": f"{path}/name", "value": self.fields.get("name")}
@@ -62,7 +62,7 @@ class Webhook(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """What was found. `webhooks`: ours, by name. `is_known`: whether both kinds of configurations could be read."""
+    """The registered webhooks. `webhooks`: of forewarn, by name. `is_known`: whether both kinds were readable."""
 
     webhooks: Mapping[str, Webhook]
     is_known: bool
@@ -70,7 +70,7 @@ class Registered(NamedTuple):
 
     @property
     def service(self) -> ApiObject:
-        """Namespace and name of the Service that most webhooks call; empty where API servers call a URL, or nobody."""
+        """The Service that most webhooks call; empty if API servers call a URL or there are no webhooks."""
         found = [service for webhook in self.webhooks.values() if (service := webhook.service) is not None]
         counts = Counter(map(service_name, found))
         return max(found, key=lambda service: counts[service_name(service)], default=NOTHING)
@@ -86,7 +86,7 @@ def shipped() -> Mapping[str, Mapping[str, ApiObject]]:
 
 
 def look(looks: Looks) -> Registered:
-    """Read both kinds of configurations, and hold ours to what is shipped."""
+    """Read both kinds of configurations and compare those of forewarn with the shipped ones."""
     lines: list[Line] = []
     webhooks: dict[str, Webhook] = {}
     others: dict[str, list[tuple[str, ApiObject]]] = {}
@@ -95,7 +95,7 @@ def look(looks: Looks) -> Registered:
         found = _read(looks, path, kind)
         if isinstance(found, str):
             known = False
-            lines.append(AREA.unknown(kind, found, "ask somebody who may read webhook configurations"))
+            lines.append(AREA.unknown(kind, found, "run this as a user who can read webhook configurations"))
             continue
         names = [str(webhook.fields.get("name") or "") for webhook in found]
         ours = {name: webhook for name, webhook in zip(names, found, strict=True) if name.endswith(SUFFIX)}
@@ -108,7 +108,7 @@ def look(looks: Looks) -> Registered:
 
 
 def _read(looks: Looks, path: str, kind: str) -> list[Webhook] | str:
-    """The webhooks of all configurations of a kind; or why there are none."""
+    """The webhooks of all configurations of a kind, or the reason that they are unknown."""
     found = looks.all(path, f"{kind}s")
     objects = found.objects
     if found.status == 403:
@@ -129,15 +129,15 @@ def _configuration(kind: str, ours: Mapping[str, Webhook]) -> Iterator[Line]:
     wanted = shipped()[kind]
     if not ours:
         if kind == VALIDATING:
-            yield AREA.problem(kind, "none is there with a webhook of forewarn: API servers ask nobody", AGAIN)
+            yield AREA.problem(kind, "none with a webhook of forewarn: API servers do not call forewarn", AGAIN)
         else:
-            told = "none is there with a webhook of forewarn: nothing is annotated, no namespace gives a default class"
-            yield AREA.warning(kind, told, f"nothing, if it is meant so (overlay audit-only); else {AGAIN}")
+            told = "none with a webhook of forewarn: no annotations, no default PriorityClasses of namespaces"
+            yield AREA.warning(kind, told, f"none if intended (overlay audit-only); else {AGAIN}")
         return
     lines = [line for name, webhook in wanted.items() for line in _webhook(kind, webhook, ours.get(name))]
     yield from lines
     if not lines:
-        yield AREA.ok(kind, f"{listed(sorted(ours), 4)}: rules, selectors, conditions and times as shipped")
+        yield AREA.ok(kind, f"{listed(sorted(ours), 4)}: rules, selectors, matchConditions and timeouts as shipped")
 
 
 def _webhook(kind: str, wanted: ApiObject, webhook: Webhook | None) -> Iterator[Line]:
@@ -148,72 +148,72 @@ def _webhook(kind: str, wanted: ApiObject, webhook: Webhook | None) -> Iterator[
     found = webhook.fields
     missing = [_words(rule) for rule in _rules(wanted) if not _is_covered(rule, _objects(found.get("rules")))]
     if missing:
-        yield AREA.problem(kind, f"{name} is not asked about {listed(missing, 5)}", AGAIN)
+        yield AREA.problem(kind, f"{name} is not called for {listed(missing, 5)}", AGAIN)
     if found.get("matchPolicy") == "Exact":
-        told = f"{name}: matchPolicy is Exact: objects in other versions pass it by"
+        told = f"{name}: matchPolicy is Exact, so objects in other API versions are not checked"
         yield AREA.problem(kind, told, webhook.patch("replace", "matchPolicy", wanted["matchPolicy"]))
     policy = found.get("failurePolicy")
     if policy != wanted["failurePolicy"]:
-        meant = "Fail: requests are refused while nobody answers" if policy == "Fail" else _open(name)
-        told = f"{name}: failurePolicy is {policy} and not {wanted['failurePolicy']}; with {meant}"
+        meant = "Fail, requests are rejected while forewarn does not respond" if policy == "Fail" else _open(name)
+        told = f"{name}: failurePolicy is {policy} instead of {wanted['failurePolicy']}; with {meant}"
         repair = webhook.patch("replace", "failurePolicy", wanted["failurePolicy"])
         yield AREA.warning(kind, told, f"{_IF_MEANT}{repair}")
     yield from _narrowed(kind, wanted, webhook)
     yield from _called(kind, wanted, webhook)
 
 
-_IF_MEANT: Final = "nothing, if it is meant so; else "
+_IF_MEANT: Final = "none if intended; else "
 
 
 def _open(name: str) -> str:
     if name.startswith("classes."):
-        return "Ignore two global defaults may come about while nobody answers"
-    return "Ignore objects are admitted unchecked while nobody answers"
+        return "Ignore, there can be two global defaults while forewarn does not respond"
+    return "Ignore, objects are admitted unchecked while forewarn does not respond"
 
 
 def _narrowed(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
-    """What leaves requests out.
+    """Check selectors, matchConditions and the timeout.
 
-    kubectl apply and helm upgrade merge selectors and matchConditions key by key: what was added to them stays.
+    kubectl apply and helm upgrade merge selectors and matchConditions key by key and keep additions.
     """
     name, found = wanted["name"], webhook.fields
     for selector in ("namespaceSelector", "objectSelector"):
         if found.get(selector):
-            told = f"{name} has a {selector} ({json.dumps(found[selector])}): what it leaves out is not looked at"
+            told = f"{name} has a {selector} ({json.dumps(found[selector])}): what it excludes is not checked"
             yield AREA.warning(kind, told, f"{_IF_MEANT}{webhook.patch('replace', selector, {})}")
     shipped_ones, conditions = _conditions(wanted), _conditions(found)
     for index, condition in enumerate(conditions):
         if condition not in shipped_ones:
-            told = f'{name} has a matchCondition of its own, "{condition}": {conditions[condition]}'
+            told = f'{name} has an additional matchCondition "{condition}": {conditions[condition]}'
             yield AREA.warning(kind, told, f"{_IF_MEANT}{webhook.patch('remove', f'matchConditions/{index}')}")
     for condition in sorted({*shipped_ones} - {*conditions}):
-        yield AREA.warning(kind, f'{name} has lost its matchCondition "{condition}"', f"{_IF_MEANT}{AGAIN}")
+        yield AREA.warning(kind, f'{name} has no matchCondition "{condition}"', f"{_IF_MEANT}{AGAIN}")
     for condition in sorted({*shipped_ones} & {*conditions}):
         if shipped_ones[condition] != conditions[condition]:
-            told = f'{name}: the matchCondition "{condition}" is another one: {conditions[condition]}'
+            told = f'{name}: the matchCondition "{condition}" differs: {conditions[condition]}'
             yield AREA.warning(kind, told, f"{_IF_MEANT}{AGAIN}")
     seconds = found.get("timeoutSeconds")
     if seconds != wanted["timeoutSeconds"]:
-        told = f"{name}: timeoutSeconds is {seconds} and not {wanted['timeoutSeconds']}, by which predictions are cut"
+        told = f"{name}: timeoutSeconds is {seconds} instead of {wanted['timeoutSeconds']}; it limits predictions"
         repair = webhook.patch("replace", "timeoutSeconds", wanted["timeoutSeconds"])
         yield AREA.warning(kind, told, f"{_IF_MEANT}{repair}")
 
 
 def _called(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
-    """How it is called: the path of a Service may have a token at its end, and a URL may be any.
+    """Check the path of the Service, which can end in a token. Any URL is accepted.
 
-    Nobody but you changes a path: the manifests do not state it, and the CA injector only appends the token.
+    Only users change a path: the manifests do not contain it, and the CA injector only appends the token.
     """
     service = webhook.service
     if service is None:
         url = at(webhook.fields, "clientConfig", "url")
         told = f"{wanted['name']} is called at {url}" if url else f"{wanted['name']} has no address"
-        yield AREA.warning(kind, told, "nothing, if the webhook runs outside of the cluster")
+        yield AREA.warning(kind, told, "none if the webhook runs outside the cluster")
         return
     base = f"/{str(service.get('path') or '').strip('/').partition('/')[0]}"
     path = webhook.path
     if base != path:
-        told = f"{wanted['name']} is called at the path {base} and not {path}"
+        told = f"{wanted['name']} is called at the path {base} instead of {path}"
         yield AREA.problem(kind, told, webhook.patch("add", "clientConfig/service/path", path))
 
 
@@ -223,7 +223,7 @@ def service_name(service: ApiObject) -> tuple[str, str]:
 
 
 def _others(others: Mapping[str, Sequence[tuple[str, ApiObject]]]) -> Iterator[Line]:
-    """Others' mutating webhooks on pods and workloads: what they change comes before, or is looked at once more."""
+    """Report other webhooks that can change Pods and workloads, or must respond before a PriorityClass is stored."""
     changing = sorted(
         {
             f"{configuration} ({webhook.get('name')})"
@@ -232,7 +232,7 @@ def _others(others: Mapping[str, Sequence[tuple[str, ApiObject]]]) -> Iterator[L
         }
     )
     if changing:
-        told = f"{listed(changing, 5)} may change pods and workloads too; /validate judges what comes of it"
+        told = f"{listed(changing, 5)} can also change Pods and workloads; /validate checks the result"
         yield AREA.ok("other webhooks", told)
     blocking = sorted(
         {
@@ -244,7 +244,7 @@ def _others(others: Mapping[str, Sequence[tuple[str, ApiObject]]]) -> Iterator[L
         }
     )
     if blocking:
-        told = f"{listed(blocking, 5)} must answer too before a PriorityClass is stored"
+        told = f"{listed(blocking, 5)} must also respond before a PriorityClass is stored"
         yield AREA.ok("other webhooks", told)
 
 
@@ -264,7 +264,7 @@ def _rules(webhook: ApiObject) -> list[Rule]:
 
 
 def _is_covered(rule: Rule, rules: Iterable[ApiObject]) -> bool:
-    """Whether one of these rules of a webhook matches; `*` stands for all, `*/*` for subresources too."""
+    """Whether one of these rules of a webhook matches. `*` matches all resources, `*/*` also subresources."""
     group, version, resource, operation = rule
     subresource = resource.partition("/")[2]
     same = {resource, "*/*", f"{resource.partition('/')[0]}/*"} | ({f"*/{subresource}"} if subresource else {"*"})
@@ -283,7 +283,7 @@ def _words(rule: Rule) -> str:
 
 
 def _conditions(webhook: ApiObject) -> dict[str, str]:
-    """Name -> expression, whose blanks do not count."""
+    """Expressions by name, with normalized blanks."""
     return {
         str(condition.get("name")): " ".join(str(condition.get("expression")).split())
         for condition in _objects(webhook.get("matchConditions"))

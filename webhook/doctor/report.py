@@ -1,4 +1,4 @@
-"""What a look at one thing came to, and what to do about it."""
+"""Results of checks, with a fix for each."""
 
 from __future__ import annotations
 
@@ -13,67 +13,67 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MOST_OF_A_CHECK: Final = 10
-"""Lines of one check that are told; the last of them says how many more there are."""
-AGAIN: Final = "apply the manifests or the chart again (docs/install.md)"
-"""The fix for what is missing of an installation."""
+"""Lines of one check that are shown; the last one gives the number of the others."""
+AGAIN: Final = "apply the manifests or the chart again (docs/guides/run-the-webhook.md)"
+"""Fix for missing objects."""
 LONGEST: Final = 400
-"""Characters of a text: what is quoted in it comes from the cluster."""
+"""Maximum characters of a message, which can quote texts of the cluster."""
 _LONGEST_FIX: Final = 1_000
-"""Characters of a fix: a command that is cut repairs nothing."""
+"""Maximum characters of a fix. It is longer, because a truncated command is useless."""
 
 
 class Status(StrEnum):
-    """How a thing is. Only a problem makes the command fail."""
+    """Result of a check. Only a problem makes the command fail."""
 
     OK = "ok"
     PROBLEM = "problem"
     WARNING = "warning"
     UNKNOWN = "unknown"
-    """It could not be looked at: no right to, no answer, or no time left."""
+    """Not checked: no permission, no response, or no time left."""
 
 
 class Line(NamedTuple):
-    """One line of the report. `check`: the same words for the same check on every cluster."""
+    """One line of the report. `check`: a fixed name, the same on every cluster."""
 
     area: str
     check: str
     status: Status
-    told: str
+    message: str
     fix: str = ""
 
 
 class Area(NamedTuple):
-    """Makes the lines of a part of the report; texts from the cluster become one line each, and not too long."""
+    """Creates the lines of one part of the report. Texts are limited to one line and a maximum length."""
 
     name: str
 
-    def ok(self, check: str, told: str) -> Line:
-        """As it should be."""
-        return self._line(check, Status.OK, told, "")
+    def ok(self, check: str, message: str) -> Line:
+        """Nothing to do."""
+        return self._line(check, Status.OK, message, "")
 
-    def problem(self, check: str, told: str, fix: str) -> Line:
-        """Something that does not work, or tells people wrong things."""
-        return self._line(check, Status.PROBLEM, told, fix)
+    def problem(self, check: str, message: str, fix: str) -> Line:
+        """Something that does not work or misleads."""
+        return self._line(check, Status.PROBLEM, message, fix)
 
-    def warning(self, check: str, told: str, fix: str) -> Line:
-        """Something that may be meant so."""
-        return self._line(check, Status.WARNING, told, fix)
+    def warning(self, check: str, message: str, fix: str) -> Line:
+        """Something that may be intended."""
+        return self._line(check, Status.WARNING, message, fix)
 
-    def unknown(self, check: str, told: str, fix: str = "") -> Line:
-        """Something that could not be looked at."""
-        return self._line(check, Status.UNKNOWN, told, fix)
+    def unknown(self, check: str, message: str, fix: str = "") -> Line:
+        """Something that could not be checked."""
+        return self._line(check, Status.UNKNOWN, message, fix)
 
-    def _line(self, check: str, status: Status, told: str, fix: str) -> Line:
-        return Line(self.name, check, status, cut(one_line(told), LONGEST), cut(one_line(fix), _LONGEST_FIX))
+    def _line(self, check: str, status: Status, message: str, fix: str) -> Line:
+        return Line(self.name, check, status, cut(one_line(message), LONGEST), cut(one_line(fix), _LONGEST_FIX))
 
 
 def kubectl_patch(what: str, *changes: object) -> str:
-    """The command that makes these changes (JSON Patch) to an object."""
+    """The kubectl command that applies these changes (JSON Patch) to an object."""
     return f"kubectl patch {what} --type=json -p {quote(json.dumps(changes))}"
 
 
 def bounded(lines: Iterable[Line]) -> list[Line]:
-    """The lines, of each check and status so many at most."""
+    """The lines, limited to a number for each check and status."""
     counts: dict[tuple[str, str, Status], int] = {}
     kept: list[Line] = []
     last: dict[tuple[str, str, Status], int] = {}
@@ -85,18 +85,20 @@ def bounded(lines: Iterable[Line]) -> list[Line]:
             kept.append(line)
     for key, place in last.items():
         if (more := counts[key] - MOST_OF_A_CHECK) > 0:
-            kept[place] = kept[place]._replace(told=f"{kept[place].told} (and {plural(more, 'more line')} like it)")
+            kept[place] = kept[place]._replace(
+                message=f"{kept[place].message} (and {plural(more, 'more check')} like this)"
+            )
     return kept
 
 
 def summary(lines: Sequence[Line]) -> str:
-    """How many lines of each status there are, in one line."""
+    """Summary of the results in one line."""
     words = {
         Status.PROBLEM: "problem",
         Status.WARNING: "warning",
     }
     counts = {status: sum(line.status is status for line in lines) for status in Status}
-    told = [plural(counts[status], word) for status, word in words.items() if counts[status]] or ["nothing wrong"]
+    told = [plural(counts[status], word) for status, word in words.items() if counts[status]] or ["no problems"]
     if counts[Status.UNKNOWN]:
-        told.append(f"{counts[Status.UNKNOWN]} not looked at")
-    return f"{plural(len(lines), 'line')}: {', '.join(told)}"
+        told.append(f"{counts[Status.UNKNOWN]} not checked")
+    return f"{plural(len(lines), 'check')}: {', '.join(told)}"

@@ -1,4 +1,4 @@
-"""Whether API servers trust the webhook: caBundle, the certificate that is served, and who renews it."""
+"""Checks of TLS: caBundle, the serving certificate and the CA injector that renews it."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from webhook.doctor.registration import Registered
     from webhook.doctor.report import Line
 
-AREA: Final = Area("trusted")
+AREA: Final = Area("trust")
 _INJECTOR: Final = "forewarn-ca-injector"
 _SERVING: Final = "forewarn-serving-cert"
 _SOON: Final = timedelta(days=1)
 _SILENT: Final = timedelta(minutes=5)
-"""Since the CA injector's last sign, after which it is away: it comes every ten seconds; clocks differ."""
+"""Age of the Lease at which the CA injector counts as stopped. It renews every ten seconds; clocks differ."""
 _LOOK: Final = (
     "kubectl -n {} logs deployment/forewarn-ca-injector; with cert-manager: kubectl -n {} describe certificate"
 )
 
 
 def look(looks: Looks, registered: Registered, installed: Installed, now: datetime) -> Iterator[Line]:
-    """What stands against a handshake."""
+    """Check caBundle, the CA injector and the certificate."""
     fix = _LOOK.format(installed.namespace, installed.namespace)
     bundles = {
         name: str(at(webhook.fields, "clientConfig", "caBundle") or "") for name, webhook in registered.webhooks.items()
@@ -41,38 +41,40 @@ def look(looks: Looks, registered: Registered, installed: Installed, now: dateti
     if bundles:
         empty = sorted(name for name, text in bundles.items() if not text)
         if empty:
-            told = f"{', '.join(empty)} {'has' if len(empty) == 1 else 'have'} none: API servers trust no certificate"
-            yield AREA.problem("caBundle", told, f"the CA injector writes it: {fix}")
+            told = f"{', '.join(empty)}: empty, so API servers trust no certificate"
+            yield AREA.problem("caBundle", told, f"the CA injector sets it: {fix}")
         elif len({*bundles.values()}) > 1:
-            yield AREA.warning("caBundle", "the webhooks do not have the same", f"wait a minute, then {fix}")
+            yield AREA.warning("caBundle", "differs between the webhooks", f"wait a minute, then {fix}")
         try:
             bundle = base64.b64decode(next(filter(None, bundles.values()), ""), validate=True)
         except (ValueError, binascii.Error):
-            yield AREA.problem("caBundle", "is no base64", fix)
+            yield AREA.problem("caBundle", "not base64", fix)
     yield from _injector(looks, installed, now)
     yield from _certificate(looks, installed, bundle, now, fix)
 
 
 def _injector(looks: Looks, installed: Installed, now: datetime) -> Iterator[Line]:
     if installed.serving_secret:
-        return  # somebody else issues it
+        return  # cert-manager or another issuer renews it
     namespace = part(installed.namespace)
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{_INJECTOR}"
     seen = looks.get(path, f"the Lease {_INJECTOR}")
-    fix = f"kubectl -n {installed.namespace} get pods -l app.kubernetes.io/name={_INJECTOR}; start it"
+    fix = f"kubectl -n {installed.namespace} get pods -l app.kubernetes.io/name={_INJECTOR}; start it if there is none"
     if seen.is_missing:
-        yield AREA.problem("CA injector", f"there is no Lease {_INJECTOR}", AGAIN)
+        yield AREA.problem("CA injector", f"Lease {_INJECTOR} not found", AGAIN)
     elif not seen.there:
         yield AREA.unknown("CA injector", seen.why)
     else:
         holder, renewed = at(seen.object, "spec", "holderIdentity"), moment_of(at(seen.object, "spec", "renewTime"))
         if not holder or renewed is None:
-            yield AREA.problem("CA injector", "none has ever run: nobody issues the certificate", fix)
+            yield AREA.problem("CA injector", "none has run yet: no certificate is issued", fix)
         elif now - renewed > _SILENT:
-            told = f"{holder} has not been heard of since {renewed:%Y-%m-%d %H:%M:%S}Z: certificates are not renewed"
+            told = (
+                f"{holder} has not renewed its Lease since {renewed:%Y-%m-%d %H:%M:%S}Z: certificates are not renewed"
+            )
             yield AREA.problem("CA injector", told, fix)
         else:
-            yield AREA.ok("CA injector", f"{holder} is at work")
+            yield AREA.ok("CA injector", f"{holder} is the leader")
 
 
 def _certificate(looks: Looks, installed: Installed, bundle: bytes, now: datetime, fix: str) -> Iterator[Line]:
@@ -80,7 +82,7 @@ def _certificate(looks: Looks, installed: Installed, bundle: bytes, now: datetim
     path = f"/api/v1/namespaces/{part(installed.namespace)}/secrets/{part(name)}"
     seen = looks.get(path, f"the Secret {name}")
     if seen.is_missing:
-        yield AREA.problem("certificate", f"there is no Secret {name}", AGAIN)
+        yield AREA.problem("certificate", f"Secret {name} not found", AGAIN)
         return
     if not seen.there:
         yield AREA.unknown("certificate", seen.why)
@@ -88,19 +90,19 @@ def _certificate(looks: Looks, installed: Installed, bundle: bytes, now: datetim
     data = at(seen.object, "data")
     chain = _decoded(data, "tls.crt") if isinstance(data, dict) else b""
     if not chain:
-        yield AREA.problem("certificate", f"the Secret {name} is empty: no replica has a certificate", fix)
+        yield AREA.problem("certificate", f"Secret {name} is empty: no replica has a certificate", fix)
         return
     try:
         from webhook.x509 import NoCertificate, is_issued_by, names_of, validity_of
     except ModuleNotFoundError as missing:
-        told = f"{missing.name} is not installed: it comes with forewarn's extra `webhook`"
+        told = f"{missing.name} is not installed; install forewarn with the extra `webhook`"
         yield AREA.unknown("certificate", told)
         return
     try:
         life, names = validity_of(chain), names_of(chain)
         trusted = is_issued_by(chain, bundle) if bundle else None
     except NoCertificate as fault:
-        yield AREA.problem("certificate", f"the Secret {name}, or caBundle: {fault}", fix)
+        yield AREA.problem("certificate", f"Secret {name} or caBundle: {fault}", fix)
         return
     yield from _faults(life, names, trusted, installed, now, fix)
 
@@ -112,23 +114,25 @@ def _faults(
     ends = f"{life.not_after:%Y-%m-%d %H:%M}Z"
     lines = []
     if not life.covers(now):
-        when = f"has ended at {ends}" if now >= life.not_after else f"begins only at {life.not_before:%Y-%m-%d %H:%M}Z"
-        lines.append(AREA.problem("certificate", f"it {when}: API servers do not trust it", fix))
+        when = f"expired at {ends}" if now >= life.not_after else f"not valid before {life.not_before:%Y-%m-%d %H:%M}Z"
+        lines.append(AREA.problem("certificate", f"{when}: API servers do not trust it", fix))
     elif life.not_after - now < _SOON:
-        lines.append(AREA.warning("certificate", f"it ends at {ends}, in less than a day, and is not renewed", fix))
+        lines.append(
+            AREA.warning("certificate", f"expires at {ends}, in less than a day, and has not been renewed", fix)
+        )
     if service not in names:
-        told = f"it is not for {service}, by which API servers call, but for {', '.join(names) or 'nobody'}"
+        told = f"valid for {', '.join(names) or 'no name'}, not for {service}, which API servers call"
         lines.append(AREA.problem("certificate", told, fix))
     if trusted is False:
-        lines.append(AREA.problem("certificate", "no CA of caBundle has signed it: API servers do not trust it", fix))
+        lines.append(AREA.problem("certificate", "not signed by a CA of caBundle: API servers do not trust it", fix))
     yield from lines
     if not lines:
         signed = "signed by a CA of caBundle" if trusted else "caBundle not compared"
-        yield AREA.ok("certificate", f"for {service}, until {ends}, {signed}")
+        yield AREA.ok("certificate", f"valid for {service} until {ends}, {signed}")
 
 
 def moment_of(text: object) -> datetime | None:
-    """A time of an object (RFC 3339); None where it is none."""
+    """A time in an object (RFC 3339); None if it is invalid."""
     try:
         moment = datetime.fromisoformat(str(text))
     except ValueError:

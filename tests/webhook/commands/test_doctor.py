@@ -157,11 +157,11 @@ def metrics(**other: str) -> bytes:
         f'forewarn_build_info{{kubernetes="1.36.3",python="3.12",version="{VERSION}"}}': "1.0",
         'forewarn_admission_requests_total{kind="Pod",operation="CREATE",phase="validate",verdict="allowed"}': "7.0",
         'forewarn_predictions_total{outcome="preempts"}': "2.0",
-        'forewarn_predictions_total{outcome="shed"}': "0.0",
+        'forewarn_predictions_total{outcome="skipped"}': "0.0",
         'forewarn_prediction_results_total{result="matched"}': "2.0",
         'forewarn_prediction_results_total{result="wrong"}': "0.0",
         "forewarn_cache_age_seconds": "1.5",
-        'forewarn_file_refused{file="config"}': "0.0",
+        'forewarn_file_rejected{file="config"}': "0.0",
         "forewarn_certificate_expiry_timestamp_seconds": f"{(NOW + timedelta(days=7)).timestamp()}",
     }
     return "".join(f"{name} {value}\n" for name, value in {**values, **other}.items()).encode()
@@ -174,11 +174,11 @@ class Report(NamedTuple):
 
     @property
     def lines(self) -> list[Obj]:
-        found: list[Obj] = json.loads(self.out)["lines"]
+        found: list[Obj] = json.loads(self.out)["checks"]
         return found
 
     def of(self, check: str) -> list[tuple[str, str]]:
-        return [(line["status"], line["told"]) for line in self.lines if line["check"] == check]
+        return [(line["status"], line["message"]) for line in self.lines if line["check"] == check]
 
 
 @contextmanager
@@ -229,16 +229,16 @@ def test_an_installation_as_it_should_be(examined: Callable[..., Report]) -> Non
     assert [line for line in report.lines if line["status"] != "ok"] == []
     assert report.status == 0
     assert {line["area"] for line in report.lines} == {
-        "registered",
-        "trusted",
-        "answering",
-        "predicting",
-        "configured",
+        "registration",
+        "trust",
+        "responses",
+        "predictions",
+        "configuration",
     }
     assert report.of("dry run of a Deployment") == [
-        ("ok", 'its requester is warned: no PriorityClass with name "none" was found [unknown-priority-class]')
+        ("ok", 'forewarn warns: no PriorityClass with name "none" was found [unknown-priority-class]')
     ]
-    assert examined(world, "-o", "text").err == f"{len(report.lines)} lines: nothing wrong\n"
+    assert examined(world, "-o", "text").err == f"{len(report.lines)} checks: no problems\n"
 
 
 def test_whoever_may_see_nothing_is_told_so(examined: Callable[..., Report]) -> None:
@@ -246,7 +246,7 @@ def test_whoever_may_see_nothing_is_told_so(examined: Callable[..., Report]) -> 
     world.refuse_everything()
     report = examined(world)
     assert {line["status"] for line in report.lines} == {"unknown"}
-    assert [line for line in report.lines if not re.search("not allowed|does not tell", line["told"])] == []
+    assert [line for line in report.lines if not re.search("no permission|does not report", line["message"])] == []
     assert report.status == 0
 
 
@@ -368,24 +368,24 @@ OVER = {"metadata": {"name": "q", "namespace": "shop"}, "spec": {"hard": {"pods"
 UNKNOWN_DEFAULT = {"metadata": {"name": "shop", "annotations": {"forewarn.dev/default-priority-class": "wbe"}}}
 
 WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
-    ("not registered", change(VALIDATE, to=items()), VALIDATING, "problem", "API servers ask nobody"),
-    ("audit only", change(MUTATE, to=items()), MUTATING, "warning", "nothing is annotated"),
+    ("not registered", change(VALIDATE, to=items()), VALIDATING, "problem", "API servers do not call forewarn"),
+    ("audit only", change(MUTATE, to=items()), MUTATING, "warning", "no annotations"),
     ("a webhook less", lambda w: w.get[VALIDATE]["items"][0]["webhooks"].pop(0), VALIDATING, "problem", "is missing"),
-    ("a rule less", without_pods, VALIDATING, "problem", "is not asked about CREATE of pods, UPDATE of pods"),
+    ("a rule less", without_pods, VALIDATING, "problem", "is not called for CREATE of pods, UPDATE of pods"),
     ("exact", of_webhook("mutate.forewarn.dev", "matchPolicy", "Exact"), MUTATING, "problem", "matchPolicy is Exact"),
     (
         "fails open",
         of_webhook("classes.validate.forewarn.dev", "failurePolicy", "Ignore"),
         VALIDATING,
         "warning",
-        "two global defaults may come about",
+        "there can be two global defaults",
     ),
     (
         "fails closed",
         of_webhook("validate.forewarn.dev", "failurePolicy", "Fail"),
         VALIDATING,
         "warning",
-        "requests are refused while nobody answers",
+        "requests are rejected while forewarn does not respond",
     ),
     ("time", of_webhook("validate.forewarn.dev", "timeoutSeconds", 30), VALIDATING, "warning", "timeoutSeconds is 30"),
     (
@@ -395,27 +395,27 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         "warning",
         'a namespaceSelector ({"matchLabels": {"a": "b"}})',
     ),
-    ("one condition more", narrowed, MUTATING, "warning", 'a matchCondition of its own, "only-mine"'),
+    ("one condition more", narrowed, MUTATING, "warning", 'an additional matchCondition "only-mine"'),
     (
         "conditions gone",
         of_webhook("exemptions.validate.forewarn.dev", "matchConditions", []),
         VALIDATING,
         "warning",
-        'has lost its matchCondition "sets-an-exemption"',
+        'has no matchCondition "sets-an-exemption"',
     ),
     (
         "another condition",
         lambda w: w.webhook("validate.forewarn.dev")["matchConditions"][0].update(expression="true"),
         VALIDATING,
         "warning",
-        'the matchCondition "not-kube-system" is another one: true',
+        'the matchCondition "not-kube-system" differs: true',
     ),
     (
         "path",
         lambda w: w.webhook("validate.forewarn.dev")["clientConfig"]["service"].update(path="/mutate"),
         VALIDATING,
         "problem",
-        "is called at the path /mutate and not /validate",
+        "is called at the path /mutate instead of /validate",
     ),
     (
         "url",
@@ -424,29 +424,41 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         "warning",
         "is called at https://else.example/mutate",
     ),
-    ("another in front", front, "other webhooks", "ok", "injector (inject.example.com) may change pods"),
+    ("another in front", front, "other webhooks", "ok", "injector (inject.example.com) can also change Pods"),
     ("no bundle", called("mutate.forewarn.dev", caBundle=""), "caBundle", "problem", "trust no certificate"),
-    ("two bundles", called("mutate.forewarn.dev", caBundle="AAAA"), "caBundle", "warning", "do not have the same"),
+    ("two bundles", called("mutate.forewarn.dev", caBundle="AAAA"), "caBundle", "warning", "differs between"),
     (
         "injector is away",
         change(LEASE, "spec", "renewTime", to=ENDED.isoformat()),
         "CA injector",
         "problem",
-        "heard of",
+        "has not renewed its Lease",
     ),
-    ("no injector", change(LEASE, to={"spec": {}}), "CA injector", "problem", "none has ever run"),
-    ("no lease", change(LEASE, to=(404, "not found")), "CA injector", "problem", "there is no Lease"),
-    ("no secret", change(SECRET, to=(404, "not found")), "certificate", "problem", "there is no Secret"),
+    ("no injector", change(LEASE, to={"spec": {}}), "CA injector", "problem", "none has run yet"),
+    (
+        "no lease",
+        change(LEASE, to=(404, "not found")),
+        "CA injector",
+        "problem",
+        "Lease forewarn-ca-injector not found",
+    ),
+    (
+        "no secret",
+        change(SECRET, to=(404, "not found")),
+        "certificate",
+        "problem",
+        "Secret forewarn-serving-cert not found",
+    ),
     ("empty secret", change(SECRET, to={}), "certificate", "problem", "no replica has a certificate"),
-    ("no certificate", change(SECRET, to=secret(b"x")), "certificate", "problem", "no certificate in PEM"),
-    ("another CA", change(SECRET, to=secret(self_signed(NOW).chain)), "certificate", "problem", "no CA of caBundle"),
-    ("ended", change(SECRET, to=secret(self_signed(ENDED).chain)), "certificate", "problem", "has ended at"),
+    ("no certificate", change(SECRET, to=secret(b"x")), "certificate", "problem", "no PEM certificate"),
+    ("another CA", change(SECRET, to=secret(self_signed(NOW).chain)), "certificate", "problem", "not signed by a CA"),
+    ("ended", change(SECRET, to=secret(self_signed(ENDED).chain)), "certificate", "problem", "expired at"),
     (
         "another name",
         change(SECRET, to=secret(self_signed(NOW, ("localhost",)).chain)),
         "certificate",
         "problem",
-        "it is not for forewarn.forewarn.svc, by which API servers call, but for localhost",
+        "valid for localhost, not for forewarn.forewarn.svc",
     ),
     ("none ready", change(DEPLOYMENT, "status", to={}), "replicas", "problem", "none of 2 is ready"),
     ("one ready", change(DEPLOYMENT, "status", "readyReplicas", to=1), "replicas", "warning", "1 of 2 are ready"),
@@ -462,14 +474,26 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         "problem",
         "none of 2 is ready: exceeded quota",
     ),
-    ("no deployment", change(DEPLOYMENT, to=(404, "not found")), "replicas", "warning", "there is no Deployment"),
-    ("no service", change(f"{OURS}/services/forewarn", to=(404, "no")), "Service", "problem", "there is no Service"),
+    (
+        "no deployment",
+        change(DEPLOYMENT, to=(404, "not found")),
+        "replicas",
+        "warning",
+        "Deployment forewarn not found",
+    ),
+    (
+        "no service",
+        change(f"{OURS}/services/forewarn", to=(404, "no")),
+        "Service",
+        "problem",
+        "Service forewarn not found",
+    ),
     (
         "no ports",
         change(f"{SERVICE}", "spec", "ports", to=[]),
         "Service",
         "problem",
-        "no port of it leads to port 8443",
+        "none of its ports leads to container port 8443",
     ),
     (
         "a port that is not there",
@@ -478,9 +502,21 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         "problem",
         "calls port 444, which the Service",
     ),
-    ("the health port", registered_service(port=8080), "Service", "problem", "is not where forewarn answers"),
-    ("another Service", registered_service(name="fw"), "Service", "problem", "calls the Service forewarn/fw and not"),
-    ("another namespace", registered_service(namespace="x"), "Service", "problem", "the Service x/forewarn and not"),
+    (
+        "the health port",
+        registered_service(port=8080),
+        "Service",
+        "problem",
+        "does not lead to the port of the webhook",
+    ),
+    (
+        "another Service",
+        registered_service(name="fw"),
+        "Service",
+        "problem",
+        "calls the Service forewarn/fw instead of",
+    ),
+    ("another namespace", registered_service(namespace="x"), "Service", "problem", "the Service x/forewarn instead of"),
     ("a label more", change(SERVICE, "spec", "selector", "a", to="b"), "Service", "problem", "selects no Pod of the"),
     (
         "no selector",
@@ -494,57 +530,57 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         change(SERVICE, "spec", "selector", to={"app.kubernetes.io/part-of": "forewarn"}),
         "Service",
         "warning",
-        'the Deployment\'s {"app.kubernetes.io/name": "forewarn"}',
+        'that of the Deployment is {"app.kubernetes.io/name": "forewarn"}',
     ),
-    ("no endpoints", change(SLICES, to=items()), "Service", "problem", "it has no endpoints"),
+    ("no endpoints", change(SLICES, to=items()), "Service", "problem", "no endpoints"),
     (
         "no endpoint is ready",
         change(SLICES, to=items({"endpoints": [{"conditions": {"ready": False}}]})),
         "Service",
         "problem",
-        "no endpoint is ready of 1",
+        "0 of 1 endpoints ready",
     ),
     (
         "x509",
         posted(CLASSES, (500, failing(f"Post {URL}: tls: failed to verify certificate: x509: unknown authority"))),
         "dry run of a PriorityClass",
         "problem",
-        "API servers do not trust its certificate",
+        "API servers do not trust the certificate",
     ),
     (
         "refused connection",
         posted(CLASSES, (500, failing(f"Post {URL}: dial tcp 10.0.0.9:443: connect: connection refused"))),
         "dry run of a PriorityClass",
         "problem",
-        "nobody listens behind the Service",
+        "nothing listens behind the Service",
     ),
     (
         "too slow",
         posted(CLASSES, (500, failing(f"Post {URL}: context deadline exceeded"))),
         "dry run of a PriorityClass",
         "problem",
-        "no answer comes in time",
+        "no response in time",
     ),
     (
         "its own refusal",
         posted(CLASSES, (403, 'admission webhook "classes.validate.forewarn.dev" denied the request: no')),
         "dry run of a PriorityClass",
         "ok",
-        "forewarn answers, and refuses it",
+        "forewarn responds, and denies it",
     ),
     (
         "another's refusal",
         posted(TRIED, (403, 'admission webhook "policy.example.com" denied the request: no')),
         "dry run of a Deployment",
         "unknown",
-        "another webhook, policy.example.com, stands in front",
+        "the webhook policy.example.com rejects it before forewarn",
     ),
     (
         "quota",
         posted(TRIED, (403, "exceeded quota")),
         "dry run of a Deployment",
         "unknown",
-        "something else refuses it",
+        "rejected by something else",
     ),
     ("no warning", silent, "dry run of a Deployment", "problem", "nothing exempts it"),
     (
@@ -566,7 +602,7 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         quiet("exemptions: [{reason: on call, groups: [sre]}]"),
         "dry run of a Deployment",
         "warning",
-        "it is exempt (on call)",
+        "exempt (on call)",
     ),
     (
         "another exemption",
@@ -575,8 +611,14 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         "problem",
         "nothing exempts it",
     ),
-    ("a namespace left out", left_out, "dry run of a Deployment", "warning", "leaves the namespace out"),
-    ("unreadable configuration", unreadable, "dry run of a Deployment", "unknown", "its configuration was not read"),
+    ("a namespace left out", left_out, "dry run of a Deployment", "warning", "excludes the namespace"),
+    (
+        "unreadable configuration",
+        unreadable,
+        "dry run of a Deployment",
+        "unknown",
+        "forewarn's configuration was not read",
+    ),
     (
         "not ready",
         change(f"{POD}/readyz", to=(503, b"no list of nodes yet\n")),
@@ -591,42 +633,42 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         "unknown",
         "error trying to reach service",
     ),
-    ("versions", another_version, "version", "warning", "replicas of several versions answer: 0.0.9"),
+    ("versions", another_version, "version", "warning", "replicas run different versions: 0.0.9"),
     (
-        "shed",
-        metric(**{'forewarn_predictions_total{outcome="shed"}': "3"}),
+        "skipped",
+        metric(**{'forewarn_predictions_total{outcome="skipped"}': "3"}),
         "predictions",
         "warning",
-        "3 were not begun, for want of time",
+        "3 skipped because the queue was full",
     ),
     (
         "wrong",
         metric(**{'forewarn_prediction_results_total{result="wrong"}': "1.0"}),
         "predictions",
         "warning",
-        "1 of 3 did not come true",
+        "1 of 3 did not match kube-scheduler",
     ),
-    ("old", metric(forewarn_cache_age_seconds="300"), "cluster state", "warning", "not heard from its API server"),
+    ("old", metric(forewarn_cache_age_seconds="300"), "cluster state", "warning", "no message from the API server"),
     (
         "refused file",
-        metric(**{'forewarn_file_refused{file="config"}': "1.0"}),
+        metric(**{'forewarn_file_rejected{file="config"}': "1.0"}),
         "files",
         "problem",
-        "refuses config and goes by an older state of it",
+        "rejects the changed config and uses the previous content",
     ),
     (
         "last prediction",
         change("/apis/apps/v1/deployments", to=items(ANNOTATED)),
         "last prediction",
         "ok",
-        "Deployment shop/web of 2026-01-12T04:00:00Z: would push out 3 pods",
+        "Deployment shop/web, created 2026-01-12T04:00:00Z: would preempt 3 Pods",
     ),
     (
         "last prediction in ranges",
         change("/apis/apps/v1/deployments", to=items(COARSE)),
         "last prediction",
         "ok",
-        "would push out at least 6 pods",
+        "would preempt at least 6 Pods",
     ),
     (
         "last prediction not shown",
@@ -636,22 +678,28 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         "2026-01-12T04:00:00Z: not predicted: too many predictions",
     ),
     ("old cluster", change("/version", to={"gitVersion": "v1.29.1"}), "Kubernetes", "problem", "matchConditions"),
-    ("new cluster", change("/version", to={"gitVersion": "v1.99.0"}), "Kubernetes", "warning", "no prediction"),
+    ("new cluster", change("/version", to={"gitVersion": "v1.99.0"}), "Kubernetes", "warning", "not predicted"),
     (
         "configuration",
         change(CONFIG, "data", to={"forewarn.yaml": "actoins: {}"}),
         "configuration",
         "problem",
-        "cannot be used: forewarn.yaml:1",
+        "is invalid: forewarn.yaml:1",
     ),
     (
         "switched off",
         change(CONFIG, "data", to={"forewarn.yaml": 'actions: {fits-nowhere: "off", priority-mismatch: audit}'}),
         "configuration",
         "ok",
-        "off: fits-nowhere; told to the audit log alone: 1 rule",
+        "off: fits-nowhere; audit only: 1 rule",
     ),
-    ("rights", posted(REVIEWS, {"status": {"allowed": False}}), "rights", "problem", "may not: get priorityclasses"),
+    (
+        "rights",
+        posted(REVIEWS, {"status": {"allowed": False}}),
+        "permissions",
+        "problem",
+        ": get priorityclasses",
+    ),
     (
         "two defaults",
         change(
@@ -678,7 +726,7 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         change(CLASSES, to=items()),
         "priorityclasses",
         "problem",
-        "name the class forewarn, which is not there",
+        "PriorityClass forewarn of forewarn's Pods not found",
     ),
     ("a quota's scope", change(QUOTAS, to=items(OVER)), "ResourceQuota", "problem", "[quota-scope-invalid]"),
     (
@@ -702,7 +750,7 @@ def test_each_thing_that_goes_wrong_is_told_with_a_fix(
     break_it(world)
     report = examined(world)
     found = [line for line in report.lines if line["check"] == check and line["status"] == status]
-    assert any(told in line["told"] for line in found), report.out
+    assert any(told in line["message"] for line in found), report.out
     assert TOKEN not in report.out
     for line in report.lines:
         assert line["fix"] or line["status"] in ("ok", "unknown"), line
@@ -759,7 +807,7 @@ def test_of_version_skew_both_are_told(examined: Callable[..., Report]) -> None:
     world = World()
     world.get[f"{POD}/metrics"] = metrics().replace(VERSION.encode(), b"9.9.9")
     assert examined(world).of("version") == [
-        ("warning", f"the webhook is 9.9.9, this command {VERSION}: they may differ")
+        ("warning", f"the webhook is 9.9.9, this command is {VERSION}; their results may differ")
     ]
 
 
@@ -796,9 +844,9 @@ def test_a_great_many_faults_make_a_short_report(examined: Callable[..., Report]
     world = World()
     world.get[CLASSES] = items(*(priority_class(f"system-{i:03}", i) for i in range(300)))
     report = examined(world)
-    reserved = [line for line in report.lines if "[reserved-system-name]" in line["told"]]
+    reserved = [line for line in report.lines if "[reserved-system-name]" in line["message"]]
     assert len(reserved) == 10
-    assert "(and 290 more lines like it)" in reserved[-1]["told"]
+    assert "(and 290 more checks like this)" in reserved[-1]["message"]
 
 
 def test_lists_are_read_so_far_and_no_further(examined: Callable[..., Report]) -> None:
@@ -807,7 +855,7 @@ def test_lists_are_read_so_far_and_no_further(examined: Callable[..., Report]) -
     world.get[CLASSES] = page
     (line,) = examined(world).of("objects")
     assert line[0] == "ok"
-    assert "not all of them were read" in line[1]
+    assert "not all were read" in line[1]
 
 
 def test_without_time_the_rest_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -815,9 +863,9 @@ def test_without_time_the_rest_is_not_looked_at(tmp_path: Path, monkeypatch: pyt
     with playing(World()) as api:
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config", api.url)))
         lines = examine(Looks(client(), 1.0, lambda: next(ticks, 2.0)), {"gitVersion": "v1.36.3"}, "default", NOW)
-    assert [line.status for line in lines if line.area == "registered"] == ["ok", "ok"]
-    assert [line.status for line in lines if line.area == "trusted"] == ["unknown", "unknown"]
-    assert all(line.told.startswith("no time left") for line in lines if line.area == "trusted")
+    assert [line.status for line in lines if line.area == "registration"] == ["ok", "ok"]
+    assert [line.status for line in lines if line.area == "trust"] == ["unknown", "unknown"]
+    assert all(line.message.startswith("no time left") for line in lines if line.area == "trust")
 
 
 def test_malformed_answers_are_no_traceback(examined: Callable[..., Report]) -> None:
@@ -834,11 +882,11 @@ def test_the_table_has_a_line_for_each_check_and_its_fix_below(examined: Callabl
     silent(world)
     report = examined(world, "-o", "text")
     lines = report.out.splitlines()
-    at = next(index for index, line in enumerate(lines) if "no warning comes" in line)
-    assert lines[at].split()[:2] == ["answering", "problem"]
-    assert lines[at + 1].split()[:2] == ["=", "fix:"]
+    at = next(index for index, line in enumerate(lines) if "no warning about" in line)
+    assert lines[at].split()[:2] == ["responses", "problem"]
+    assert lines[at + 1].split()[0] == "Fix:"
     assert report.status == 1
-    assert report.err.endswith("lines: 1 problem, 1 not looked at\n")
+    assert report.err.endswith("checks: 1 problem, 1 not checked\n")
 
 
 def test_an_api_server_that_is_not_there_is_no_report(
