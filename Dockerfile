@@ -1,6 +1,6 @@
 # `make wheelhouse`, then: docker build -t forewarn:0.1.0 .
-# For both machines: docker buildx build --platform linux/amd64,linux/arm64 -t forewarn:0.1.0 .
-# Nothing is fetched but the base, whose digest is that of its index, with an image for each machine.
+# For both architectures: docker buildx build --platform linux/amd64,linux/arm64 -t forewarn:0.1.0 .
+# The build downloads only the base image. Its digest is that of the multi-platform index.
 FROM python:3.13.13-slim-bookworm@sha256:355bfa66770995d7e9a0da4b3473b44d0cb451f6b56f5615ad9c39e3c4eca03f AS build
 COPY requirements-image.txt /src/
 COPY .cache/wheelhouse /src/wheelhouse
@@ -13,7 +13,7 @@ RUN python -m compileall -q -j 0 /opt/forewarn/lib
 
 FROM python:3.13.13-slim-bookworm@sha256:355bfa66770995d7e9a0da4b3473b44d0cb451f6b56f5615ad9c39e3c4eca03f
 COPY --from=build /opt/forewarn /opt/forewarn
-# Nothing is written but below /tmp: the root may be read-only.
+# Only /tmp is written, so the root file system can be read-only.
 ENV PATH=/opt/forewarn/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 EXPOSE 8443 8080

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Takes forewarn off a cluster: `manifests/uninstall.sh [kubectl flags…]`, for example --context staging.
+# Uninstalls forewarn: `manifests/uninstall.sh [kubectl flags…]`, for example --context staging.
 #
-# The order matters. First nobody runs who would write into the webhook configurations again; then these, so that no
-# API server waits for a webhook that is away; then the rest. In between, some seconds, pods are admitted unchecked and
-# PriorityClasses can be neither created nor changed.
+# The order matters: first the Deployments, so that nothing writes to the webhook configurations; then the webhook
+# configurations, so that no API server waits for a missing webhook; then the rest. In between, for some seconds, Pods are
+# admitted unchecked and PriorityClasses cannot be created or changed.
 set -eu
 cd "$(dirname "$0")"
 kubectl=${KUBECTL:-kubectl}

@@ -325,9 +325,9 @@ def test_the_container_starts_with_its_arguments_and_the_variables_that_it_gets(
     assert pod["enableServiceLinks"] is False
     fields = {"metadata.namespace": "forewarn", "metadata.name": "forewarn-5d8f-x7k2p"}
     own = {e["name"]: e.get("value") or fields[e["valueFrom"]["fieldRef"]["fieldPath"]] for e in container["env"]}
-    command, *arguments = container["args"]
+    group, command, *arguments = container["args"]
     settings = parse_settings(arguments, {**(kubelets_variables() if links else {}), **own})
-    assert command == "serve"
+    assert (group, command) == ("webhook", "serve")
     assert [settings.port, settings.health_port] == [port["containerPort"] for port in container["ports"]]
     assert (settings.host, settings.namespace) == ("::", "forewarn")
     assert settings.identity == "forewarn-5d8f-x7k2p"
@@ -461,7 +461,7 @@ def test_each_alert_leads_to_its_heading_among_the_runbooks() -> None:
     (rules,) = documents(MANIFESTS / "components/monitoring/rules.yaml")
     alerts = [rule for group in rules["spec"]["groups"] for rule in group["rules"]]
     for alert in alerts:
-        assert alert["annotations"]["runbook"] == f"docs/runbooks.md#{alert['alert'].lower()}"
+        assert alert["annotations"]["runbook_url"] == f"docs/guides/troubleshoot.md#{alert['alert'].lower()}"
     page = Path("docs/runbooks.md").read_text()
     assert re.findall(r"^## (\w+)$", page, re.MULTILINE) == [alert["alert"] for alert in alerts]
     for section in page.split("\n## ")[1:]:
