@@ -114,15 +114,15 @@ class Aftermath(NamedTuple):
     def to_dict(self) -> dict[str, object]:
         """For programs: what is not zero."""
         if not self.known:
-            return {"cutShort": True}
+            return {"incomplete": True}
         told = {
             "replaced": self.replaced,
             "notReplaced": self.lost,
-            "pushedOut": self.pushed_out,
-            "levels": self.levels,
+            "preempted": self.pushed_out,
+            "cascadeDepth": self.levels,
             "pending": self.pending,
-            "refused": self.refused,
-            "waitingLeftOut": self.left_out,
+            "rejectedByQuota": self.refused,
+            "pendingNotEvaluated": self.left_out,
         }
         return {key: number for key, number in told.items() if number}
 

@@ -3,7 +3,7 @@
 `policies` knows no clock. Whoever asks passes `expired()`; loops charge the current meter in proportion to what they
 are about to do, and every so many units the meter calls it. When it says that time is up, or the work itself has passed
 its bound, CutShort unwinds to where an answer can be given without the rest: `rest="unknown"`, in the annotation
-`cutShort`.
+`"incomplete": true`.
 
 Without `metered` nothing is limited: offline commands answer in full.
 

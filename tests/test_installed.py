@@ -319,7 +319,7 @@ def test_the_single_file_is_kubectls_plugin_by_its_name(standalone: Path, tmp_pa
     environment = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path / "cache")}
     command = [sys.executable, str(tmp_path / "kubectl-forewarn"), "why", "-n"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (2, "kubectl forewarn: -n is the last word: its value is missing\n")
+    assert (done.returncode, done.stderr) == (2, "kubectl forewarn: -n requires a value\n")
 
 
 def test_the_single_file_runs_nothing_that_a_checkout_has_put_into_its_cache(standalone: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whether this process lives and may be sent requests."""
+"""Liveness and readiness of this process."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_SILENCE: Final = 30.0
-"""Seconds without a turn of the event loop, after which the process counts as stuck."""
+"""Seconds for which a blocked event loop is tolerated."""
 
 
 @dataclass(slots=True)
 class Health:
-    """`faults`: each says what stands against sending requests here, or nothing. Safe to read from any thread."""
+    """`faults`: functions that return a reason for not ready, or an empty text. Safe to read from any thread."""
 
     faults: tuple[Callable[[], str], ...] = ()
     draining: bool = False
@@ -23,7 +23,7 @@ class Health:
     beat: float = field(default_factory=monotonic)
 
     def ready(self) -> str:
-        """Why no request may be sent here; empty where one may."""
+        """Reason for not ready; empty if ready."""
         if self.draining:
             return "draining"
         if not self.listening:
@@ -31,6 +31,6 @@ class Health:
         return "; ".join(fault for check in self.faults if (fault := check()))
 
     def alive(self) -> str:
-        """Why the process must be restarted; empty where it need not."""
+        """Reason for a restart; empty if alive."""
         silence = monotonic() - self.beat
-        return f"the event loop has not turned for {silence:.0f} s" if silence > MAX_SILENCE else ""
+        return f"the event loop is blocked for {silence:.0f} s" if silence > MAX_SILENCE else ""

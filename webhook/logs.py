@@ -1,7 +1,7 @@
-"""Structured logs: one JSON object a line on stderr, uvicorn's and our own alike. In a Pod nothing else is printed.
+"""Structured logs: one JSON object per line on stderr, also for uvicorn. In a Pod nothing else is printed.
 
-Nobody who answers a request waits for who reads the log: lines go through a bounded queue to a thread of their own, and
-what does not fit is dropped and counted.
+Requests do not wait for the reader of the log: lines go through a bounded queue to a separate thread. Lines that do not
+fit are dropped and counted.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 LOGGER: Final = logging.getLogger("forewarn")
 MAX_WAITING: Final = 8192
-"""Lines that wait for the reader of stderr."""
+"""Maximum queued lines."""
 MAX_TEXT: Final = 1024
-"""Characters of one text in a line: names and user names come from requests."""
+"""Maximum characters of one text in a line: names and user names come from requests."""
 MAX_TRACEBACK: Final = 16_384
 _GATHER_SECONDS: Final = 0.01
-"""How long the writer lets lines gather: one wake-up and one write for many."""
+"""Time to collect lines for one write."""
 _LAST_SECONDS: Final = 2.0
-"""How long the end of the process waits for the last lines to be read."""
+"""Time to wait for the last lines at exit."""
 _WRITTEN: Final = 64 * 1024
 _NOT_JSON: Final = orjson.OPT_NON_STR_KEYS
 
@@ -49,10 +49,10 @@ class _Line(NamedTuple):
 
 
 class LogWriter:
-    """Writes lines to a file descriptor, on a thread of its own. `put` is safe from any thread and never waits.
+    """Writes lines to a file descriptor on a separate thread. `put` is safe from any thread and never waits.
 
-    A reader who stands still stops that thread alone; what comes past `most` lines is dropped, counted in `dropped`,
-    and told once there is room again.
+    A blocked reader blocks only that thread. Lines beyond `most` are dropped and counted in `dropped`; a log line
+    reports their number later.
     """
 
     def __init__(self, descriptor: int, most: int = MAX_WAITING) -> None:
@@ -67,7 +67,7 @@ class LogWriter:
         Thread(target=self._run, name="log", daemon=True).start()
 
     def put(self, line: _Line) -> None:
-        """Hand one line over, or drop it; after the end, write it at once."""
+        """Queue or drop one line; after `stop`, write it at once."""
         if self._done.is_set():
             with suppress(OSError):
                 os.write(self._descriptor, encode(line))
@@ -81,7 +81,7 @@ class LogWriter:
             self._awake.set()
 
     def stop(self, seconds: float = _LAST_SECONDS) -> bool:
-        """Write what waits, within so many seconds; whether all was written."""
+        """Write the queued lines within `seconds`; returns whether all were written."""
         self._stopping.set()
         self._awake.set()
         return self._done.wait(seconds)
@@ -95,7 +95,7 @@ class LogWriter:
             try:
                 self._write()
             except OSError:
-                self._lines.clear()  # nobody can be told that nobody listens
+                self._lines.clear()  # there is no reader to report this to
         self._done.set()
 
     def _write(self) -> None:
@@ -112,7 +112,7 @@ class LogWriter:
 
 
 def encode(line: _Line) -> bytes:
-    """The line as JSON in ASCII, with its end: no terminal acts on what is in it."""
+    """The line as JSON in ASCII with a line break. ASCII, so that a terminal executes no control sequences."""
     told: dict[str, Any] = {
         "time": _moment(line.at),
         "level": logging.getLevelName(line.level).lower(),
@@ -134,7 +134,7 @@ _seconds: tuple[int, str] = (0, "")
 
 
 def _moment(at: float) -> str:
-    """ISO 8601 in UTC with milliseconds; the text of a second is made once."""
+    """ISO 8601 in UTC with milliseconds. The text of each second is cached."""
     global _seconds
     whole = int(at)
     if _seconds[0] != whole:
@@ -149,7 +149,7 @@ def _short(value: object) -> object:
 
 
 class _Handler(logging.Handler):
-    """What others log (uvicorn, libraries, tracebacks of ours), into the same queue."""
+    """Puts records of the logging module (uvicorn, libraries, tracebacks) into the same queue."""
 
     def __init__(self, writer: LogWriter) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class _Handler(logging.Handler):
 
 
 LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-"""What `--log-level` takes. Not debug: what libraries log there may hold tokens."""
+"""Values of `--log-level`. Not debug, because debug lines of libraries can contain tokens."""
 _writer: LogWriter | None = None
 
 
@@ -204,10 +204,10 @@ def use_level(name: str) -> None:
 def _log_all_output(descriptor: int) -> None:
     logging.captureWarnings(True)
     sys.stdout, sys.stderr = _Output(descriptor, logging.INFO), _Output(descriptor, logging.ERROR)
-    sys.excepthook = lambda _, error, __: _log_fault("a fault ends the process", error)
-    sys.unraisablehook = lambda fault: _log_fault("a fault was ignored", fault.exc_value)
+    sys.excepthook = lambda _, error, __: _log_fault("unhandled exception, the process exits", error)
+    sys.unraisablehook = lambda fault: _log_fault("unraisable exception ignored", fault.exc_value)
     threading.excepthook = lambda fault: _log_fault(
-        f"a fault ends the thread {(fault.thread or current_thread()).name}", fault.exc_value
+        f"unhandled exception, the thread exits: {(fault.thread or current_thread()).name}", fault.exc_value
     )
 
 
@@ -267,14 +267,14 @@ def log_event(message: str, fields: Mapping[str, object], level: int = logging.I
 
 
 class RareEvents:
-    """Logs events that anyone who reaches the port can cause: `most` in a second, and how many were left out."""
+    """Logs events that any client can cause: `most` per second, with the number of events not logged."""
 
     def __init__(self, most: int = 10, clock: Callable[[], float] = monotonic) -> None:
         self._most, self._clock = most, clock
         self._second, self._count = 0, 0
 
     def log(self, message: str, fields: Mapping[str, object], level: int = logging.WARNING) -> None:
-        """Log one event, or count it among those that are left out."""
+        """Log one event, or count it as not logged."""
         second = int(self._clock())
         left_out = 0
         if second != self._second:
@@ -282,4 +282,4 @@ class RareEvents:
             self._second, self._count = second, 0
         self._count += 1
         if self._count <= self._most:
-            log_event(message, {**fields, "left_out": left_out} if left_out else fields, level)
+            log_event(message, {**fields, "not_logged": left_out} if left_out else fields, level)

@@ -1,10 +1,10 @@
-"""What Prometheus reads. Every label's values are a closed set, so that no client can grow the memory."""
+"""Metrics for Prometheus. The values of each label are a closed set, so no client can make the process grow."""
 
 from __future__ import annotations
 
 import platform
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from prometheus_client import (
     CollectorRegistry,
@@ -22,18 +22,18 @@ from policies.kinds import BY_GROUP_KIND
 from webhook.accuracy import RESULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from prometheus_client import Metric
 
 KINDS: Final = {kind: spec.kind for kind, spec in BY_GROUP_KIND.items() if spec.is_judged or spec.template} | {
     "autoscaling/Scale": "Scale"
 }
-"""`group/Kind` to the value of the label kind; any other is `other`."""
+"""Value of the label kind, by `group/Kind`. Any other kind is `other`."""
 OTHER: Final = "other"
-AUDITS: Final = ("done", "cut-short", "failed")
+AUDITS: Final = ("completed", "incomplete", "failed")
 """Values of the label outcome of `forewarn_audits_total`."""
-OUTCOMES: Final = ("nobody goes", "preempts", "pending", "cut-short", "shed")
+OUTCOMES: Final = ("no-preemption", "preempts", "pending", "not-predicted", "incomplete", "skipped")
 """Values of the label outcome of `forewarn_predictions_total`."""
 DETAILS: Final = ("exact", "coarse", "budget", "affinity")
 """Values of the label detail of `forewarn_predictions_shown_total`."""
@@ -41,11 +41,11 @@ _SECONDS: Final = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.0
 
 
 class Refusal(StrEnum):
-    """Why a request got no AdmissionReview for an answer."""
+    """Why a request got an HTTP error instead of an AdmissionReview."""
 
     MALFORMED = "malformed"
     CLIENT = "client"
-    """The client's certificate or token is not that of an API server."""
+    """The client certificate or token is not that of an API server."""
     PATH = "path"
     METHOD = "method"
     SLOW = "slow"
@@ -54,15 +54,15 @@ class Refusal(StrEnum):
     HEADER_SIZE = "header-size"
     INTERNAL = "internal"
     OVERLOAD = "overload"
-    """There is no room for it."""
+    """Too many requests in flight, or too little memory."""
     STOPPING = "stopping"
     RESERVATION = "reservation"
-    """The place of the global default could not be reserved."""
+    """The global default could not be reserved."""
     OTHER = "other"
 
     @classmethod
     def of(cls, status: int) -> Refusal:
-        """The reason that an HTTP status stands for, where nothing closer is known."""
+        """The reason for an HTTP status, if nothing more specific is known."""
         return _REFUSALS.get(status, cls.OTHER)
 
 
@@ -84,13 +84,27 @@ _REFUSALS: Final = {
 _SERVER_ERROR: Final = 500
 
 
+class Described(NamedTuple):
+    """A metric as the reference page shows it. `type`: counter, gauge or histogram."""
+
+    name: str
+    type: str
+    labels: tuple[str, ...]
+    help: str
+
+
+def _seconds(name: str, help_: str, labels: Sequence[str], registry: CollectorRegistry) -> Histogram:
+    """A histogram of durations."""
+    return Histogram(name, help_, labels, registry=registry, buckets=_SECONDS)
+
+
 class _OwnProcess(ProcessCollector):
-    """The usual `process_*`, whose help says of which process they are."""
+    """The standard `process_*` metrics, with help that names the process."""
 
     def collect(self) -> Iterable[Metric]:
-        """What there is to say of this process; nothing where there is no /proc."""
+        """Metrics of this process; none without /proc."""
         for metric in super().collect():
-            metric.documentation += " The process that answers; those that predict are not counted in."
+            metric.documentation += " Webhook process only, without prediction processes."
             yield metric
 
 
@@ -100,68 +114,72 @@ class Metrics:
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
+        self.described: list[Described] = []
+        """All metrics but `process_*`, for docs/reference/metrics.md."""
         self._children: dict[tuple[Counter, tuple[str, ...]], Counter] = {}
         self._durations: dict[str, Histogram] = {}
         _OwnProcess(registry=self._registry)
         build = self._make(
             Gauge,
             "build_info",
-            "Always 1. The versions of forewarn, of Python, and of the Kubernetes whose scheduler predictions are of.",
+            "Always 1. Versions of forewarn, Python and the newest Kubernetes release whose scheduler is predicted.",
             "version",
             "python",
             "kubernetes",
         )
         build.labels(VERSION, platform.python_version(), KUBERNETES).set(1)
         self.requests = self._make(
-            Counter, "admission_requests", "Requests, by how they came out.", "phase", "operation", "kind", "verdict"
+            Counter,
+            "admission_requests",
+            "Admission requests by verdict: allowed, patched, warned, denied, exempt, or an HTTP status.",
+            "phase",
+            "operation",
+            "kind",
+            "verdict",
         )
-        self._duration = Histogram(
-            "forewarn_admission_duration_seconds",
-            "From the last byte of a request to its answer.",
-            ["phase"],
-            buckets=_SECONDS,
-            registry=self._registry,
+        self._duration = self._make(
+            _seconds, "admission_duration_seconds", "Time from the last byte of a request to the response.", "phase"
         )
         self._refused = self._closed(
-            Counter, "requests_refused", "Requests that got no AdmissionReview, by why not.", "reason", [*Refusal]
+            Counter,
+            "http_requests_rejected",
+            "Requests answered with an HTTP error instead of an AdmissionReview.",
+            "reason",
+            [*Refusal],
         )
         self.refused_api_servers = self._closed(
             Counter,
             "api_server_requests_rejected",
-            "API servers' requests that got an HTTP 4xx instead of an AdmissionReview: failurePolicy decides on them.",
+            "API server requests answered with HTTP 4xx instead of an AdmissionReview. failurePolicy decides on them.",
             "reason",
             [*dict.fromkeys(_REFUSALS[status] for status in _REFUSALS if status < _SERVER_ERROR)],
         )
-        self.in_flight = self._make(Gauge, "in_flight", "Requests that have not been answered yet.")
-        self.findings = self._make(Counter, "findings", "What rules said of requests.", "rule", "action")
-        self.prediction_duration = Histogram(
-            "forewarn_prediction_duration_seconds",
-            "Time of a prediction for /validate.",
-            buckets=_SECONDS,
-            registry=self._registry,
+        self.in_flight = self._make(Gauge, "requests_in_flight", "Requests without a response yet.")
+        self.findings = self._make(Counter, "findings", "Findings of rules about admission requests.", "rule", "action")
+        self.prediction_duration = self._make(
+            _seconds, "prediction_duration_seconds", "Duration of a prediction for /validate."
         )
         self.predictions = self._closed(
             Counter,
             "predictions",
-            "Predictions for /validate, by what came of them; shed: not begun, for want of a place in the queue.",
+            "Predictions for /validate by outcome. skipped: not started, because the queue is full.",
             "outcome",
             OUTCOMES,
         )
         self.predictions_shown = self._closed(
             Counter,
             "predictions_shown",
-            "Predictions by how much of them the answer shows: all that its readers may know (exact), ranges (coarse), "
-            "or nothing, because the budget is used up (budget) or the Pod's affinity refers to namespaces that they "
-            "cannot read (affinity). An object that is created counts twice, once for each webhook.",
+            "Predictions by the detail that the response shows: all that the requester may see (exact), or ranges "
+            "(coarse). Nothing is shown if predictionBudget is used up (budget), or if the Pod's affinity refers to "
+            "namespaces that the requester can't read (affinity). A new object counts twice, once per webhook.",
             "detail",
             DETAILS,
         )
-        self.prediction_queue = self._make(Gauge, "prediction_queue", "Predictions that wait for a process.")
-        self.prediction_queue_duration = Histogram(
-            "forewarn_prediction_queue_seconds",
-            "How long a prediction waited for a process.",
-            buckets=_SECONDS,
-            registry=self._registry,
+        self.prediction_queue = self._make(
+            Gauge, "prediction_queue_length", "Predictions waiting for a prediction process."
+        )
+        self.prediction_queue_duration = self._make(
+            _seconds, "prediction_queue_duration_seconds", "Time a prediction waited for a prediction process."
         )
         self.prediction_results = self._closed(
             Counter,
@@ -171,68 +189,87 @@ class Metrics:
             "result",
             RESULTS,
         )
-        self.disclose = self._make(
-            Gauge, "disclose", "1 for the mode in force: what users are told of other namespaces' pods.", "mode"
+        self.disclosure = self._make(
+            Gauge,
+            "disclosure_mode",
+            "1 for the current `disclose` mode: what users see of other namespaces' Pods.",
+            "mode",
         )
         self.log_lines_dropped = self._make(
-            Counter, "log_lines_dropped", "Lines of the log that were given up because nobody reads it fast enough."
+            Counter, "log_lines_dropped", "Log lines dropped because standard error is not read fast enough."
         )
         self.certificate_expiry = self._make(
-            Gauge, "certificate_expiry_timestamp_seconds", "When the serving certificate ends, in seconds since 1970."
+            Gauge, "certificate_expiry_timestamp_seconds", "Expiry of the serving certificate, as a Unix timestamp."
         )
         self.cache_age = self._make(
-            Gauge, "cache_age_seconds", "Since the API server was last heard of, by the kind for which that is longest."
+            Gauge,
+            "cache_age_seconds",
+            "Time since the last message from the API server, for the resource with the longest silence.",
         )
-        self.cache_objects = self._make(Gauge, "cache_objects", "Objects in the cluster state.", "kind")
-        self.cache_refused = self._make(
-            Counter, "cache_refused", "Objects that the cluster state had to leave out.", "resource"
+        self.cache_objects = self._make(Gauge, "cache_objects", "Objects in the watch cache.", "kind")
+        self.cache_skipped = self._make(
+            Counter, "cache_objects_skipped", "Objects that the watch cache could not read and skipped.", "resource"
         )
         self.watch_failures = self._make(
-            Counter, "watch_failures", "Lists and watches that failed: HTTP status or a word.", "resource", "reason"
+            Counter, "watch_failures", "Failed lists and watches, by HTTP status or error.", "resource", "reason"
         )
         self.reservations = self._make(
-            Counter, "reservations", "Reservations of the place of the global default, by what came of them.", "outcome"
+            Counter,
+            "global_default_reservations",
+            "Reservations of the global default PriorityClass, by outcome.",
+            "outcome",
         )
-        self.global_defaults = self._make(Gauge, "global_defaults", "Classes that are the global default; at most 1.")
-        self.unknown_callers = self._make(
-            Counter, "unknown_callers", "Requests without the token that API servers are told to bring."
+        self.global_defaults = self._make(
+            Gauge, "global_defaults", "PriorityClasses with globalDefault: true. More than 1 is a problem."
         )
-        self.leader = self._make(Gauge, "writer", "1 while this CA injector is the one that is elected.")
-        self.upkeep_failures = self._make(
-            Counter, "upkeep_failures", "Regular tasks that failed and will be tried again.", "task"
+        self.unauthenticated = self._make(
+            Counter, "unauthenticated_requests", "Requests without the token from the webhook configurations."
         )
-        self.authority_expiry = self._make(
-            Gauge, "authority_expiry_timestamp_seconds", "When the CA that signs ends, in seconds since 1970."
+        self.leader = self._make(Gauge, "ca_injector_leader", "1 while this CA injector is the leader.")
+        self.task_failures = self._make(
+            Counter, "background_task_failures", "Background tasks that failed and will be retried.", "task"
+        )
+        self.ca_expiry = self._make(
+            Gauge, "ca_expiry_timestamp_seconds", "Expiry of the signing CA, as a Unix timestamp."
         )
         self.audit_findings = self._make(
             Gauge,
             "audit_findings",
-            "What the last audit found in the cluster; told by the replica that is elected.",
+            "Findings of the last audit of the cluster. Only the leader reports it.",
             "rule",
             "severity",
         )
         self.audits = self._closed(
             Counter,
             "audits",
-            "Audits, by what came of them; cut-short: time was up before everything was looked at.",
+            "Audits by outcome. incomplete: the time was up before everything was checked.",
             "outcome",
             AUDITS,
         )
-        self.audit_timestamp = self._make(
-            Gauge, "audit_timestamp_seconds", "When this replica last ended an audit, in seconds since 1970; 0: never."
+        self.audit_last_run = self._make(
+            Gauge,
+            "audit_last_run_timestamp_seconds",
+            "End of this replica's last audit that did not fail, as a Unix timestamp. 0: none yet.",
         )
         self.reloads = self._make(
-            Counter, "reloads", "Files read again because they changed; refused: the old one stays.", "file", "outcome"
+            Counter,
+            "file_reloads",
+            "Reloads of changed files. rejected: the previous content stays in use.",
+            "file",
+            "outcome",
         )
-        self.file_refused = self._make(
-            Gauge, "file_refused", "1 while what is in the file is refused, and an older state of it is used.", "file"
+        self.file_rejected = self._make(
+            Gauge, "file_rejected", "1 while forewarn rejects a file's content and uses the previous one.", "file"
         )
 
     def _make(self, kind: Callable[..., Any], name: str, help_: str, *labels: str) -> Any:
+        word = "counter" if kind is Counter else "gauge" if kind is Gauge else "histogram"
+        exposed = f"forewarn_{name}_total" if kind is Counter else f"forewarn_{name}"
+        self.described.append(Described(exposed, word, labels, help_))
         return kind(f"forewarn_{name}", help_, labels, registry=self._registry)
 
     def _closed(self, kind: Callable[..., Any], name: str, help_: str, label: str, values: Iterable[str]) -> Any:
-        """A metric by one label whose values are all there from the start: nothing is missed that happens once."""
+        """A metric with one label. All its values exist from the start, so that Prometheus sees the first event."""
         made = self._make(kind, name, help_, label)
         for value in values:
             made.labels(value)
@@ -243,11 +280,11 @@ class Metrics:
         self.count(self._refused, reason)
 
     def refuse_by_status(self, status: int) -> None:
-        """The same, where no more is known than the HTTP status."""
+        """Count it by its HTTP status, if nothing more is known."""
         self.refuse(Refusal.of(status))
 
     def count(self, counter: Counter, *labels: str) -> None:
-        """Add one under these labels. Finding a counter's child is dear, so each is found once."""
+        """Add 1 for these labels. Looking up a counter's child is slow, so each is looked up once."""
         key = (counter, labels)
         child = self._children.get(key)
         if child is None:
@@ -255,7 +292,7 @@ class Metrics:
         child.inc()
 
     def took(self, phase: str, seconds: float) -> None:
-        """Note how long an answer took."""
+        """Record the duration of a response."""
         child = self._durations.get(phase)
         if child is None:
             child = self._durations[phase] = self._duration.labels(phase)

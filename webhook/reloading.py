@@ -1,4 +1,4 @@
-"""Files that are read again when they change; what cannot be used is refused and the old state stays."""
+"""Files that are reloaded when they change. Invalid content is rejected, and the previous content stays in use."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SECONDS: Final = 5.0
-"""Between two looks. Mounted ConfigMaps and Secrets change by a symlink, which no watch of one file sees."""
+"""Interval of checks. Mounted ConfigMaps and Secrets change by a symlink, which a watch of one file does not see."""
 
 
 class Reloaded(Generic[T]):
-    """What `load` made of some files. `current` is safe to read from any thread; one thread checks.
+    """Content of some files, loaded by `load`. `current` is safe to read from any thread; one thread checks.
 
-    `refuses`: why what was loaded may not take the place of what is in force; empty: it may. It is asked again at each
-    check, for what is not good now may be later.
+    `refuses`: the reason to reject new content; empty to accept it. It is called again at each check, because the
+    result can change with time.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class Reloaded(Generic[T]):
         self._refuses, self._waits = refuses, False
         self._seen = self._digest()
         self.current = load()
-        metrics.file_refused.labels(what).set(0)
+        metrics.file_rejected.labels(what).set(0)
 
     def get(self) -> T:
-        """What is in force."""
+        """The content in use."""
         return self.current
 
     def check(self) -> bool:
-        """Look whether the files have changed, and load them if so; whether there is something new in force."""
+        """Load the files if they have changed; returns whether there is new content in use."""
         digest = self._digest()
         is_new, self._seen = digest != self._seen, digest
         if not is_new and not self._waits:
@@ -61,13 +61,13 @@ class Reloaded(Generic[T]):
             if not why:
                 self.current = new
         if why and is_new:
-            self._tell("refused", why)
+            self._tell("rejected", why)
         elif not why:
             self._tell("loaded", "")
         return not why
 
     def _digest(self) -> bytes:
-        """Of the contents: times and inodes say less on a mounted volume. A file that is away counts as empty."""
+        """Digest of the contents; times and inodes are unreliable on a mounted volume. A missing file counts too."""
         digest = hashlib.sha256()
         for path in self._paths:
             try:
@@ -78,13 +78,13 @@ class Reloaded(Generic[T]):
 
     def _tell(self, outcome: str, why: str) -> None:
         self._metrics.reloads.labels(self._what, outcome).inc()
-        self._metrics.file_refused.labels(self._what).set(outcome == "refused")
-        fields = {"file": self._what, "outcome": outcome, **({"why": why} if why else {})}
-        log_event("reload", fields, logging.WARNING if why else logging.INFO)
+        self._metrics.file_rejected.labels(self._what).set(outcome == "rejected")
+        fields = {"file": self._what, "outcome": outcome, **({"reason": why} if why else {})}
+        log_event("file reload", fields, logging.WARNING if why else logging.INFO)
 
 
 def check_regularly(checks: Sequence[Callable[[], object]], seconds: float = SECONDS) -> Event:
-    """Call each check every so many seconds, on a thread of its own, until the event that is returned is set."""
+    """Call each check every `seconds` on a separate thread, until the returned event is set."""
     stop = Event()
 
     def run() -> None:
@@ -93,7 +93,7 @@ def check_regularly(checks: Sequence[Callable[[], object]], seconds: float = SEC
                 try:
                     check()
                 except Exception:
-                    logging.getLogger("forewarn").exception("a regular check failed")
+                    logging.getLogger("forewarn").exception("a periodic check failed")
 
     Thread(target=run, name="reloading", daemon=True).start()
     return stop

@@ -77,13 +77,13 @@ class Authority:
         """One that was made before. Raises NoCertificate."""
         public, validity = _load(certificate), validity_of(certificate)
         if public.public_key() != _load_key(key).public_key():
-            raise NoCertificate("the key is not the certificate's")
+            raise NoCertificate("the key does not match the certificate")
         try:
             is_ca = public.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
         except x509.ExtensionNotFound:
             is_ca = False
         if not is_ca:
-            raise NoCertificate("the certificate is not one of a CA")
+            raise NoCertificate("the certificate is not a CA certificate")
         return cls(certificate, key, validity)
 
     def sign(self, now: datetime, names: Sequence[str] = NAMES, life: timedelta = LIFE) -> Certificate:
@@ -119,7 +119,7 @@ def certificates_in(pem: bytes) -> list[bytes]:
     try:
         return [c.public_bytes(serialization.Encoding.PEM) for c in x509.load_pem_x509_certificates(pem)]
     except ValueError as error:
-        raise NoCertificate(f"no certificates in PEM: {error}") from None
+        raise NoCertificate(f"no PEM certificates: {error}") from None
 
 
 def names_of(pem: bytes) -> tuple[str, ...]:
@@ -158,16 +158,16 @@ def _load(pem: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem)
     except ValueError as error:
-        raise NoCertificate(f"no certificate in PEM: {error}") from None
+        raise NoCertificate(f"no PEM certificate: {error}") from None
 
 
 def _load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(pem, None)
     except (ValueError, TypeError) as error:
-        raise NoCertificate(f"no private key in PEM: {error}") from None
+        raise NoCertificate(f"no PEM private key: {error}") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise NoCertificate("the private key is not one of an elliptic curve")
+        raise NoCertificate("the private key is not an elliptic curve key")
     return key
 
 

@@ -106,7 +106,7 @@ def _beside_dear_ones(connect: Any, options: argparse.Namespace, pid: int) -> No
             connection.request("POST", "/mutate?timeout=5s", body, {"Content-Type": "application/json"})
             response = json.load(connection.getresponse())["response"]
             dear.append(time.perf_counter() - started)
-            cut.append(b"cutShort" in base64.b64decode(response.get("patch", "")))
+            cut.append(b"incomplete" in base64.b64decode(response.get("patch", "")))
         connection.close()
 
     def watch() -> None:

@@ -93,7 +93,7 @@ PREEMPTS = (
 )
 IMPACT_KEY = "validate.forewarn.dev/preemption-impact"
 IMPACT = {
-    "aftermath": {"notReplaced": 1},
+    "cascade": {"notReplaced": 1},
     "newPods": 1,
     "predicted": 1,
     "preemptions": [{"node": "n1", "pdbViolations": 0, "victims": ["default/report"]}],

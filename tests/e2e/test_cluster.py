@@ -144,7 +144,7 @@ def test_from_nothing_to_a_first_warning_by_serve(cluster: Cluster, tmp_path: Pa
             ) as served,
         ):
             try:
-                wait_until(lambda: "cluster state is in" in log.read_text(), 60, "serve knows the cluster's state")
+                wait_until(lambda: "cluster state synced" in log.read_text(), 60, "serve knows the cluster's state")
                 cluster.type(REGISTER.replace(".cache", f"{tmp_path}/trial").replace("8443", port))
                 wait_until(lambda: "Warning: " in cluster.type(ASK), 10, "API servers ask it")
                 warned(cluster)

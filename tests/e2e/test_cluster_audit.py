@@ -99,7 +99,7 @@ def audited(plane: ControlPlane, installed: Installation, api: Api) -> Iterator[
 def ended(webhook: Webhook) -> bool:
     (replica,) = webhook.replicas
     assert replica.metric("forewarn_audits_total", outcome="failed") == 0
-    return replica.metric("forewarn_audits_total", outcome="done") == 1
+    return replica.metric("forewarn_audits_total", outcome="completed") == 1
 
 
 def test_what_it_finds_is_told_as_metrics_and_events(audited: Webhook, api: Api) -> None:

@@ -60,7 +60,7 @@ def test_the_plugin_asks_the_cluster_and_namespace_that_kubectl_would(people: Pe
     assert (there.returncode, there.stdout.split(" ")[0]) == (0, "kube-system/web"), there
     nowhere = people.kubectl("forewarn", "audit", "--context", "nowhere")
     assert nowhere.returncode == 3
-    assert 'there is no context "nowhere"' in nowhere.stderr
+    assert 'context "nowhere" not found' in nowhere.stderr
     assert "elsewhere" in nowhere.stderr
 
 

@@ -83,10 +83,10 @@ def test_deployments_that_take_long_are_predicted_and_keep_no_pod_waiting(webhoo
             time.sleep(0.05)
         over.set()
         deployed = sum(each.result(60) for each in deploying)
-    asked = replica.metric("forewarn_prediction_queue_seconds_count")
+    asked = replica.metric("forewarn_prediction_queue_duration_seconds_count")
     took.sort()
     p99 = took[int(len(took) * 0.99)]
     print(f"\ne2e: beside {deployed} Deployments, {asked:.0f} in processes: {len(took)} pods, p99 {1000 * p99:.0f} ms")
     assert asked > 0
-    assert replica.metric("forewarn_predictions_total", outcome="nobody goes") > 0
+    assert replica.metric("forewarn_predictions_total", outcome="no-preemption") > 0
     assert p99 < 1

@@ -109,7 +109,7 @@ def test_without_any_list_objects_are_judged_by_themselves(without_lists: Webhoo
     replica = without_lists.replicas[0]
     status, why = replica.health("/readyz")
     assert status == 503
-    assert "cluster state lacks" in why
+    assert "cluster state not synced:" in why
     forged = pod("forged", priorityClassName="high")
     forged["metadata"]["annotations"] = {IMPACT: "nobody has to go"}
     objects = [
@@ -128,7 +128,7 @@ def test_without_any_list_objects_are_judged_by_themselves(without_lists: Webhoo
         "POST", path_of(priority_class("first", 8), name=""), priority_class("first", 8, globalDefault=True)
     )
     assert refused.code != 201
-    assert replica.metric("forewarn_requests_refused_total", reason="internal") == 0
+    assert replica.metric("forewarn_http_requests_rejected_total", reason="internal") == 0
 
 
 def test_once_the_lists_came_they_count(webhook: Webhook, api: Api) -> None:
@@ -180,7 +180,7 @@ def test_bad_files_take_the_place_of_no_good_ones(
         files.serve(authority.sign(now - timedelta(days=9), life=timedelta(days=1)))
         files.config.write_text("")
         for file in ("certificate", "configuration"):
-            refused = lambda: replica.metric("forewarn_file_refused", file=file) == 1  # noqa: B023, E731
+            refused = lambda: replica.metric("forewarn_file_rejected", file=file) == 1  # noqa: B023, E731
             wait_until(refused, LOOKS, f"the {file} is refused")
         assert _shown(replica.port) == good
         assert api.ask("POST", path_of(dangling, name="", dryRun="All"), dangling).code == 403
@@ -188,7 +188,7 @@ def test_bad_files_take_the_place_of_no_good_ones(
         files.config.write_text(CONFIGURATION)
         files.serve(authority.sign(now))
     for file in ("certificate", "configuration"):
-        taken = lambda: replica.metric("forewarn_file_refused", file=file) == 0  # noqa: B023, E731
+        taken = lambda: replica.metric("forewarn_file_rejected", file=file) == 0  # noqa: B023, E731
         wait_until(taken, LOOKS, f"the {file} is taken")
     assert _shown(replica.port) != good
     assert api.create(pod("plain"), dryRun="All")["kind"] == "Pod"

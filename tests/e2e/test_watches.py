@@ -79,7 +79,7 @@ def test_the_api_server_is_away_for_a_while(webhook: Webhook, api: Api) -> None:
         lost = webhook.review(pod("probe", priorityClassName="meanwhile", priority=7))
         assert lost["allowed"], "the cache alone must not deny"
         doubted = webhook.review(deployment("probe", "meanwhile"))["warnings"]
-        assert "could not be asked" in str(doubted)
+        assert "Not confirmed by the API server" in str(doubted)
         assert knows(webhook, "high")
     webhook.let_through()
     recovered(webhook, "meanwhile", "cut off")

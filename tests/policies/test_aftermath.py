@@ -158,21 +158,21 @@ def test_the_outage_of_2019_is_told_in_a_sentence() -> None:
         (
             Aftermath(replaced=2, pushed_out=1, levels=1),
             "replacements preempt 1 more Pod",
-            {"replaced": 2, "pushedOut": 1, "levels": 1},
+            {"replaced": 2, "preempted": 1, "cascadeDepth": 1},
         ),
-        (Aftermath(replaced=1, refused=1), "replacement rejected by a quota", {"replaced": 1, "refused": 1}),
-        (Aftermath(replaced=2, refused=2), "replacements rejected by a quota", {"replaced": 2, "refused": 2}),
+        (Aftermath(replaced=1, refused=1), "replacement rejected by a quota", {"replaced": 1, "rejectedByQuota": 1}),
+        (Aftermath(replaced=2, refused=2), "replacements rejected by a quota", {"replaced": 2, "rejectedByQuota": 2}),
         (
             Aftermath(replaced=3, pending=1, refused=1),
             "1 of 3 replacements stay Pending, 1 of 3 replacements rejected by a quota",
-            {"replaced": 3, "pending": 1, "refused": 1},
+            {"replaced": 3, "pending": 1, "rejectedByQuota": 1},
         ),
         (
             Aftermath(replaced=3, pushed_out=1, levels=1, refused=2),
             "replacements preempt 1 more Pod, 2 replacements rejected by a quota",
-            {"replaced": 3, "pushedOut": 1, "levels": 1, "refused": 2},
+            {"replaced": 3, "preempted": 1, "cascadeDepth": 1, "rejectedByQuota": 2},
         ),
-        (NOT_KNOWN, "cascade not predicted", {"cutShort": True}),
+        (NOT_KNOWN, "cascade not predicted", {"incomplete": True}),
     ],
 )
 def test_it_is_a_few_facts_and_numbers(found: Aftermath, facts: str, told: dict[str, object]) -> None:

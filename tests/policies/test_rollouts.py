@@ -172,7 +172,7 @@ def test_the_aftermath_of_a_rollout_is_that_of_the_simulation() -> None:
     found = impact(made, changed(made, priority=200))
     assert found is not None
     assert found.aftermath is not None
-    assert found.aftermath.to_dict() == {"replaced": 1, "pushedOut": 1, "levels": 1}
+    assert found.aftermath.to_dict() == {"replaced": 1, "preempted": 1, "cascadeDepth": 1}
 
 
 def test_the_replacement_of_a_victim_of_unknown_origin_is_told_as_before() -> None:

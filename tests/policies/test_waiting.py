@@ -146,7 +146,7 @@ def test_who_preempts_with_the_room_that_a_rollout_leaves_is_told() -> None:
     found = impact(made, change)
     assert found is not None
     assert [prediction.pod.name for prediction in found.by_waiting] == ["wide-0"]
-    assert found.to_dict()["byWaitingPods"] == [{"victims": ["default/low-0"], "node": "n", "pdbViolations": 0}]
+    assert found.to_dict()["byPendingPods"] == [{"victims": ["default/low-0"], "node": "n", "pdbViolations": 0}]
     assert told(made, change) == simulated(made, change) == (Counter({"default/low": 1}), 0)
 
 
@@ -184,4 +184,4 @@ def test_beyond_so_many_it_says_how_many_were_left_out() -> None:
     found = aftermath(made, make_pod("new").priority(1).request(cpu="1"))
     assert found == Aftermath(lost=1, left_out=1200)
     assert found.facts() == ("not recreated", "1,200 pending Pods ignored")
-    assert found.to_dict() == {"notReplaced": 1, "waitingLeftOut": 1200}
+    assert found.to_dict() == {"notReplaced": 1, "pendingNotEvaluated": 1200}

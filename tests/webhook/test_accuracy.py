@@ -661,7 +661,7 @@ def test_the_command_says_what_is_wrong(
 def test_without_watches_there_is_nothing_to_tell(capsys: pytest.CaptureFixture[str]) -> None:
     with health_port(None) as url:
         assert main(["webhook", "accuracy", "--url", url]) == 3
-    assert "the cluster state is read from files" in capsys.readouterr().err
+    assert "the cluster state comes from files" in capsys.readouterr().err
 
 
 HOSTILE: dict[str, object] = {

@@ -101,17 +101,17 @@ def test_in_a_pod_all_that_is_printed_is_a_line_of_the_log() -> None:
     assert ("warning", True) in [(level, "UserWarning: old" in message) for level, message in told]
     assert {("info", "plain"), ("error", "two"), ("error", "lines"), ("error", "late")} <= {*told}
     traces = {line["message"]: line["traceback"] for line in lines if "traceback" in line}
-    assert traces.keys() == {"a fault ends the thread worker", "a fault ends the process"}
-    assert "ZeroDivisionError" in traces["a fault ends the thread worker"]
-    assert "ValueError: the end" in traces["a fault ends the process"]
+    assert traces.keys() == {"unhandled exception, the thread exits: worker", "unhandled exception, the process exits"}
+    assert "ZeroDivisionError" in traces["unhandled exception, the thread exits: worker"]
+    assert "ValueError: the end" in traces["unhandled exception, the process exits"]
 
 
 @pytest.mark.parametrize("command", ["serve", "ca-injector"])
 @pytest.mark.parametrize(
     ("variables", "status", "message"),
     [
-        ({"FOREWARN_HEALTH_PORT": "x"}, 2, '"x" is no whole number'),
-        ({"FOREWARN_LOG_LEVEL": "loud"}, 2, '"loud" is none of info, warning, error'),
+        ({"FOREWARN_HEALTH_PORT": "x"}, 2, '"x" is not an integer'),
+        ({"FOREWARN_LOG_LEVEL": "loud"}, 2, '"loud" is not one of info, warning, error'),
         ({"FOREWARN_HOST": "192.0.2.1", "FOREWARN_HEALTH_PORT": "0"}, 3, "forewarn "),
     ],
 )

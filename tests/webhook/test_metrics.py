@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.webhook.running import Running
 
-REFUSED = "forewarn_requests_refused_total"
+REFUSED = "forewarn_http_requests_rejected_total"
 
 
 def samples(metrics: Metrics) -> dict[str, float]:
@@ -44,7 +44,7 @@ def test_the_process_and_the_build_are_told() -> None:
     text = metrics.exposition("")[0].decode()
     helps = re.findall("^# HELP process_.*", text, re.MULTILINE)
     assert helps
-    assert all("those that predict are not counted in" in line for line in helps)
+    assert all("without prediction processes" in line for line in helps)
 
 
 def test_what_may_happen_once_is_there_before_it_happens() -> None:
@@ -108,7 +108,7 @@ def test_the_log_says_who_was_refused(ask: Callable[[Running], int], caplog: pyt
     """Only the API server should ask: who else does is to be found."""
     with running() as server:
         ask(server)
-    (record,) = (record for record in caplog.records if "refused" in record.message)
+    (record,) = (record for record in caplog.records if "rejected" in record.message)
     assert record.__dict__["fields"]["client"] == "127.0.0.1"
     assert record.__dict__["fields"]["status"] in (400, 408)
 

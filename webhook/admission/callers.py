@@ -106,13 +106,13 @@ def read_tokens(path: Path) -> tuple[str, ...]:
     except OSError as error:
         raise BadTokens(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError:
-        raise BadTokens(f"{path}: a token is of ASCII characters") from None
+        raise BadTokens(f"{path}: tokens must be ASCII") from None
     tokens = tuple(line for line in lines if line)
     if not tokens:
-        raise BadTokens(f"{path}: there is no token in it: put one on each line")
+        raise BadTokens(f"{path}: no token. Fix: write one token per line")
     for number, line in enumerate(lines, 1):
         if line and not (LEAST <= len(line) <= _LONGEST and line.isprintable() and " " not in line):
-            raise BadTokens(f"{path}: line {number}: a token has {LEAST} to {_LONGEST} characters and no blank")
+            raise BadTokens(f"{path}: line {number}: a token must have {LEAST} to {_LONGEST} characters without blanks")
     return tokens
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 Confirm = Callable[[], Mapping[str, PriorityClass]]
 """The classes that the API server has this moment, by name: one live GET. Raises OSError where it fails."""
 
-LATE: Final = "late-cluster-state"
+LATE: Final = "stale-cache"
 """Key of the audit annotation on what was answered by an old cache."""
 NOT_EVALUATED: Final = "not-evaluated"
 """Key of the audit annotation, and id of the finding, on an object that can't be read."""
@@ -293,7 +293,7 @@ def not_evaluated(
     if hook is Hook.MUTATE:  # /validate denies it
         return Decision(AdmissionResponse(request.uid, audit={NOT_EVALUATED: why}), Verdict.ALLOWED)
     action = Action.DENY if may_deny(request.kind.group_kind, request.operation, config) else Action.WARN
-    message, remedy = f"the object is not evaluated: {why}", "make it smaller or less nested, or try again"
+    message, remedy = f"not evaluated: {why}", "make the object smaller or less nested, or try again"
     finding = Finding(NOWHERE, Severity.ERROR, NOT_EVALUATED, NO_OBJECT, message, remedy, action)
     return _answer(request.uid, (finding,))
 
@@ -301,7 +301,7 @@ def not_evaluated(
 def _marked(decision: Decision, cluster: ClusterSnapshot | None, time: Time, not_honoured: str) -> Decision:
     """A decision by late cluster state says so, and one that a namespace's annotation would have exempted."""
     if not_honoured:
-        decision = replace(audited(decision, NOT_EXEMPT, not_honoured), exemption=f"not honoured: {not_honoured}")
+        decision = replace(audited(decision, NOT_EXEMPT, not_honoured), exemption=f"not applied: {not_honoured}")
     return audited(decision, LATE, time.late if cluster is not None else "")
 
 
@@ -397,10 +397,10 @@ def _patch(
     answered = _answer(request.uid, tuple(map(unproven, findings)) if unanswered else findings)
     audit = dict(answered.response.audit)
     if mutation.assigned:
-        audit["assigned-priority-class"] = f"{mutation.assigned} by annotation of namespace {request.namespace}"
+        audit["assigned-priority-class"] = f"{mutation.assigned}, the default of namespace {request.namespace}"
     if kept_from:
-        audit["unassigned-priority-class"] = (
-            f"{kept_from} by annotation of namespace {request.namespace} is not allowed"
+        audit["priority-class-not-assigned"] = (
+            f"{kept_from}, the default of namespace {request.namespace}: not allowed for this Pod"
         )
     response = replace(answered.response, patch=operations, audit=audit)
     verdict = Verdict.PATCHED if operations else answered.verdict
@@ -477,10 +477,8 @@ def _missing_default(request: AdmissionRequest, name: str, config: Config) -> tu
     action = config.action(unknown_default_class, Target.POD)
     if not name or action is Action.OFF:
         return ()
-    message = (
-        f'namespace "{request.namespace}" gives its pods the class "{name}" by default, and there is no such class'
-    )
-    remedy = f"create it, or change the namespace's annotation {DEFAULT_CLASS_ANNOTATION}"
+    message = f'PriorityClass "{name}", the default of namespace "{request.namespace}", not found; none assigned'
+    remedy = f"create the PriorityClass, or change the namespace's annotation {DEFAULT_CLASS_ANNOTATION}"
     subject, told = request.subject, Action.WARN if action is Action.DENY else action
     location, rule = subject.locate(()), unknown_default_class.ID
     return (Finding(location, Severity.WARNING, rule, subject.ref, message, remedy, told),)
@@ -514,13 +512,13 @@ def _denials_of(
 
     with_it = denied(assigned)
     without = denied(own) if with_it and own in (*cluster.priority_classes, "") else {}
-    why = f"It is the default of namespace {request.namespace}, and this pod is not given it"
+    why = f"The Pod is admitted without this default of namespace {request.namespace}"
     return tuple(_not_given(finding, why) for rule, finding in with_it.items() if rule not in without)
 
 
 def _not_given(finding: Finding, why: str) -> Finding:
     """The denial as a warning, in both of its wordings."""
-    remedy = "name another class"
+    remedy = "set another priorityClassName"
     told = finding.for_requester and finding.for_requester._replace(
         message=f"{finding.for_requester.message}. {why}", remediation=remedy
     )

@@ -170,26 +170,28 @@ def refusal(status: int, message: str, headers: tuple[tuple[str, str], ...] = ()
 
 
 TOO_LARGE: Final = refusal(413, f"the body is larger than {MAX_WIRE} bytes", _CLOSE)
-TOO_LARGE_FOR_A_STRANGER: Final = refusal(413, f"without an API server's token a body has {MAX_SMALL} bytes", _CLOSE)
-TOO_MANY: Final = refusal(503, "too many requests are in flight; try again", _RETRY)
-STOPPING: Final = refusal(503, "the webhook is stopping; try again", _RETRY)
-TOO_DEEP: Final = "it is nested too deeply"
-TOO_LONG: Final = f"it has more than {MAX_DECODED} bytes of JSON"
-NO_MEMORY: Final = "forewarn has no memory left for reviews of this size"
-NOT_IN_TIME: Final = "it did not arrive in time"
+TOO_LARGE_FOR_A_STRANGER: Final = refusal(
+    413, f"without an API server token the body is limited to {MAX_SMALL} bytes", _CLOSE
+)
+TOO_MANY: Final = refusal(503, "too many requests in flight; try again", _RETRY)
+STOPPING: Final = refusal(503, "the webhook is shutting down; try again", _RETRY)
+TOO_DEEP: Final = "the JSON is nested too deeply"
+TOO_LONG: Final = f"the JSON is larger than {MAX_DECODED} bytes"
+NO_MEMORY: Final = "forewarn has no memory left for a request of this size"
+NOT_IN_TIME: Final = "the request body did not arrive in time"
 """Why a review is not evaluated though it is one."""
-TOO_SLOW: Final = refusal(408, "the body did not come in time", _CLOSE)
+TOO_SLOW: Final = refusal(408, "the request body did not arrive in time", _CLOSE)
 NOT_RESERVED: Final = refusal(
-    503, "the place of the global default cannot be reserved: the API server does not answer", (("retry-after", "1"),)
+    503, "cannot reserve the global default: the API server does not answer; try again", (("retry-after", "1"),)
 )
 UNKNOWN_CALLER: Final = refusal(
     503,
-    "the place of the global default is reserved for API servers alone, which the webhook configuration tells what to "
-    "bring; it has changed a moment ago, or you are none",
+    "only API servers with the token of the webhook configuration can reserve the global default; try again if the "
+    "token has just changed",
     (("retry-after", "1"),),
 )
-NO_TOKEN: Final = refusal(401, "the request has none of the tokens that API servers were given", _CLOSE)
-BROKEN: Final = refusal(500, "internal error; the webhook's log says more")
+NO_TOKEN: Final = refusal(401, "the request has no valid API server token", _CLOSE)
+BROKEN: Final = refusal(500, "internal error; see the webhook's log")
 _CLOSER: Final = {
     TOO_MANY: Refusal.OVERLOAD,
     STOPPING: Refusal.STOPPING,
@@ -322,9 +324,9 @@ class Endpoint:
         told = {name: value for name, value in fields.items() if value}
         event = {"phase": hook.value, "status": reply.status, **told}
         if known:
-            log_event("request refused", event, logging.WARNING)
+            log_event("request rejected", event, logging.WARNING)
         else:
-            self.of_strangers.log("request refused", event)
+            self.of_strangers.log("request rejected", event)
         return reply
 
     def answer(self, call: AdmissionCall) -> Reply | Later:
@@ -370,7 +372,7 @@ class Endpoint:
         grant = self.callers.grant(call.tokens)
         if not _covers(grant, request):
             cluster = None  # what it says of itself, that it is an administrator, may be a lie
-            self.metrics.unknown_callers.inc()
+            self.metrics.unauthenticated.inc()
         elif grant.is_shown:
             config = self.reticent(config)
         exemption = exemption_of(request, cluster, config, datetime.now(UTC))
@@ -536,7 +538,7 @@ class _Reticent:
 def _given(classes: Mapping[str, PriorityClass] | None) -> Mapping[str, PriorityClass]:
     """The live classes as they were asked for before. Raises OSError where they could not be had."""
     if classes is None:
-        raise OSError("the API server could not be asked")
+        raise OSError("the API server does not answer")
     return classes
 
 
@@ -589,7 +591,7 @@ class _State:
             self._guarded(lambda: self._predict(decision, carried, shown, since)),
             Where.PREDICT,
             self.cost,
-            self._guarded(lambda: self.decided(replace(decision, outcome=decision.outcome and "shed"))),
+            self._guarded(lambda: self.decided(replace(decision, outcome=decision.outcome and "skipped"))),
             left,
         )
 
@@ -655,7 +657,7 @@ class _State:
                 question, until, (self.cluster, self.config), _asked_of(endpoint, self.cluster, self.config)
             )
         except Unanswered as fault:
-            log_event("prediction given up", {"uid": self.request.uid, "why": str(fault)}, logging.WARNING)
+            log_event("prediction abandoned", {"uid": self.request.uid, "reason": str(fault)}, logging.WARNING)
             return self.decided(cut)
         return endpoint.not_evaluated(call, answer) if isinstance(answer, str) else self.decided(answer)
 

@@ -104,12 +104,12 @@ def _weight(impact: Impact | None) -> int:
 
 
 def outcome_of(impact: Impact) -> str:
-    """What a prediction came to, for metrics."""
+    """Outcome of a prediction, for metrics."""
     if impact.rest == "unknown":
-        return "cut-short"
+        return "incomplete"
     if impact.why_not:
         return "not-predicted"
-    return "preempts" if impact.preempting else "pending" if impact.pending else "nobody goes"
+    return "preempts" if impact.preempting else "pending" if impact.pending else "no-preemption"
 
 
 def wanted(subject: ReviewedObject, config: Config) -> bool:
@@ -135,7 +135,7 @@ def kept(subject: ReviewedObject, config: Config) -> str:
 
 def text_of(impact: Mapping[str, object], late: bool = False) -> str:
     """Compact JSON; the keys in one order, so that the same impact gives the same bytes. `late`: by an old cache."""
-    told = {**impact, "late": True} if late else impact
+    told = {**impact, "staleCache": True} if late else impact
     return json.dumps(told, separators=(",", ":"), sort_keys=True)
 
 

@@ -77,4 +77,4 @@ def apply_patch(obj: ApiObject, operations: Iterable[PatchOperation]) -> dict[st
 
 
 def _no_such_place(operation: PatchOperation) -> PatchError:
-    return PatchError(f"{operation.op} {pointer(operation.path)}: there is no such place")
+    return PatchError(f"{operation.op} {pointer(operation.path)}: the path does not exist")

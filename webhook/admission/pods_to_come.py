@@ -44,7 +44,7 @@ SECONDS: Final = 10.0
 """After this time the Pods are in the cluster state, or something keeps the controller from creating them."""
 UNSEEN_SECONDS: Final = 2.0
 """After this time an object that the cluster state does not have was not stored."""
-AUDIT_KEY: Final = "not-counted"
+AUDIT_KEY: Final = "pods-not-counted"
 """Key of the audit annotation on a prediction that leaves some of these Pods out."""
 _PLACED: Final = 4
 """Cluster states with these Pods in their places that are kept."""
@@ -73,7 +73,7 @@ class Arriving(NamedTuple):
     @property
     def not_counted(self) -> str:
         """What is left out, for the audit log."""
-        return f"Pods of {plural(self.left_out, 'object')} admitted a moment ago" if self.left_out else ""
+        return f"Pods of {plural(self.left_out, 'object')} just admitted" if self.left_out else ""
 
 
 class PodsToCome:

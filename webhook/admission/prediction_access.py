@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 UNREADABLE: Final = "the Pod's affinity refers to namespaces that you can't read"
 OF_OTHERS: Final = "the Pod's affinity refers to other namespaces"
-SPENT: Final = "too many predictions were requested in the last hour"
+SPENT: Final = "predictionBudget for the last hour is used up"
 _MOST_ASKED: Final = 4
 """Namespaces whose Pods a requester is asked about one by one; of more, all namespaces are."""
 _SERVICE_ACCOUNTS: Final = "system:serviceaccount:"
@@ -208,7 +208,9 @@ def without_prediction(
         finding
         if finding.rule not in PREDICTING or finding.action not in _SPOKEN
         else finding._replace(
-            for_requester=RequesterText(f"{_DENIED} not predicted: {why}" if finding.action is Action.DENY else "")
+            for_requester=RequesterText(
+                f"{_DENIED} prediction not shown: {why}" if finding.action is Action.DENY else ""
+            )
         )
         for finding in findings
     )
@@ -222,11 +224,11 @@ def without_prediction(
         Severity.WARNING,
         rule,
         subject.ref,
-        f"the requester was not shown the prediction: {why}",
+        f"the prediction was not shown to the requester: {why}",
         for_requester=RequesterText(f"not predicted: {why}", _FIXES.get(why, "")),
     )
     return (*told, not_shown)
 
 
-_FIXES: Final = {UNREADABLE: "ask for the right to list Pods there", SPENT: "ask again later"}
-_DENIED: Final = "this rule denies what is predicted of its Pods;"
+_FIXES: Final = {UNREADABLE: "ask for permission to list Pods there", SPENT: "try again later"}
+_DENIED: Final = "denied by this rule because of the prediction;"

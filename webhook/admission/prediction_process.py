@@ -76,9 +76,9 @@ class PredictionProcess:
             _send(self._socket, question)
             return _receive(self._socket, until + GRACE_SECONDS)
         except TimeoutError:
-            raise Unanswered("it took too long") from None
+            raise Unanswered("timed out") from None
         except (OSError, EOFError) as error:
-            raise Unanswered(f"its process has ended: {error}") from None
+            raise Unanswered(f"the prediction process exited: {error}") from None
 
     def end(self) -> None:
         """Kill it."""
@@ -124,7 +124,7 @@ class Predictors:
                 return current
             self._end()
         if monotonic() >= until:
-            raise Unanswered("its time was up before its turn came")
+            raise Unanswered("timed out in the queue")
         process = forked_by(self._judging, run)
         self._local.process, self._local.state = process, state
         return process
@@ -140,12 +140,12 @@ def forked_by(judging: Lane, run: Callable[[Any], Any], seconds: float = _FORK_S
     """A process that the judging thread forks, between two requests, within so many seconds. Raises Unanswered."""
     forked: Future[PredictionProcess] | None = judging.submit(Cost.RULES, lambda: PredictionProcess(run))
     if forked is None:
-        raise Unanswered("too much is waiting")
+        raise Unanswered("the queue is full")
     try:
         return forked.result(seconds)
     except Exception as error:
         forked.add_done_callback(_end_late)
-        raise Unanswered(f"no process could be forked: {error}") from error
+        raise Unanswered(f"cannot fork a process: {error}") from error
 
 
 def _end_late(forked: Future[PredictionProcess]) -> None:
@@ -226,7 +226,7 @@ def _read(of: socket.socket, size: int, until: float | None) -> bytes:
             of.settimeout(max(0.001, until - monotonic()))
         part = of.recv(min(size - len(data), 1 << 20))
         if not part:
-            raise EOFError("nothing more came")
+            raise EOFError("the process sent no more data")
         data += part
         if until is not None and monotonic() >= until and len(data) < size:
             raise TimeoutError

@@ -97,7 +97,7 @@ class WarningLimiter:
         lines = [
             _short(next(f for f in warned if f.rule == rule).as_told, request, annotated)
             if turn.is_short
-            else f"{turn.held_back} more warnings of this rule were not shown [{rule}]"
+            else f"{turn.held_back} more warnings of this rule not shown [{rule}]"
             for rule, turn in turns.items()
             if turn.is_short or turn.is_count
         ]

@@ -193,7 +193,7 @@ def parse_review(body: bytes, *, is_whole: bool = True) -> AdmissionRequest:
         raise BadReview("request: required")
     operation = _text(request, "operation", "request.")
     if operation not in Operation.__members__:
-        raise BadReview(f"request.operation: {_shown(operation)} is none of {', '.join(Operation)}")
+        raise BadReview(f"request.operation: {_shown(operation)} is not one of {', '.join(Operation)}")
     obj, old = _object(request, "object", "request."), _object(request, "oldObject", "request.")
     if is_whole and not obj and operation in (Operation.CREATE, Operation.UPDATE):
         raise BadReview(f"request.object: required on {operation}")
@@ -224,7 +224,7 @@ def parse_head(head: bytes) -> AdmissionRequest:
             return parse_review(b"%s}}" % head[: found.start()], is_whole=False)
         except BadReview:
             continue  # a key of `extra`
-    raise BadReview("the body is not in the order in which an API server writes it")
+    raise BadReview("the body is not in the field order of an API server")
 
 
 _OBJECT_KEY: Final = re.compile(rb',\s*"object"\s*:')
@@ -255,7 +255,7 @@ def _load_slowly(body: bytes) -> Any:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise BadReview(f"the body is not JSON: {text} is no number")
+    raise BadReview(f"the body is not JSON: {text} is not a number")
 
 
 def _user(info: ApiObject) -> User:

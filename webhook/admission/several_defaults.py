@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.objects.priority_class import PriorityClass
     from policies.objects.reviewed_object import ReviewedObject
 
-AUDIT_KEY: Final = "several-global-defaults"
+AUDIT_KEY: Final = "multiple-global-defaults"
 
 
 def several(classes: Iterable[PriorityClass]) -> str:
@@ -28,7 +28,9 @@ def several(classes: Iterable[PriorityClass]) -> str:
     if counts is None or len(defaults) < 2:
         return ""
     names = sorted(found.name for found in defaults)
-    return f"{listed(names, 10)} are all marked as the global default; {counts.name} counts: it is lowest"
+    return (
+        f"{listed(names, 10)} are all marked as the global default; {counts.name}, with the lowest value, takes effect"
+    )
 
 
 def said_of(subject: ReviewedObject, cluster: ClusterSnapshot, config: Config) -> str:

@@ -24,12 +24,12 @@ def rests_on_the_cache(findings: tuple[Finding, ...]) -> bool:
 
 
 _UNASKED: Final = {
-    Action.DENY: "Allowed, because the API server could not be asked whether this holds.",
-    Action.WARN: "The API server could not be asked whether this holds.",
+    Action.DENY: "Allowed: the API server did not confirm this.",
+    Action.WARN: "Not confirmed by the API server.",
 }
 _LATE: Final = {
-    Action.DENY: "Allowed, because what is known of the cluster is late.",
-    Action.WARN: "What is known of the cluster is late.",
+    Action.DENY: "Allowed: the cluster state is stale.",
+    Action.WARN: "The cluster state is stale.",
 }
 CAVEATS: Final = frozenset((*_UNASKED.values(), *_LATE.values()))
 """What a warning must keep, whatever else of it does not fit."""

@@ -191,11 +191,11 @@ class ApiServer:
         try:
             return read_list(blocks(), lambda obj, most: self._kept(taken_in(obj, resource), most))
         except NoObject:
-            raise ApiError(0, "the answer is no object") from None
+            raise ApiError(0, "the response is not a JSON object") from None
         except NoList:
-            raise ApiError(0, f"what answers for {resource.name} is no list of objects") from None
+            raise ApiError(0, f"the response for {resource.name} is not a list of objects") from None
         except (ValueError, RecursionError):
-            raise ApiError(0, f"the answer is no JSON: {begun!r}") from None
+            raise ApiError(0, f"the response is not JSON: {begun!r}") from None
         finally:
             response.release_conn()
 
@@ -278,13 +278,17 @@ def _blocks(response: Any, limit: int, until: float, clock: Callable[[], float])
             part = next(parts, None)
         except Exception as error:  # urllib3's, ssl's, zlib's and http.client's errors have no common root but this
             response.close()
-            raise ApiError(0, f"the answer broke off: {type(error).__name__}") from None
+            raise ApiError(0, f"the response was cut off: {type(error).__name__}") from None
         if part is None:
             return
         size += len(part)
         if size > limit or clock() > until:
             response.close()
-            raise _PageTooLarge(0, "the answer is too large") if size > limit else ApiError(0, "the answer is too slow")
+            raise (
+                _PageTooLarge(0, "the response is too large")
+                if size > limit
+                else ApiError(0, "the response is too slow")
+            )
         yield part
 
 
@@ -297,9 +301,9 @@ def _object(data: bytes) -> dict[str, Any]:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
-        raise ApiError(0, f"the answer is no JSON: {data[:60]!r}") from None
+        raise ApiError(0, f"the response is not JSON: {data[:60]!r}") from None
     if not isinstance(value, dict):
-        raise ApiError(0, "the answer is no object")
+        raise ApiError(0, "the response is not a JSON object")
     return value
 
 

@@ -33,7 +33,7 @@ def discover(api: Getter, kind: str, template: tuple[str, ...]) -> KindSpec:
         plural = str(resource.get("name") or "")
         if resource.get("kind") == name and "/" not in plural and _is_watched(resource):
             return KindSpec(version, name, plural, "workload:Workload", template=template, optional=True)
-    raise ApiError(404, f"{version} has no kind {name} in namespaces that can be watched")
+    raise ApiError(404, f"{version} has no namespaced kind {name} that can be watched")
 
 
 def _resources(found: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -81,7 +81,7 @@ class Connection:
             try:
                 settings = self._configuration.auth_settings().values()
             except Exception as error:  # whatever a credential plugin or an identity provider comes up with
-                raise ApiError(0, f"the credentials cannot be renewed: {error}") from None
+                raise ApiError(0, f"cannot renew the credentials: {error}") from None
         return {str(s["key"]): str(s["value"]).strip() for s in settings if s.get("in") == "header" and s.get("value")}
 
 
@@ -94,7 +94,7 @@ def connect(context: str = "") -> Connection:
         import urllib3
         from kubernetes import client, config
     except ModuleNotFoundError as missing:
-        raise ApiError(0, f"{missing.name} is not installed: it comes with forewarn's extra `live`") from None
+        raise ApiError(0, f"{missing.name} is not installed; install forewarn with the extra `live`") from None
     configuration = client.Configuration()
     if context or _kubeconfig() or _IN_CLUSTER not in os.environ:
         _read_kubeconfig(config, configuration, context)
@@ -117,9 +117,9 @@ def _read_kubeconfig(config: Any, configuration: Any, context: str) -> None:
     except Exception as error:  # the client answers a malformed kubeconfig with whatever comes up
         known = _contexts(config, path)
         if context and known is not None and context not in known:
-            why = f'there is no context "{context}" in {path}; there is: {", ".join(known) or "none"}'
+            why = f'context "{context}" not found in {path}; available: {", ".join(known) or "none"}'
             raise ApiError(0, why) from None
-        raise ApiError(0, f"the kubeconfig {path} cannot be used: {_reason(error)}") from None
+        raise ApiError(0, f"cannot use the kubeconfig {path}: {_reason(error)}") from None
 
 
 def current_context() -> str:
@@ -148,7 +148,7 @@ def _read_service_account(config: Any, configuration: Any) -> None:
     try:
         config.load_incluster_config(client_configuration=configuration)
     except Exception as error:
-        why = f"the pod's service account cannot be used: {_reason(error).rstrip('.')} (automountServiceAccountToken?)"
+        why = f"cannot use the Pod's service account: {_reason(error).rstrip('.')} (automountServiceAccountToken?)"
         raise ApiError(0, why) from None
 
 

@@ -80,12 +80,12 @@ class Watch:
             if lines:
                 heard = self._clock()
             elif self._clock() - heard > self._silence:
-                raise Silent(0, f"no whole event came for {self._silence:.0f} s")
+                raise Silent(0, f"no complete watch event for {self._silence:.0f} s")
             elif len(rest) > MAX_LINE:
                 raise ApiError(0, f"the watch sent an event of more than {MAX_LINE} bytes")
             yield from (line for line in lines if line.strip())
         if rest.strip() and not self._closed:
-            raise ApiError(0, "the watch broke off in the middle of an event")
+            raise ApiError(0, "the watch was cut off in the middle of an event")
 
     def _blocks(self) -> Iterator[bytes]:
         import urllib3
@@ -95,11 +95,11 @@ class Watch:
             try:
                 block = next(blocks, None)
             except (urllib3.exceptions.ReadTimeoutError, TimeoutError):
-                raise Silent(0, f"neither an event nor a bookmark came for {self._silence:.0f} s") from None
+                raise Silent(0, f"no watch event or bookmark for {self._silence:.0f} s") from None
             except Exception as error:  # urllib3's, ssl's and http.client's errors have no common root but this
                 if self._closed:
                     return
-                raise ApiError(0, f"the watch broke off: {type(error).__name__}") from None
+                raise ApiError(0, f"the watch was cut off: {type(error).__name__}") from None
             if block is None:
                 return
             yield block
@@ -112,7 +112,7 @@ def _event(line: bytes, resource: KindSpec, keep: Keep) -> Event:
         kind, obj = told["type"], told["object"]
         version = mapping(obj.get("metadata")).get("resourceVersion") or ""
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise ApiError(0, f"the watch sent what is no event: {line[:60]!r}") from None
+        raise ApiError(0, f"the watch sent an invalid event: {line[:60]!r}") from None
     if kind == "ERROR":
         code = obj.get("code")
         raise error_of(code if isinstance(code, int) else 0, str(obj.get("message") or "the watch failed"))

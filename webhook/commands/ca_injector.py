@@ -97,29 +97,35 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn webhook ca-injector",
         description="Keep the webhook's CAs in the Secret forewarn-ca, sign the certificate in the Secret "
-        "forewarn-serving-cert, and write caBundle into the webhook configurations named forewarn. Of several that "
-        "run, one is elected by the Lease forewarn-ca-injector.",
-        epilog="FOREWARN_NAMESPACE, FOREWARN_IDENTITY, FOREWARN_HOST, FOREWARN_HEALTH_PORT and FOREWARN_LOG_LEVEL "
-        "stand in for flags. Exit status: 0 told to stop, 2 wrong usage, 3 cannot start.",
+        "forewarn-serving-cert, and set caBundle in the webhook configurations named forewarn. Of several replicas, "
+        "the holder of the Lease forewarn-ca-injector is the leader.",
+        epilog="Environment variables for flags: FOREWARN_NAMESPACE, FOREWARN_IDENTITY, FOREWARN_HOST, "
+        "FOREWARN_HEALTH_PORT and FOREWARN_LOG_LEVEL. Exit status: 0 stopped, 2 wrong usage, 3 cannot start.",
         examples=("webhook ca-injector", "webhook ca-injector --namespace forewarn --health-port 9090"),
     )
     given = {key: os.environ.get(variable) for key, variable in _ENVIRONMENT.items()}
     add = parser.add_argument
     add("--context", default="", metavar="NAME", help="context of the kubeconfig (default: the current one)")
     add(
-        "--namespace", default=given["namespace"] or "forewarn", metavar="NAME", help="where the Secrets and Leases are"
+        "--namespace",
+        default=given["namespace"] or "forewarn",
+        metavar="NAME",
+        help="namespace of the Secrets and Leases",
     )
     add(
-        "--identity", default=given["identity"] or "", metavar="NAME", help="of this process (default: the host's name)"
+        "--identity",
+        default=given["identity"] or "",
+        metavar="NAME",
+        help="name of this replica (default: the host name)",
     )
-    add("--host", default=given["host"] or "127.0.0.1", metavar="ADDRESS", help="address to listen on; in a pod ::")
-    help_ = "plain port of /livez, /readyz and /metrics (default: 8080); 0: a free one"
+    add("--host", default=given["host"] or "127.0.0.1", metavar="ADDRESS", help="address to listen on; use :: in a Pod")
+    help_ = "HTTP port of /livez, /readyz and /metrics; 0 for a free port (default: 8080)"
     add("--health-port", type=port, default=given["health_port"] or "8080", metavar="PORT", help=help_)
     add(
         "--log-level",
         type=log_level,
         default=given["log_level"] or "info",
         metavar="|".join(LEVELS),
-        help="least level of log lines (default: info)",
+        help="minimum level of log lines (default: info)",
     )
     return parser

@@ -48,7 +48,7 @@ def in_cluster(
     if not settings.namespace:
         return InCluster()
     if state.api is None:
-        raise ValueError("--namespace is for a cluster that is watched: leave it out, or --cluster with files")
+        raise ValueError("--namespace needs a watched cluster. Fix: remove --namespace, or --cluster FILE")
     from webhook.apiserver.typed_client import TypedApi
     from webhook.controllers.installation import Installation
     from webhook.controllers.replica import ReplicaControllers

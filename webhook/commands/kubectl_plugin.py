@@ -84,7 +84,7 @@ def split(arguments: Sequence[str]) -> Given:
         if not equals:
             following = next(left, None)
             if following is None:
-                raise WrongUsage(f"{name} is the last word: its value is missing")
+                raise WrongUsage(f"{name} requires a value")
             value = following
         flags[_FLAGS[name]] = value
     return Given(flags, rest)

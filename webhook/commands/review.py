@@ -91,8 +91,8 @@ def _admitted_again(pod: dict[str, Any], cluster: ClusterSnapshot | None) -> dic
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn webhook review",
-        description="Answer an AdmissionReview as the webhook does: one line of JSON for each phase.",
-        epilog="Exit status: 0 allowed, 1 denied, 2 wrong usage or configuration, 3 could not do the job.",
+        description="Print the webhook's response to an AdmissionReview, one line of JSON per phase.",
+        epilog="Exit status: 0 allowed, 1 denied, 2 wrong usage or configuration, 3 failed.",
         examples=(
             "webhook review -f review.json",
             "webhook review -f review.json --cluster cluster.json.gz --phase validate",
@@ -105,13 +105,13 @@ def _parser() -> argparse.ArgumentParser:
         dest="file",
         required=True,
         metavar="REVIEW.json",
-        help="the AdmissionReview, or - for standard input",
+        help="file with the AdmissionReview, or - for standard input",
     )
     add_cluster_option(add, required=False)
     add_release_options(add)
-    both = "one of the two (default: mutate, apply the patch, validate)"
+    both = "run one phase only (default: mutate, apply the patch, validate)"
     add("--phase", type=Hook, choices=list(Hook), metavar="mutate|validate", help=both)
-    add("-c", "--config", metavar="FILE", type=Path, help="configuration (default: the built-in one)")
+    add("-c", "--config", metavar="FILE", type=Path, help="configuration file (default: built-in defaults)")
     add(
         "--admission-config",
         metavar="FILE",

@@ -90,7 +90,9 @@ def _started(settings: Settings) -> int:
     use_level(settings.log_level)
     for name in unknown_variables(os.environ):
         log_event(
-            "unknown variable", {"variable": name, "why": "it stands for no flag and does nothing"}, logging.WARNING
+            "unknown environment variable",
+            {"variable": name, "reason": "no flag has this name; ignored"},
+            logging.WARNING,
         )
     try:
         with _ended_when_told():
@@ -122,7 +124,7 @@ def _run(settings: Settings) -> int:
     tokens, look_at_tokens = _tokens(settings, metrics)
     metrics.in_flight.set_function(lambda: gate.inside)
     for mode in Disclose:
-        metrics.disclose.labels(mode.value).set_function(partial(_is_in_force, config, mode))
+        metrics.disclosure.labels(mode.value).set_function(partial(_is_in_force, config, mode))
     accuracy = Accuracy(partial(metrics.count, metrics.prediction_results))
     state = _state(settings, metrics, accuracy, config().options.pod_template_paths)
     with ExitStack() as stack:
@@ -271,7 +273,7 @@ class _Read(NamedTuple):
 def _emptied(held: _Read, new: _Read) -> str:
     """A file that is cut off or overwritten by mistake is not taken for one that wants the defaults."""
     empty = new.says_nothing and not held.says_nothing
-    return "the configuration is empty, and was not before: write {} for the defaults" if empty else ""
+    return "the configuration is empty and was not before. Fix: write {} to use the defaults" if empty else ""
 
 
 def _certificates(settings: Settings, metrics: Metrics) -> tuple[SwappingContext, Callable[[], object]]:
@@ -307,8 +309,8 @@ def _certificate(settings: Settings, metrics: Metrics) -> tuple[Certificate, Cal
         refuses=lambda held, new: worse(held, new, datetime.now(UTC)),
     )
     if why := untimely(reloaded.get(), datetime.now(UTC)):
-        told = f"{why}; it is served all the same until there is another one, for clients go by their own clocks"
-        log_event("certificate", {"file": str(chain), "why": told}, logging.WARNING)
+        told = f"{why}; forewarn serves it until the files change"
+        log_event("serving certificate not valid", {"file": str(chain), "reason": told}, logging.WARNING)
     return reloaded.get(), lambda: reloaded.get() if reloaded.check() else None
 
 

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     use_kubeconfig(options)
     if options.once and options.output == "-":
-        return complain("snapshot", "--once is about a file: -o FILE", USAGE)
+        return complain("snapshot", "--once requires -o FILE", USAGE)
     if options.once and (ended := _is_there(Path(options.output))) is not None:
         return ended
     name = f"live:{options.context}" if options.context else "live"
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
             raise
         return _complain(f"-o {options.output}: {reason(error)}")  # of its temporary file
     told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(4))
-    say(f"{options.output}: {plural(kinds.total(), 'object')} ({told or 'an empty cluster'})")
+    say(f"{options.output}: {plural(kinds.total(), 'object')} ({told or 'empty cluster'})")
     return WRITTEN
 
 
@@ -91,9 +91,9 @@ def _is_there(path: Path) -> int | None:
         if own:
             return None
         if time.monotonic() - began > _WAIT:
-            return _complain(f"-o {path}: not there after {_WAIT / 60:.0f} minutes: pod 0 of the Job is to write it")
+            return _complain(f"-o {path}: not found after {_WAIT / 60:.0f} minutes; Pod 0 of the Job must write it")
         time.sleep(1)
-    say(f"{path}: there already, and left as it is")
+    say(f"{path}: already exists, not changed")
     return WRITTEN
 
 
@@ -132,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn snapshot",
         description="Write the objects of a running cluster that predictions need to a file for --cluster.",
-        epilog="Exit status: 0 written, 2 wrong usage, 3 could not do the job: then an older file stays as it was.",
+        epilog="Exit status: 0 written, 2 wrong usage, 3 failed (an existing file is not changed).",
         examples=("snapshot -o cluster.json.gz", "snapshot --context prod --redact -o prod.json.gz"),
     )
     add = parser.add_argument

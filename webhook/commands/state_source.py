@@ -60,7 +60,7 @@ def context_of(sources: Sequence[str]) -> str | None:
     if not watched:
         return None
     if len(sources) > 1:
-        raise ValueError(f"--cluster {watched[0]} stands alone: a cluster that is watched is all there is")
+        raise ValueError(f"--cluster {watched[0]} can't be combined with other --cluster flags")
     return watched[0].partition(":")[2]
 
 
@@ -110,7 +110,7 @@ def from_watches(
     informer = Informer(
         api,
         trouble=lambda resource, word: metrics.count(metrics.watch_failures, resource.name, word),
-        refused=lambda resource: metrics.count(metrics.cache_refused, resource.name),
+        refused=lambda resource: metrics.count(metrics.cache_skipped, resource.name),
         replaced=accuracy.changed,
         release=release,
         version=lambda: str(api.get("/version").get("gitVersion") or ""),
@@ -140,7 +140,7 @@ def from_watches(
         age = informer.age()
         if age <= max_age or isinf(age):  # before the first lists are in there is nothing that could be late
             return ""
-        return f"no news from the API server for {ceil(age)} s, which is more than {max_age:g} s"
+        return f"no message from the API server for {ceil(age)} s (--max-cache-age {max_age:g})"
 
     return StateSource(
         cluster=informer.cluster,

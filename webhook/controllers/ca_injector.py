@@ -54,7 +54,7 @@ class CaInjector:
     def fault(self) -> str:
         """What does not work; empty where all does. One that is not elected has nothing to do, which is no fault."""
         if not self._looked:
-            return "not looked yet"
+            return "not checked yet"
         return "; ".join(f"{task}: {why}" for task, why in self._tasks.faults.items())
 
     def run(self, stop: Event) -> None:
@@ -66,7 +66,7 @@ class CaInjector:
 
     def reconcile(self) -> None:
         """Do everything that is due. Raises nothing."""
-        self._attempt("election", RENEWAL_SECONDS, self._elect)
+        self._attempt("leader election", RENEWAL_SECONDS, self._elect)
         if self._election.is_leader:
             self._attempt("certificates", 0, self._certificates)
             self._attempt("owner", OWNER_SECONDS, self._own)
@@ -79,7 +79,7 @@ class CaInjector:
     def _elect(self) -> None:
         before = self._election.is_leader
         if self._election.reconcile() is not before:
-            log_event("election", {"writer": not before})
+            log_event("leader election", {"leader": not before})
 
     def _own(self) -> None:
         """Let the garbage collector take the configurations away when the namespace goes."""
@@ -87,7 +87,7 @@ class CaInjector:
         try:
             self._registration.own(namespace)
         except Forbidden as error:  # by the plugin OwnerReferencesPermissionEnforcement, which wants more rights
-            log_event("not owned", {"why": str(error)}, logging.WARNING)
+            log_event("cannot set the owner of the webhook configurations", {"reason": str(error)}, logging.WARNING)
 
     def _token_key(self, *, is_new: bool) -> str:
         """The key of the tokens that API servers are to bring; empty where it is not time to tell them.

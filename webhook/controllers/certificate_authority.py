@@ -104,7 +104,7 @@ class Issuer:
         self.authorities = CertificateAuthorities()
         self.token_key = ""
         """The key that is kept beside the certificate, as it was seen last."""
-        metrics.authority_expiry.set_function(self._expiry)
+        metrics.ca_expiry.set_function(self._expiry)
 
     def reconcile(self, announced: Collection[bytes] = ()) -> None:
         """Read the CAs, and make another one if need be. Raises ApiError, BadSecret."""
@@ -119,7 +119,7 @@ class Issuer:
                 self._api.replace(self._cas, {**secret, "data": wanted.to_data()})
             except Conflict:
                 return  # somebody else was quicker; what was written is read at the next look
-            log_event("authority", {"certificates": len(certificates_in(wanted.bundle()))})
+            log_event("CAs updated", {"certificates": len(certificates_in(wanted.bundle()))})
         self.authorities = wanted
 
     def stored_key(self) -> str:
@@ -144,7 +144,7 @@ class Issuer:
             self._api.replace(self._leaf, {**secret, "data": made.to_data()})
         except Conflict:
             return
-        log_event("issued", {"not_after": certificate.not_after.isoformat()})
+        log_event("serving certificate issued", {"not_after": certificate.not_after.isoformat()})
 
     def _expiry(self) -> float:
         current = self.authorities.current
@@ -170,5 +170,5 @@ def _moment(data: Mapping[str, str], key: str) -> datetime | None:
     except ValueError:
         moment = datetime.min
     if moment.tzinfo is None:
-        raise bad(key, f'"{text[:80]}" is no date with time and zone')
+        raise bad(key, f'"{text[:80]}" is not a date with time and time zone')
     return moment

@@ -89,7 +89,7 @@ class Registration:
             written = self._api.replace(path, {**configuration, "webhooks": changed})
         except Conflict:
             return configuration  # somebody else has changed it: the next look sees what is there now
-        log_event("registration", {"configuration": path.rpartition("/v1/")[2]})
+        log_event("webhook configuration updated", {"configuration": path.rpartition("/v1/")[2]})
         return written
 
 

@@ -53,7 +53,7 @@ class ReplicaControllers:
         self._defaults = GlobalDefaults(metrics)
         self.reservations = Reserver(api, installation.default, metrics, clock)
         self._trusted = contexts is None
-        self._why = "not looked yet"
+        self._why = "not checked yet"
         self._stop = Event()
 
     def fault(self) -> str:
@@ -87,10 +87,10 @@ class ReplicaControllers:
         if self._serving:
             seconds = CERTIFICATE_SECONDS if self._trusted else 0
             self._tasks.attempt(_CERTIFICATE, seconds, self._certificate)
-        self._tasks.attempt("global default", 0, self.reservations.reconcile)
-        self._tasks.attempt("count of defaults", RECONCILE_SECONDS, self._count_defaults)
+        self._tasks.attempt("global default reservation", 0, self.reservations.reconcile)
+        self._tasks.attempt("count global defaults", RECONCILE_SECONDS, self._count_defaults)
         if self._auditor:
-            self._tasks.attempt("election of who audits", RENEWAL_SECONDS, self._auditor.elect)
+            self._tasks.attempt("audit leader election", RENEWAL_SECONDS, self._auditor.elect)
 
     def _run(self) -> None:
         wake = self.reservations.wake
@@ -105,7 +105,7 @@ class ReplicaControllers:
         self._serving.reconcile()
         served = self._serving.served.certificate
         if served is None:
-            self._why = "the Secret forewarn-serving-cert is empty; forewarn-ca-injector fills it"
+            self._why = "the Secret forewarn-serving-cert is empty; wait for forewarn-ca-injector to fill it"
             return
         trusted = self._registration.reconcile()
         if self._trusted:
@@ -113,7 +113,7 @@ class ReplicaControllers:
         if trusted is None or served.ca in trusted:
             self._trusted = True
         else:
-            self._why = "the webhook configurations do not name its CA; forewarn-ca-injector writes it in"
+            self._why = "the webhook configurations do not contain its CA yet; wait for forewarn-ca-injector to add it"
 
     def _count_defaults(self) -> None:
         cluster = self._cluster()

@@ -90,7 +90,7 @@ class ServingCertificate:
     ) -> None:
         self._api, self._path, self._contexts, self._now = api, path, contexts, now
         self.served = Served()
-        metrics.authority_expiry.set_function(self._expiry)
+        metrics.ca_expiry.set_function(self._expiry)
 
     def reconcile(self) -> None:
         """Read the Secret, and serve what is in it from the next handshake on. Raises ApiError, BadSecret.
@@ -102,10 +102,13 @@ class ServingCertificate:
             return
         ours, now = self.served.certificate, self._now()
         if ours and now < ours.not_after and not now < found.certificate.not_after:
-            raise bad("tls.crt", f"it ended {found.certificate.not_after.isoformat()}; an older one is served")
+            raise bad(
+                "tls.crt",
+                f"expired at {found.certificate.not_after.isoformat()}; the previous certificate stays in use",
+            )
         self._contexts.swap(found.certificate)
         self.served = found
-        log_event("certificate", {"not_after": found.certificate.not_after.isoformat()})
+        log_event("serving certificate loaded", {"not_after": found.certificate.not_after.isoformat()})
 
     def _expiry(self) -> float:
         served = self.served.certificate
@@ -122,4 +125,6 @@ def decoded(data: Mapping[str, str], key: str) -> bytes:
 
 def bad(key: str, why: object) -> BadSecret:
     """What is said of a Secret that cannot be used."""
-    return BadSecret(f"the Secret's {key}: {why}; take everything out of its data, and it is filled anew")
+    return BadSecret(
+        f"the Secret's {key}: {why}. Fix: remove all of the Secret's data; forewarn-ca-injector fills it again"
+    )

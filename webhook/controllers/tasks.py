@@ -1,4 +1,4 @@
-"""What has to be done again and again: each task when it is due, whatever becomes of the others."""
+"""Background tasks: each runs when it is due, independent of failures of others."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Tasks:
         self._metrics, self._clock = metrics, clock
         self._due: dict[str, float] = {}
         self.faults: dict[str, str] = {}
-        """Why tasks failed the last time they were run, by name."""
+        """Reasons of the last failures, by task."""
 
     def attempt(self, task: str, seconds: float, run: Callable[[], object]) -> None:
-        """Do a task if it is due, and again after so many seconds. One that fails is due at once. Raises nothing."""
+        """Run a task if it is due, and again after `seconds`. A failed task is due at once. Raises nothing."""
         now = self._clock()
         if now < self._due.get(task, now):
             return
@@ -36,11 +36,11 @@ class Tasks:
             self.faults.pop(task, None)
         except (ObjectApiError, BadSecret) as error:
             self._failed(task, str(error))
-            log_event("upkeep failed", {"task": task, "why": str(error)}, logging.WARNING)
+            log_event("background task failed", {"task": task, "reason": str(error)}, logging.WARNING)
         except Exception as error:
-            self._failed(task, f"{type(error).__name__}, see the log")
-            LOGGER.exception("upkeep failed")
+            self._failed(task, f"{type(error).__name__}; see the log")
+            LOGGER.exception("background task failed")
 
     def _failed(self, task: str, why: str) -> None:
-        self._metrics.count(self._metrics.upkeep_failures, task)
+        self._metrics.count(self._metrics.task_failures, task)
         self.faults[task] = why

@@ -59,9 +59,11 @@ def create_health_app(health: Health, metrics: Metrics, accuracy: Accuracy | Non
 
     def predictions() -> Response:
         if not _is_loopback(request.remote_addr):
-            return _response(refusal(403, "told to this pod alone: use kubectl exec or kubectl port-forward"))
+            return _response(
+                refusal(403, "available only from within this Pod: use kubectl exec or kubectl port-forward")
+            )
         if accuracy is None:
-            return _response(refusal(404, "the cluster state is read from files: nothing is known of what happens"))
+            return _response(refusal(404, "not available: the cluster state comes from files"))
         return Response(json.dumps(accuracy.table()), mimetype="application/json")
 
     views = {

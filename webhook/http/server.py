@@ -141,7 +141,7 @@ class Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Feed the parser, and watch that the header ends."""
         if self._stranger:
-            self._refuse(403, f"the client's certificate is for {self._stranger}, and not for who may ask here")
+            self._refuse(403, f"the client certificate for {self._stranger} is not allowed by --client-name")
             return
         self._packet, self._mixed = len(data), self._in_message
         self._outside += len(data)
@@ -220,12 +220,12 @@ class Protocol(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         if self._in_header and not self.transport.is_closing():
-            self._refuse(408, "the header did not come in time")
+            self._refuse(408, "the request header did not arrive in time")
 
     def _refuse(self, status: int, message: str) -> None:
         self._refused(status)
-        told = {"status": status, "why": message, "client": self.client[0] if self.client else ""}
-        _REFUSED.log("connection refused", told)
+        told = {"status": status, "reason": message, "client": self.client[0] if self.client else ""}
+        _REFUSED.log("connection rejected", told)
         body = refusal(status, message).body
         head = (
             f"HTTP/1.1 {status} \r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close"

@@ -42,7 +42,7 @@ def read_certificate(chain: Path, key: Path) -> Certificate:
     try:
         server_context(certificate)
     except ssl.SSLError as error:
-        raise TlsError(f"{key}: not the key of {chain}: {error.reason or error}") from None
+        raise TlsError(f"{key}: does not match the certificate {chain}: {error.reason or error}") from None
     return certificate
 
 
@@ -50,14 +50,14 @@ def untimely(certificate: Certificate, now: datetime) -> str:
     """Why a certificate does not hold now; empty where it does."""
     begins, ends = validity_of(certificate.chain)
     if now < begins:
-        return f"it begins only on {begins.isoformat()}"
-    return f"it ended on {ends.isoformat()}" if now >= ends else ""
+        return f"not valid before {begins.isoformat()}"
+    return f"expired at {ends.isoformat()}" if now >= ends else ""
 
 
 def worse(held: Certificate, new: Certificate, now: datetime) -> str:
     """Why a new certificate may not take the place of the one that is served; empty where it may."""
     why = untimely(new, now)
-    return f"{why}, and the one that is served holds" if why and not untimely(held, now) else ""
+    return f"{why}; the current certificate is valid and stays in use" if why and not untimely(held, now) else ""
 
 
 def read_authorities(path: Path) -> bytes:
@@ -68,7 +68,7 @@ def read_authorities(path: Path) -> bytes:
     except NoCertificate as error:
         raise TlsError(f"{path}: {error}") from None
     if not found:
-        raise TlsError(f"{path}: no certificate in PEM: it is empty")
+        raise TlsError(f"{path}: no PEM certificate: the file is empty")
     return b"".join(found)
 
 
@@ -102,7 +102,7 @@ def server_context(certificate: Certificate, demands: Demands = TLS_1_3) -> ssl.
                 file.flush()
                 paths.append(file.name)
         except OSError as error:
-            raise TlsError(f"certificate and key are loaded from temporary files: {error.strerror}") from error
+            raise TlsError(f"cannot write the certificate and key to temporary files: {error.strerror}") from error
         context.load_cert_chain(*paths)
     return context
 

@@ -54,9 +54,9 @@ def _look_for(
             except ApiError as error:
                 if told.get(kind) != str(error):
                     told[kind] = str(error)
-                    log_event("custom kind is not watched", {"kind": kind, "why": str(error)}, logging.WARNING)
+                    log_event("cannot watch custom kind", {"kind": kind, "reason": str(error)}, logging.WARNING)
             except Exception:
-                LOGGER.exception("a fault of ours while looking for %s", kind)
+                LOGGER.exception("internal error while discovering %s", kind)
             else:
                 del wanted[kind]
                 follow(spec)

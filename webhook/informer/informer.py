@@ -139,10 +139,10 @@ class Informer:
             or (reflector.fault is not None and reflector.fault.refused and ages[reflector.resource] > bound)
         }
         if not faults:
-            return "" if self._synced.is_set() else "the cluster state is not in yet"
-        told = [f"{r.name} ({error.problem if error else 'coming'})" for r, error in faults.items()]
+            return "" if self._synced.is_set() else "cluster state not synced yet"
+        told = [f"{r.name} ({error.problem if error else 'not listed yet'})" for r, error in faults.items()]
         more = f" and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
-        return f"cluster state lacks {', '.join(told[:_SHOWN])}{more}"
+        return f"cluster state not synced: {', '.join(told[:_SHOWN])}{more}"
 
     def _follow_release(self, version: Callable[[], str]) -> None:
         """The release's thread: a cluster is upgraded while its webhooks run. Until it is known it is soon asked again,
@@ -155,9 +155,9 @@ class Informer:
             except ApiError as error:
                 why = str(error)
             except Exception:
-                LOGGER.exception("the release could not be asked for")
+                LOGGER.exception("cannot get the Kubernetes version")
             if why and why != said:
-                LOGGER.warning("the API server does not say its version: %s", why)
+                LOGGER.warning("cannot get the Kubernetes version: %s", why)
             known, said = known or bool(told), why
             self._put(Runs(told))
             self._stop.wait(_RELEASE_SECONDS if known else backoff.next())
@@ -183,7 +183,7 @@ class Informer:
             except Empty:
                 pass
             except Exception:
-                LOGGER.exception("news could not be taken in")
+                LOGGER.exception("cannot apply a change to the cluster state")
             if fresh and monotonic() >= due:
                 fresh = False
                 if self._published():
@@ -201,7 +201,7 @@ class Informer:
             if not self._state.publish():
                 return False
         except Exception:
-            LOGGER.exception("the cluster state could not be published")
+            LOGGER.exception("cannot publish the cluster state")
             return False
         if not self._synced.is_set() and self._state.latest is not None:
             self._settle(self._state.latest)
@@ -212,9 +212,9 @@ class Informer:
         try:
             first.prepare()
         except Exception:
-            LOGGER.exception("the first prediction could not be prepared")
+            LOGGER.exception("cannot prepare the first prediction")
         # What the state is made of stays: the collector of cycles need not look at it again.
         gc.collect()
         gc.freeze()
         self._synced.set()
-        log_event("cluster state is in", {})
+        log_event("cluster state synced", {})

@@ -41,7 +41,7 @@ def _look(api: Getter, follow: Callable[[KindSpec], object], stopped: Event, pau
                     for spec in together:
                         follow(spec)
             except Exception:
-                LOGGER.exception("a fault of ours while looking for %s", together[0].name)
+                LOGGER.exception("internal error while discovering %s", together[0].name)
         if wanted:
             stopped.wait(pause)
 

@@ -78,7 +78,10 @@ class Outlets(NamedTuple):
     clock: Callable[[], float] = monotonic
 
 
-_TALK: Final = {403: "grant it in the ClusterRole", 401: "the API server does not know who asks: check the credentials"}
+_TALK: Final = {
+    403: "allow it in the ClusterRole",
+    401: "the API server rejects the credentials: check the service account token or kubeconfig",
+}
 
 
 class Reflector:
@@ -118,8 +121,8 @@ class Reflector:
         except ApiError as error:
             return 0.0 if self._stopped else self._failed(error, self._outlets.clock() - started)
         except Exception:
-            LOGGER.exception("a fault of ours while following %s", self.resource.name)
-            return self._failed(ApiError(0, "internal error; the log says more"), 0.0)
+            LOGGER.exception("internal error while watching %s", self.resource.name)
+            return self._failed(ApiError(0, "internal error; see the log"), 0.0)
         if self._outlets.clock() - started >= self._backoff.pace.calm:
             self._backoff.failures = 0
             return 0.0
@@ -179,10 +182,10 @@ class Reflector:
         if self.fault is not None and str(self.fault) == str(error):
             return
         fields: dict[str, object] = {"verb": self._verb, "resource": self.resource.plural, "group": self.resource.group}
-        fields |= {"status": error.status, "why": error.problem}
+        fields |= {"status": error.status, "reason": error.problem}
         if error.status in _TALK:
-            fields["remedy"] = _TALK[error.status]
-        lacks = f"RBAC does not let forewarn {self._verb} {self.resource.name}" if error.status == 403 else ""
+            fields["fix"] = _TALK[error.status]
+        lacks = f"RBAC does not allow forewarn to {self._verb} {self.resource.name}" if error.status == 403 else ""
         log_event(
             lacks or f"cannot {self._verb} {self.resource.name}",
             fields,

@@ -162,7 +162,7 @@ class ClusterState:
         except InvalidObject as error:
             self._refuse(resource, str(error))
         except Exception:
-            LOGGER.exception("the cache failed on an object of %s", resource.name)
+            LOGGER.exception("internal error while caching an object of %s", resource.name)
             self._refused(resource)
         return key
 
@@ -171,7 +171,7 @@ class ClusterState:
         self._refused(resource)
         if why not in self._told and len(self._told) < _REMEMBERED:
             self._told.add(why)
-            log_event("object left out", {"resource": resource.name, "why": why}, logging.WARNING)
+            log_event("object skipped", {"resource": resource.name, "reason": why}, logging.WARNING)
 
 
 def _named(obj: dict[str, Any]) -> Key:

@@ -150,18 +150,18 @@ class Impact(NamedTuple):
             told["preemptions"] = [_told(prediction, audience) for prediction in preempting[:_SHOWN]]
             told |= _more("Preemptions", len(preempting))
         if self.by_waiting:
-            told["byWaitingPods"] = [_told(prediction, audience) for prediction in self.by_waiting[:_SHOWN]]
-            told |= _more("ByWaitingPods", len(self.by_waiting))
+            told["byPendingPods"] = [_told(prediction, audience) for prediction in self.by_waiting[:_SHOWN]]
+            told |= _more("ByPendingPods", len(self.by_waiting))
         if self.aftermath is not None:
-            told["aftermath"] = self.aftermath.to_dict()
+            told["cascade"] = self.aftermath.to_dict()
         if self.by_timing:
             told["byTiming"] = True
         if self.pending:
             told["pending"] = self.pending
         if self.is_incomplete:
-            told["cutShort"] = True
+            told["incomplete"] = True
         if self.rest == "refused":
-            told["refused"] = self.new - self.predicted
+            told["rejectedByQuota"] = self.new - self.predicted
         if self.why_not:
             told["notPredicted"] = self.why_not
         if self.assumes:
@@ -176,15 +176,15 @@ class Impact(NamedTuple):
         if preempting := self.preempting:
             told["preemptions"] = [_merged(preempting, audience)]
         if self.by_waiting:
-            told["byWaitingPods"] = [_merged(self.by_waiting, audience)]
+            told["byPendingPods"] = [_merged(self.by_waiting, audience)]
         if self.aftermath is not None:
-            told["aftermath"] = self.aftermath.to_coarse_dict()
+            told["cascade"] = self.aftermath.to_coarse_dict()
         if self.pending:
             told["pending"] = count_range(self.pending).lowest
         if self.is_incomplete:
-            told["cutShort"] = True
+            told["incomplete"] = True
         if self.rest == "refused":
-            told["refused"] = count_range(self.new - self.predicted).lowest
+            told["rejectedByQuota"] = count_range(self.new - self.predicted).lowest
         if self.why_not:
             told["notPredicted"] = self.why_not
         if self.assumes:

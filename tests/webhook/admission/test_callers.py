@@ -86,12 +86,12 @@ def test_a_file_has_a_token_a_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "there is no token in it"),
-        (b"\n \n", "there is no token in it"),
-        (b"short", "line 1: a token has 16 to 4096 characters"),
-        (b"a" * 32 + b"\n" + b"b" * 16 + b" " + b"c" * 16, "line 2: .* and no blank"),
+        (b"", "no token"),
+        (b"\n \n", "no token"),
+        (b"short", "line 1: a token must have 16 to 4096 characters"),
+        (b"a" * 32 + b"\n" + b"b" * 16 + b" " + b"c" * 16, "line 2: .* without blanks"),
         (b"a" * 5000, "line 1"),
-        ("ä".encode() * 20, "of ASCII characters"),
+        ("ä".encode() * 20, "must be ASCII"),
     ],
 )
 def test_a_file_that_holds_something_else_is_named_and_what_is_in_it_is_not(

@@ -58,7 +58,7 @@ VICTIM = _with_cpu(pod(priority=0, name="victim", namespace="batch"), "1")
 VICTIM["spec"]["nodeName"] = "node-1"
 STATE = cluster(NODE, VICTIM)
 IMPACT = {
-    "aftermath": {"notReplaced": 1},
+    "cascade": {"notReplaced": 1},
     "newPods": 1,
     "predicted": 1,
     "preemptions": [{"node": "node-1", "pdbViolations": 0, "victims": ["batch/victim"]}],
@@ -159,7 +159,7 @@ def test_without_time_nothing_is_predicted_and_that_is_said() -> None:
     obj["spec"]["replicas"] = 5
     response = decided(Hook.VALIDATE, review(obj), state=STATE, expired=True).response
     assert "time ran out before it was predicted whether any of 5 new Pods would preempt others" in response.warnings[0]
-    told = {"priority": 1000, "newPods": 5, "predicted": 0, "cutShort": True}
+    told = {"priority": 1000, "newPods": 5, "predicted": 0, "incomplete": True}
     assert json.loads(response.audit["preemption-impact"]) == told
     assert json.loads(_annotation(review(obj), expired=True)) == told
 
@@ -171,12 +171,12 @@ def test_what_is_predicted_by_late_cluster_state_says_so(obj: dict[str, Any], cp
     for late in ("", said):
         response = decided(Hook.VALIDATE, given, state=STATE, late=late).response
         (warning,) = response.warnings
-        assert (". What is known of the cluster is late. " in warning) == bool(late)
+        assert (". The cluster state is stale. " in warning) == bool(late)
         told = json.loads(response.audit["preemption-impact"])
-        assert told.pop("late", False) is bool(late)
-        assert "late" not in told
-        assert response.audit.get("late-cluster-state", "") == late
-        assert json.loads(_annotation(given, late=late)) == {**told, **({"late": True} if late else {})}
+        assert told.pop("staleCache", False) is bool(late)
+        assert "staleCache" not in told
+        assert response.audit.get("stale-cache", "") == late
+        assert json.loads(_annotation(given, late=late)) == {**told, **({"staleCache": True} if late else {})}
     harmless = review(_with_cpu(pod("gold"), "0"))
     assert _annotation(harmless, late=said) is None
 
@@ -202,7 +202,7 @@ def test_a_prediction_that_was_cut_short_says_how_far_it_came(cpus: str, said: s
     asked = chain([False], repeat(True))
     response = decided(Hook.VALIDATE, review(obj), state=cluster(node, VICTIM), expired=lambda: next(asked)).response
     assert said in response.warnings[0]
-    assert json.loads(response.audit["preemption-impact"])["cutShort"] is True
+    assert json.loads(response.audit["preemption-impact"])["incomplete"] is True
 
 
 def test_the_annotation_stays_small_whatever_happens() -> None:
@@ -235,9 +235,9 @@ def _replicas(count: int, cpu: str) -> dict[str, Any]:
         (_with_cpu(pod("gold", 1000), "1"), 0, "preempts"),
         (_with_cpu(deployment(), "1"), 0, "preempts"),
         (_with_cpu(pod("gold", 1000), "2"), 0, "pending"),
-        (_with_cpu(pod("gold", 1000), "0"), 0, "nobody goes"),
-        (_replicas(5, "0"), 100, "cut-short"),  # nothing is found so far, which does not mean that nobody goes
-        (_replicas(5, "1"), 100, "cut-short"),
+        (_with_cpu(pod("gold", 1000), "0"), 0, "no-preemption"),
+        (_replicas(5, "0"), 100, "incomplete"),  # nothing is found so far, which does not mean that nobody goes
+        (_replicas(5, "1"), 100, "incomplete"),
         ({**pod("gold", 1000), "spec": {**pod("gold", 1000)["spec"], "schedulerName": "other"}}, 0, None),
     ],
 )

@@ -58,7 +58,7 @@ def test_removing_sends_no_value() -> None:
 
 @pytest.mark.parametrize("op", ["remove", "replace"])
 def test_an_operation_on_what_is_absent_does_not_apply(op: Any) -> None:
-    with pytest.raises(PatchError, match="/a/b: there is no such place"):
+    with pytest.raises(PatchError, match="/a/b: the path does not exist"):
         apply_patch({"a": {}}, [PatchOperation(op, ("a", "b"), 1)])
     with pytest.raises(PatchError):
         apply_patch({"a": 5}, [PatchOperation("add", ("a", "b"), 1)])

@@ -62,7 +62,7 @@ def test_a_class_that_the_pod_asks_for_stays() -> None:
 
 def test_the_audit_log_says_which_class_was_assigned() -> None:
     decision = decided(Hook.MUTATE, review(pod(priority=0), namespace="batch"))
-    assert decision.response.audit == {"assigned-priority-class": "batch-low by annotation of namespace batch"}
+    assert decision.response.audit == {"assigned-priority-class": "batch-low, the default of namespace batch"}
 
 
 @given(

@@ -209,7 +209,7 @@ def test_many_pods_are_counted_in_part_and_the_audit_log_says_so() -> None:
     world = World(make_node("n").has(cpu="100", pods="1000").obj)
     world.asks(made("first", "gold", replicas=pods_to_come.MOST_PODS + 1, cpu="1"))
     world.asks(made("second", "mid"))
-    assert world.audit[pods_to_come.AUDIT_KEY] == "Pods of 1 object admitted a moment ago"
+    assert world.audit[pods_to_come.AUDIT_KEY] == "Pods of 1 object just admitted"
 
 
 def test_pods_that_fit_nowhere_cost_one_prediction(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Obj = dict[str, Any]
 OWN, OTHER = "shop", "payroll"
 HIGH = "high"
-FIX = "Fix: ask for the right to list Pods there"
+FIX = "Fix: ask for permission to list Pods there"
 UNLIMITED = PredictionBudget(Budget(1_000_000, 0), Budget(1_000_000, 0))
 ONLY_COARSE = PredictionBudget(Budget(0, 1_000_000), Budget(0, 1_000_000))
 NOTHING = PredictionBudget(Budget(0, 0), Budget(0, 0))
@@ -216,7 +216,7 @@ def test_beyond_the_exact_budget_answers_are_in_ranges() -> None:
     )
     (patch,) = json.loads(answers[-1])["written"]
     assert json.loads(patch["value"]["forewarn.dev/preemption-impact"]) == {
-        "aftermath": {"notReplaced": 6},
+        "cascade": {"notReplaced": 6},
         "coarse": True,
         "preemptions": [
             {
@@ -236,7 +236,7 @@ def test_the_audit_annotations_stay_exact_however_often_somebody_asks() -> None:
     audits = [t.answer(Hook.VALIDATE, question(3000, "node", HIGH).obj)["auditAnnotations"] for t in (exact, spent)]
     key = "preempts-running-pods"
     assert audits[0].items() - {(key, audits[0][key])} == audits[1].items() - {(key, audits[1][key])}
-    assert audits[1][key] == f"the requester was not shown the prediction: {SPENT}; {audits[0][key]}"
+    assert audits[1][key] == f"the prediction was not shown to the requester: {SPENT}; {audits[0][key]}"
     assert ": payroll/wages-2 and" in audits[1][key]
 
 
@@ -248,7 +248,7 @@ def test_beyond_the_whole_budget_no_answer_depends_on_others(priorities: list[in
     for asked in made:
         crowded, empty = (Tenant(of_others(p, protected), NOTHING).read(asked) for p in (priorities or [1], [10**9]))
         assert crowded == empty
-        assert f"not predicted: {SPENT}. Fix: ask again later [preempts-running-pods]" in crowded
+        assert f"not predicted: {SPENT}. Fix: try again later [preempts-running-pods]" in crowded
         assert f'{{\\"notPredicted\\":\\"{SPENT}\\"}}' in crowded
 
 
@@ -356,7 +356,7 @@ def test_a_rule_that_denies_goes_on_denying_and_says_no_more(action: str) -> Non
     why = SPENT if action == "preempts-running-pods" else UNREADABLE
     assert not told["allowed"]
     assert told["status"]["message"] == (
-        f"this rule denies what is predicted of its Pods; not predicted: {why} [{action}]"
+        f"denied by this rule because of the prediction; prediction not shown: {why} [{action}]"
     )
 
 

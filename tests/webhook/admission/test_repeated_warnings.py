@@ -159,7 +159,7 @@ def test_thirty_objects_at_once_are_a_few_warnings_short_ones_and_a_count() -> N
     assert lines[FULL - 1].startswith(full)
     assert lines[FULL] == ("Pod web-3: would preempt 2 Pods: shop/report… (see its annotation) [preempts-running-pods]")
     assert all(len(line) <= MAX_SHORT for line in lines[FULL:])
-    assert lines[-1] == "20 more warnings of this rule were not shown [preempts-running-pods]"
+    assert lines[-1] == "20 more warnings of this rule not shown [preempts-running-pods]"
     for answer in answers:
         assert answer.response.allowed
         assert answer.verdict is Verdict.WARNED

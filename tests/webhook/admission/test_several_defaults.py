@@ -10,7 +10,7 @@ from tests.webhook.builders import cluster, decided, deployment, namespace, pod,
 from webhook.admission.decision import Hook
 
 TWO = (priority_class("high", 20, globalDefault=True), priority_class("low", 10, globalDefault=True))
-SAID = "high, low are all marked as the global default; low counts: it is lowest"
+SAID = "high, low are all marked as the global default; low, with the lowest value, takes effect"
 
 
 def told(obj: dict[str, Any], *more: dict[str, Any], operation: str = "CREATE", hook: Hook = Hook.VALIDATE) -> str:
@@ -18,7 +18,7 @@ def told(obj: dict[str, Any], *more: dict[str, Any], operation: str = "CREATE", 
     given = review(obj, operation, oldObject=obj if operation == "UPDATE" else None)
     decision = decided(hook, given, state=cluster(*(more or TWO)))
     assert decision.response.warnings == ()
-    return decision.response.audit.get("several-global-defaults", "")
+    return decision.response.audit.get("multiple-global-defaults", "")
 
 
 def without_class(**metadata: Any) -> dict[str, Any]:

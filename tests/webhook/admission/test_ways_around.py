@@ -120,7 +120,8 @@ def test_a_pod_is_not_given_a_class_that_its_requester_may_not_have(server: Runn
     assert warning.startswith('class "gold" is not allowed in namespace given for user kim. ')
     assert warning.endswith("[class-not-allowed]")
     assert (
-        kept["auditAnnotations"]["unassigned-priority-class"] == "gold by annotation of namespace given is not allowed"
+        kept["auditAnnotations"]["priority-class-not-assigned"]
+        == "gold, the default of namespace given: not allowed for this Pod"
     )
     assert asked(server, "validate", asks_for_none, userInfo=KIM)["allowed"]
     given = asked(server, "mutate", asks_for_none, userInfo=SRE)
@@ -258,5 +259,5 @@ def test_an_end_too_far_away_exempts_nothing_and_audit_and_log_say_so(
     said = f"{UNTIL} on namespace far exempts nothing: it ends in more than 720 hours"
     assert response["auditAnnotations"]["not-exempt"] == said
     assert [r.__dict__["fields"]["exemption"] for r in caplog.records if r.getMessage() == "decision"] == [
-        f"not honoured: {said}"
+        f"not applied: {said}"
     ]

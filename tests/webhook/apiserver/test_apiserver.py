@@ -154,13 +154,13 @@ def test_an_expired_list_raises_unless_it_need_not_be_consistent(api: ScriptedAp
         (500, b"", "no reason given (500)"),
         (502, b"<html>\n  a   proxy\xff</html>", "<html> a proxy\ufffd</html> (502)"),
         (302, b"elsewhere", "elsewhere (302)"),
-        (200, b"", "the answer is no JSON: b''"),
-        (200, b"<html>", "the answer is no JSON: b'<html>'"),
-        (200, b"[" * 100_000, "the answer is no JSON"),
-        (200, [], "the answer is no object"),
-        (200, {}, "what answers for pods is no list of objects"),
-        (200, {"items": {}}, "what answers for pods is no list of objects"),
-        (200, {"items": [5]}, "what answers for pods is no list of objects"),
+        (200, b"", "the response is not JSON: b''"),
+        (200, b"<html>", "the response is not JSON: b'<html>'"),
+        (200, b"[" * 100_000, "the response is not JSON"),
+        (200, [], "the response is not a JSON object"),
+        (200, {}, "the response for pods is not a list of objects"),
+        (200, {"items": {}}, "the response for pods is not a list of objects"),
+        (200, {"items": [5]}, "the response for pods is not a list of objects"),
     ],
 )
 def test_what_is_no_list_is_an_error_that_says_what_it_is(
@@ -183,9 +183,9 @@ def test_null_items_are_an_empty_list(api: ScriptedApi) -> None:
 @pytest.mark.parametrize(
     ("head", "says"),
     [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", "the answer broke off: ProtocolError"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{", "the answer broke off"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Encoding: gzip\r\n\r\nabc", "the answer broke off"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", "the response was cut off: ProtocolError"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{", "the response was cut off"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Encoding: gzip\r\n\r\nabc", "the response was cut off"),
         (b"nonsense\r\n\r\n", "does not answer"),
         (b"", "does not answer: ('Connection aborted.'"),
     ],
@@ -219,7 +219,7 @@ def test_an_answer_that_drips_is_not_waited_for(api: ScriptedApi) -> None:
     api.script("list", "pods", drip)
     seconds = iter(range(0, 10_000, 10))
     slow = ApiServer(connect, Timeouts(5, 5, 60), lambda: float(next(seconds)))
-    with pytest.raises(ApiError, match="the answer is too slow"):
+    with pytest.raises(ApiError, match="the response is too slow"):
         list(slow.pages(PODS))
 
 
@@ -322,7 +322,7 @@ def test_an_error_event_is_raised_as_what_it_tells(api: ScriptedApi) -> None:
 def test_a_stream_that_is_cut_is_an_error_and_one_cut_in_a_line_too(api: ScriptedApi) -> None:
     watch = watching(api)
     api.stream("pods").cut()
-    with pytest.raises(ApiError, match="the watch broke off"):
+    with pytest.raises(ApiError, match="the watch was cut off"):
         list(watch)
     watch = watching(api)
     api.stream("pods", 1).lines.put(b'{"type": "ADDED", "obj')
@@ -341,7 +341,7 @@ def test_a_stream_that_drips_without_ever_ending_a_line_is_dead(api: ScriptedApi
     watch = watching(api, 60, lambda: float(next(seconds)))
     for _ in range(100):
         api.stream("pods").lines.put(b" ")
-    with pytest.raises(Silent, match="no whole event"):
+    with pytest.raises(Silent, match="no complete watch event"):
         list(watch)
 
 
@@ -405,7 +405,7 @@ def test_a_named_context_needs_no_current_one(current: str | None, api: Scripted
         del document["current-context"]
     (tmp_path / "config").write_text(yaml.safe_dump(document))
     assert connect("here")._base == api.url
-    with pytest.raises(ApiError, match=r'there is no context "nowhere" in .*; there is: here, there'):
+    with pytest.raises(ApiError, match=r'context "nowhere" not found in .*; available: here, there'):
         connect("nowhere")
 
 
@@ -428,12 +428,12 @@ def test_without_a_home_there_is_no_kubeconfig(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("context", "document", "says"),
     [
-        ("nowhere", None, 'there is no context "nowhere" in {path}; there is: here, there'),
-        ("", "", "the kubeconfig {path} cannot be used"),
-        ("", "[", "the kubeconfig {path} cannot be used"),
-        ("", "a: b", "the kubeconfig {path} cannot be used"),
-        ("", "junk", "the kubeconfig {path} cannot be used"),
-        ("", "{contexts: 5, clusters: [], users: {}}", "the kubeconfig {path} cannot be used"),
+        ("nowhere", None, 'context "nowhere" not found in {path}; available: here, there'),
+        ("", "", "cannot use the kubeconfig {path}"),
+        ("", "[", "cannot use the kubeconfig {path}"),
+        ("", "a: b", "cannot use the kubeconfig {path}"),
+        ("", "junk", "cannot use the kubeconfig {path}"),
+        ("", "{contexts: 5, clusters: [], users: {}}", "cannot use the kubeconfig {path}"),
     ],
 )
 def test_a_kubeconfig_that_cannot_be_used_says_why(
@@ -461,13 +461,13 @@ def test_a_pod_without_its_service_account_is_not_told_of_a_kubeconfig(monkeypat
     monkeypatch.setattr("kubernetes.config.incluster_config.SERVICE_TOKEN_FILENAME", "/nowhere/token")
     with pytest.raises(ApiError) as raised:
         connect()
-    assert str(raised.value).startswith("the pod's service account cannot be used: Service token file does not exist")
+    assert str(raised.value).startswith("cannot use the Pod's service account: Service token file does not exist")
     assert "automountServiceAccountToken" in str(raised.value)
 
 
 def test_without_the_client_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "kubernetes", None)
-    with pytest.raises(ApiError, match=r"kubernetes is not installed: it comes with forewarn's extra `live`"):
+    with pytest.raises(ApiError, match=r"kubernetes is not installed; install forewarn with the extra `live`"):
         connect()
 
 

@@ -99,7 +99,7 @@ def test_sigterm_fails_readiness_finishes_what_is_in_flight_and_exits_with_0(sta
         until(lambda: started.health("/readyz") == (200, "ok\n"))
         assert started.health("/livez") == (200, "ok\n")
         begin(connection.sock, data, 100)
-        until(lambda: "forewarn_in_flight 1.0" in started.health("/metrics")[1])
+        until(lambda: "forewarn_requests_in_flight 1.0" in started.health("/metrics")[1])
         started.process.send_signal(signal.SIGTERM)
         until(lambda: started.health("/readyz") == (503, "draining\n"))
         time.sleep(0.8)  # past the draining
@@ -180,19 +180,19 @@ def test_review_mutates_applies_the_patch_and_validates(
         (
             ["webhook", "serve"],
             3,
-            "no kubeconfig found ($KUBECONFIG, ~/.kube/config) and not running in a cluster",
+            "no kubeconfig found ($KUBECONFIG: ",
         ),
         (["webhook", "serve", "--cluster", "live:x"], 3, "no kubeconfig found"),
         (
             ["webhook", "serve", "--cluster", "live", "--cluster", "{tmp}/cluster.json"],
             2,
-            "--cluster live stands alone",
+            "--cluster live can't be combined",
         ),
         (["webhook", "serve", "--cluster", "{tmp}/none"], 2, "none: no such file"),
         (
             ["webhook", "serve", "--cluster", "{tmp}/cluster.json", "--namespace", "x"],
             2,
-            "--namespace is for a cluster that is",
+            "--namespace needs a watched cluster",
         ),
         (
             ["webhook", "serve", "--cluster", "{tmp}/cluster.json", "-c", "{tmp}/c.yaml"],
@@ -259,7 +259,7 @@ def test_a_metric_tells_what_is_disclosed(cluster_file: Path) -> None:
     config.write_text("disclose: counts\n")
     server = Started(cluster_file, "-c", str(config), "--drain", "0")
     try:
-        shown = re.findall(r'forewarn_disclose{mode="(.*)"} (.*)', server.health("/metrics")[1])
+        shown = re.findall(r'forewarn_disclosure_mode{mode="(.*)"} (.*)', server.health("/metrics")[1])
         assert dict(shown) == {"names": "0.0", "own-namespace": "0.0", "counts": "1.0"}
         assert server.health("/accuracy")[0] == 404
     finally:
@@ -279,18 +279,18 @@ def test_an_emptied_configuration_is_not_the_defaults(cluster_file: Path) -> Non
             return "warnings" in json.loads(answer_of(connection)[2])["response"]
 
         config.write_text("")
-        until(lambda: 'forewarn_file_refused{file="configuration"} 1.0' in server.health("/metrics")[1], 15)
+        until(lambda: 'forewarn_file_rejected{file="configuration"} 1.0' in server.health("/metrics")[1], 15)
         assert not warned()
         config.write_text("{}")
         until(warned, 15)
-        assert 'forewarn_file_refused{file="configuration"} 0.0' in server.health("/metrics")[1]
+        assert 'forewarn_file_rejected{file="configuration"} 0.0' in server.health("/metrics")[1]
         connection.close()
     finally:
         server.process.terminate()
         code, log = server.ends()
     assert code == 0
-    [refused] = [line for line in log if line.get("outcome") == "refused"]
-    assert "write {} for the defaults" in refused["why"]
+    [refused] = [line for line in log if line.get("outcome") == "rejected"]
+    assert "write {} to use the defaults" in refused["reason"]
 
 
 def test_an_empty_configuration_at_the_start_is_the_defaults(cluster_file: Path) -> None:
@@ -327,7 +327,7 @@ def test_an_expired_certificate_does_not_replace_a_good_one(cluster_file: Path) 
     server = Started(cluster_file, *files, "--drain", "0")
     try:
         _write_certificate(folder, expired)
-        until(lambda: 'forewarn_file_refused{file="certificate"} 1.0' in server.health("/metrics")[1], 15)
+        until(lambda: 'forewarn_file_rejected{file="certificate"} 1.0' in server.health("/metrics")[1], 15)
         assert _served_end(server) == ends[0]
         _write_certificate(folder, better)
         until(lambda: _served_end(server) == ends[2], 15)
@@ -335,8 +335,8 @@ def test_an_expired_certificate_does_not_replace_a_good_one(cluster_file: Path) 
         server.process.terminate()
         code, log = server.ends()
     assert code == 0
-    why = [line["why"] for line in log if line.get("outcome") == "refused"]
-    assert any(f"it ended on {ends[1]}, and the one that is served holds" in told for told in why)
+    why = [line["reason"] for line in log if line.get("outcome") == "rejected"]
+    assert any(f"expired at {ends[1]}; the current certificate is valid and stays in use" in told for told in why)
 
 
 def test_a_start_with_an_expired_certificate_says_so_and_serves_it_until_there_is_a_good_one(
@@ -355,8 +355,8 @@ def test_a_start_with_an_expired_certificate_says_so_and_serves_it_until_there_i
         server.process.terminate()
         code, log = server.ends()
     assert code == 0
-    [told] = [line for line in log if line["message"] == "certificate"]
-    assert told["why"].startswith("it ended on ")
+    [told] = [line for line in log if line["message"] == "serving certificate not valid"]
+    assert told["reason"].startswith("expired at ")
     assert told["level"] == "warning"
 
 
@@ -380,7 +380,7 @@ def test_tokens_are_asked_for_and_read_again_while_serving(cluster_file: Path) -
         until(lambda: asked(two) == 200)
         assert asked(one) == 200
         tokens.write_text("")
-        until(lambda: 'forewarn_file_refused{file="client-tokens"} 1.0' in server.health("/metrics")[1])
+        until(lambda: 'forewarn_file_rejected{file="client-tokens"} 1.0' in server.health("/metrics")[1])
         assert [asked(one), asked("")] == [200, 401], "an emptied file does not let everybody in"
     finally:
         server.process.terminate()
@@ -391,7 +391,7 @@ def test_tokens_are_asked_for_and_read_again_while_serving(cluster_file: Path) -
 @pytest.mark.parametrize(
     ("arguments", "status", "says"),
     [
-        (["--health-port", "x"], 2, '"x" is no whole number'),
+        (["--health-port", "x"], 2, '"x" is not an integer'),
         (["--health-port", "0"], 3, "forewarn webhook ca-injector: "),
     ],
 )
@@ -411,7 +411,7 @@ def test_serving_by_watches_it_is_ready_once_every_list_is_in_and_denials_are_co
         api.script("list", "nodes", *[api.refuse(403, "nodes is forbidden")] * 1000)
         server = Started("live:here", "--drain", "0", scratch=tmp_path, KUBECONFIG=str(config))
         try:
-            lacking = (503, "cluster state lacks nodes (nodes is forbidden)\n")
+            lacking = (503, "cluster state not synced: nodes (nodes is forbidden)\n")
             until(lambda: server.health("/readyz") == lacking)
             assert "forewarn_cache_age_seconds +Inf" in server.health("/metrics")[1]
             assert server.health("/livez")[0] == 200
@@ -433,7 +433,7 @@ def test_serving_by_watches_it_is_ready_once_every_list_is_in_and_denials_are_co
             api.script("list", "priorityclasses", api.refuse(500))
             allowed, warnings = verdict()
             assert allowed
-            assert "could not be asked" in warnings[0]
+            assert "did not confirm" in warnings[0]
             api.stream("priorityclasses").send("ADDED", priority_class("late", 7))
             until(lambda: verdict() == (True, []))
             metrics = server.health("/metrics")[1]
@@ -444,7 +444,7 @@ def test_serving_by_watches_it_is_ready_once_every_list_is_in_and_denials_are_co
             server.process.terminate()
             code, log = server.ends()
         assert code == 0
-        [told] = [line for line in log if line["message"] == "RBAC does not let forewarn list nodes"]
+        [told] = [line for line in log if line["message"] == "RBAC does not allow forewarn to list nodes"]
         assert (told["level"], told["verb"], told["resource"], told["group"]) == ("error", "list", "nodes", "")
 
 
@@ -465,7 +465,9 @@ def test_a_variable_that_does_nothing_is_told(cluster_file: Path) -> None:
     server = Started(cluster_file, "--drain", "0", FOREWARN_MAX_INFLIGHT="3", FOREWARN_SERVICE_PORT="443")
     server.process.terminate()
     _, log = server.ends()
-    assert [line["variable"] for line in log if line["message"] == "unknown variable"] == ["FOREWARN_MAX_INFLIGHT"]
+    assert [line["variable"] for line in log if line["message"] == "unknown environment variable"] == [
+        "FOREWARN_MAX_INFLIGHT"
+    ]
 
 
 def test_serving_by_watches_answers_say_when_the_state_is_late(tmp_path: Path) -> None:
@@ -484,8 +486,8 @@ def test_serving_by_watches_answers_say_when_the_state_is_late(tmp_path: Path) -
                 found: dict[str, str] = json.loads(answer_of(connection)[2])["response"].get("auditAnnotations", {})
                 return found
 
-            said = re.compile(r"no news from the API server for \d+ s, which is more than 0.1 s")
-            until(lambda: said.fullmatch(audit().get("late-cluster-state", "")))
+            said = re.compile(r"no message from the API server for \d+ s \(--max-cache-age 0.1\)")
+            until(lambda: said.fullmatch(audit().get("stale-cache", "")))
             connection.close()
         finally:
             server.process.terminate()
@@ -553,7 +555,9 @@ def _read_by(process: subprocess.Popen[str], pipe: Path) -> int:
 
 
 def test_a_missing_extra_is_named() -> None:
-    program = "import sys; sys.modules['flask'] = None; from policies.cli import main; sys.exit(main(['serve']))"
+    program = (
+        "import sys; sys.modules['flask'] = None; from policies.cli import main; sys.exit(main(['webhook', 'serve']))"
+    )
     run = subprocess.run([PYTHON, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
     assert run.returncode == 3
-    assert run.stderr == "forewarn webhook serve: flask is not installed: it comes with forewarn's extra `webhook`\n"
+    assert run.stderr == "forewarn webhook serve: flask is not installed; install forewarn with the extra `webhook`\n"

@@ -98,7 +98,7 @@ def test_a_kubeconfig_that_makes_no_sense_is_left_to_the_command(config: Path, t
 
 def test_a_flag_without_its_value_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["headroom", "--context"]) == 2
-    assert capsys.readouterr().err == "kubectl forewarn: --context is the last word: its value is missing\n"
+    assert capsys.readouterr().err == "kubectl forewarn: --context requires a value\n"
 
 
 def test_kubeconfig_is_where_the_cluster_is_looked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

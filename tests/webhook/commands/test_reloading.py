@@ -34,20 +34,20 @@ def test_a_change_takes_effect_and_a_broken_file_is_refused(tmp_path: Path) -> N
     path.write_text("actions: {pinned-priority: audit}")
     assert config.check()
     assert config.get().actions == {"pinned-priority": Action.AUDIT}
-    assert value_of(metrics, "forewarn_file_refused") == "0.0"
+    assert value_of(metrics, "forewarn_file_rejected") == "0.0"
     for broken in ("actions: {pinned-priority: shout}", "actions: [", "\0"):
         path.write_text(broken)
         assert not config.check()
         assert config.get().actions == {"pinned-priority": Action.AUDIT}
-        assert value_of(metrics, "forewarn_file_refused") == "1.0"
+        assert value_of(metrics, "forewarn_file_rejected") == "1.0"
     path.unlink()
     assert not config.check()
     path.write_text("actions: {}")
     assert config.check()
     assert config.get().actions == {}
-    assert value_of(metrics, "forewarn_file_refused") == "0.0"
-    assert value_of(metrics, 'forewarn_reloads_total{file="configuration",outcome="refused"}') == "4.0"
-    assert value_of(metrics, 'forewarn_reloads_total{file="configuration",outcome="loaded"}') == "2.0"
+    assert value_of(metrics, "forewarn_file_rejected") == "0.0"
+    assert value_of(metrics, 'forewarn_file_reloads_total{file="configuration",outcome="rejected"}') == "4.0"
+    assert value_of(metrics, 'forewarn_file_reloads_total{file="configuration",outcome="loaded"}') == "2.0"
 
 
 def test_a_refusal_is_told_once_a_change(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_refusal_is_told_once_a_change(tmp_path: Path) -> None:
     path.write_text("nonsense: 1")
     config.check()
     config.check()
-    assert value_of(metrics, 'forewarn_reloads_total{file="configuration",outcome="refused"}') == "1.0"
+    assert value_of(metrics, 'forewarn_file_reloads_total{file="configuration",outcome="rejected"}') == "1.0"
 
 
 def test_a_file_swapped_by_a_symlink_is_seen(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_check_that_fails_does_not_end_the_checking(caplog: pytest.LogCaptureF
         assert time.monotonic() < end
         time.sleep(0.01)
     stop.set()
-    assert "a regular check failed" in caplog.text
+    assert "a periodic check failed" in caplog.text
 
 
 def test_what_may_not_take_the_place_is_refused_once_and_asked_again(tmp_path: Path) -> None:
@@ -101,12 +101,12 @@ def test_what_may_not_take_the_place_is_refused_once_and_asked_again(tmp_path: P
     path.write_text("2")
     assert [value.check() for _ in range(3)] == [False] * 3
     assert value.get() == "1"
-    assert value_of(metrics, 'forewarn_reloads_total{file="certificate",outcome="refused"}') == "1.0"
-    assert value_of(metrics, 'forewarn_file_refused{file="certificate"}') == "1.0"
+    assert value_of(metrics, 'forewarn_file_reloads_total{file="certificate",outcome="rejected"}') == "1.0"
+    assert value_of(metrics, 'forewarn_file_rejected{file="certificate"}') == "1.0"
     why[0] = ""
     assert value.check()
     assert value.get() == "2"
-    assert value_of(metrics, 'forewarn_file_refused{file="certificate"}') == "0.0"
+    assert value_of(metrics, 'forewarn_file_rejected{file="certificate"}') == "0.0"
     assert not value.check()
 
 
@@ -126,8 +126,8 @@ ENDED, LATER = made(NOW - 9 * DAY, DAY), made(NOW + 2 * DAY, 5 * DAY)
     ("held", "new", "why"),
     [
         (HOLDS, OTHER, ""),
-        (HOLDS, ENDED, "it ended on"),
-        (HOLDS, LATER, "it begins only on"),
+        (HOLDS, ENDED, "expired at"),
+        (HOLDS, LATER, "not valid before"),
         (ENDED, HOLDS, ""),
         (ENDED, LATER, ""),
         (LATER, ENDED, ""),

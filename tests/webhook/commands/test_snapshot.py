@@ -200,7 +200,7 @@ def test_an_empty_cluster_is_an_empty_list(
     text = (tmp_path / "x.json").read_text()
     assert objects_of(text) == []
     assert {obj["kind"] for obj in json.loads(text)["items"]} == {f"{spec.kind}List" for spec in (*KINDS, *OPTIONAL)}
-    assert "0 objects (an empty cluster)" in capsys.readouterr().err
+    assert "0 objects (empty cluster)" in capsys.readouterr().err
 
 
 def test_redacted_nothing_private_is_left_and_predictions_are_the_same(api: ScriptedApi, tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_failure_leaves_an_older_file_as_it_was(
     ("arguments", "says"),
     [
         (["-o", "{tmp}/no/x.json"], "{tmp}/no/x.json: no such file or directory. Fix: create"),
-        (["-o", "{tmp}/x.json", "--context", "nope"], 'live:nope: there is no context "nope"'),
+        (["-o", "{tmp}/x.json", "--context", "nope"], 'live:nope: context "nope" not found'),
         (["-o", "{tmp}/x.json", "--context", "there"], "live:there: http://127.0.0.1:1 does not answer"),
     ],
 )
@@ -282,7 +282,7 @@ def test_once_leaves_a_file_that_is_there(api: ScriptedApi, tmp_path: Path, caps
     assert main(["snapshot", "--once", "-o", str(file)]) == 0
     assert file.read_bytes() == written
     assert len(api.requests) == asked
-    assert capsys.readouterr().err.endswith(f"{file}: there already, and left as it is\n")
+    assert capsys.readouterr().err.endswith(f"{file}: already exists, not changed\n")
 
 
 def test_of_an_indexed_job_the_first_pod_writes_and_the_others_wait(
@@ -304,7 +304,7 @@ def test_of_an_indexed_job_the_first_pod_writes_and_the_others_wait(
     monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
     monkeypatch.setattr("webhook.commands.snapshot._WAIT", -1.0)
     assert main(["snapshot", "--once", "-o", str(file)]) == 3
-    assert "pod 0 of the Job is to write it" in capsys.readouterr().err
+    assert "Pod 0 of the Job must write it" in capsys.readouterr().err
     assert main(["snapshot", "--once", "-o", "-"]) == 2
 
 

@@ -128,7 +128,7 @@ def test_the_elected_replica_audits_at_once_and_again_after_the_interval() -> No
         'forewarn_audit_findings{rule="unused-priority-class",severity="note"}': "1.0",
     }
     assert other.findings() == {}
-    assert float(value_of(replica.metrics, "forewarn_audit_timestamp_seconds")) > time.time() - 60
+    assert float(value_of(replica.metrics, "forewarn_audit_last_run_timestamp_seconds")) > time.time() - 60
     for now in range(0, 3600, 10):
         replica.clock.now = now
         replica.turn()
@@ -136,7 +136,7 @@ def test_the_elected_replica_audits_at_once_and_again_after_the_interval() -> No
     replica.clock.now = 3600
     replica.turn()
     assert replica.runs == 2
-    assert value_of(replica.metrics, 'forewarn_audits_total{outcome="done"}') == "2.0"
+    assert value_of(replica.metrics, 'forewarn_audits_total{outcome="completed"}') == "2.0"
 
 
 def test_who_is_no_longer_elected_tells_nothing_any_more() -> None:
@@ -184,7 +184,7 @@ def test_a_failure_is_counted_and_tried_again_later_and_later(caplog: pytest.Log
         if replica.runs > before:
             at.append(now)
     assert at == [0, 30, 90, 210, 450]
-    whys = [vars(record)["fields"]["why"] for record in caplog.records if record.getMessage() == "audit failed"]
+    whys = [vars(record)["fields"]["reason"] for record in caplog.records if record.getMessage() == "audit failed"]
     assert whys == ["its process has ended"] * 5
     assert value_of(replica.metrics, 'forewarn_audits_total{outcome="failed"}') == "5.0"
     replica.fault, replica.clock.now = None, 1000
@@ -278,7 +278,7 @@ def test_without_the_right_to_write_there_are_the_metrics() -> None:
     replica = Replica(api)
     replica.turn()
     assert replica.findings()
-    assert value_of(replica.metrics, 'forewarn_audits_total{outcome="done"}') == "1.0"
+    assert value_of(replica.metrics, 'forewarn_audits_total{outcome="completed"}') == "1.0"
 
 
 def found(number: int, namespace: str, text: str = "m") -> Found:
@@ -362,7 +362,7 @@ def test_an_audit_without_time_is_counted_as_cut_short() -> None:
     replica = Replica(installed())
     replica.auditor._audited = lambda cluster: look(cluster, Config(), until=0.0)  # type: ignore[method-assign]
     replica.turn()
-    assert value_of(replica.metrics, 'forewarn_audits_total{outcome="cut-short"}') == "1.0"
+    assert value_of(replica.metrics, 'forewarn_audits_total{outcome="incomplete"}') == "1.0"
 
 
 def test_it_is_done_by_a_process_of_its_own_that_ends_with_the_replica() -> None:

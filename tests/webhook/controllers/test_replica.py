@@ -77,20 +77,20 @@ def reachable(_verb: str, _path: str) -> None:
 def test_a_replica_is_ready_once_api_servers_trust_it_and_not_before() -> None:
     api = installed()
     first, second = Replica(api), Replica(api)
-    assert "not trust the certificate yet: not looked yet" in first.upkeep.fault()
+    assert "not trust the certificate yet: not checked yet" in first.upkeep.fault()
     api.before = unreachable
     first.upkeep.reconcile()
     assert "connection refused" in first.upkeep.fault()
     api.before = reachable
     first.upkeep.reconcile()
-    assert "forewarn-serving-cert is empty; forewarn-ca-injector fills it" in first.upkeep.fault()
+    assert "forewarn-serving-cert is empty; wait for forewarn-ca-injector" in first.upkeep.fault()
     Injecting(api).injector.reconcile()
     for replica in (first, second):
         replica.upkeep.reconcile()
         assert replica.upkeep.fault() == ""
         assert replica.contexts.certificate.ca in (Registration(api).reconcile() or ())
     assert first.contexts.certificate == second.contexts.certificate
-    assert float(first.value("forewarn_authority_expiry_timestamp_seconds")) > time.time()
+    assert float(first.value("forewarn_ca_expiry_timestamp_seconds")) > time.time()
 
 
 def test_a_replica_whose_ca_is_not_in_the_configurations_says_so() -> None:
@@ -99,7 +99,7 @@ def test_a_replica_whose_ca_is_not_in_the_configurations_says_so() -> None:
     api.put(PATHS[1], {"webhooks": [{"name": "a", "clientConfig": {}}]})
     replica = Replica(api)
     replica.upkeep.reconcile()
-    assert "do not name its CA" in replica.upkeep.fault()
+    assert "do not contain its CA" in replica.upkeep.fault()
 
 
 def test_a_replica_writes_nothing_but_the_lease_of_the_default() -> None:
@@ -121,22 +121,22 @@ def test_a_ready_replica_stays_ready_while_the_injector_and_the_api_server_are_a
     replica.clock.now += 11
     replica.upkeep.reconcile()
     assert replica.upkeep.fault() == ""
-    assert replica.value('forewarn_upkeep_failures_total{task="certificate"}') == "1.0"
+    assert replica.value('forewarn_background_task_failures_total{task="certificate"}') == "1.0"
 
 
 def test_of_two_injectors_one_is_elected_and_the_other_takes_over_after_silence() -> None:
     api = installed()
     first, second = Injecting(api), Injecting(api, "ca-injector-1")
-    assert first.injector.fault() == "not looked yet"
+    assert first.injector.fault() == "not checked yet"
     first.injector.reconcile()
     api.calls.clear()
     second.injector.reconcile()
     assert {path for _, path in api.calls} == {WRITER}
-    assert (first.value("forewarn_writer"), second.value("forewarn_writer")) == ("1.0", "0.0")
+    assert (first.value("forewarn_ca_injector_leader"), second.value("forewarn_ca_injector_leader")) == ("1.0", "0.0")
     assert first.injector.fault() == second.injector.fault() == ""
     second.clock.now += 31
     second.injector.reconcile()
-    assert second.value("forewarn_writer") == "1.0"
+    assert second.value("forewarn_ca_injector_leader") == "1.0"
     assert first.beats == 3
 
 
@@ -237,7 +237,7 @@ def test_an_injector_that_may_not_set_an_owner_goes_on(caplog: pytest.LogCapture
     injecting.injector.reconcile()
     api.before = reachable
     assert injecting.injector.fault() == ""
-    assert "not owned" in caplog.text
+    assert "cannot set the owner" in caplog.text
     assert Registration(api).reconcile()
 
 
@@ -258,7 +258,7 @@ def test_what_an_injector_cannot_do_is_said_and_ends() -> None:
     injecting = Injecting(api)
     injecting.injector.reconcile()
     assert "certificates: the Secret's tls.crt: " in injecting.injector.fault()
-    assert injecting.value('forewarn_upkeep_failures_total{task="certificates"}') == "1.0"
+    assert injecting.value('forewarn_background_task_failures_total{task="certificates"}') == "1.0"
     api.put(PLACE.authorities, {**kept, "data": {}})
     injecting.injector.reconcile()
     assert injecting.injector.fault() == ""
@@ -270,9 +270,9 @@ def test_one_task_that_fails_does_not_keep_others_from_being_done() -> None:
     api.put(PLACE.serving, {"data": {"tls.crt": "!"}})
     replica = Replica(api, state=cluster(priority_class("a", 1, globalDefault=True)))
     replica.upkeep.reconcile()
-    assert "take everything out of its data" in replica.upkeep.fault()
-    assert replica.value('forewarn_upkeep_failures_total{task="global default"}') == "1.0"
-    assert replica.value('forewarn_upkeep_failures_total{task="certificate"}') == "1.0"
+    assert "remove all of the Secret's data" in replica.upkeep.fault()
+    assert replica.value('forewarn_background_task_failures_total{task="global default reservation"}') == "1.0"
+    assert replica.value('forewarn_background_task_failures_total{task="certificate"}') == "1.0"
     assert replica.value("forewarn_global_defaults") == "1.0"
 
 
@@ -321,7 +321,7 @@ def _until(condition: object, seconds: float = 5) -> None:
 
 
 def test_two_defaults_are_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    metrics, told = Metrics(), "several global defaults"
+    metrics, told = Metrics(), "multiple global default PriorityClasses"
     two = {name: PriorityClass(name, value, True) for name, value in (("a", 5), ("b", 3))}
     looks = GlobalDefaults(metrics)
     for _ in range(2):

@@ -60,7 +60,7 @@ def test_a_full_gate_and_a_stopping_one_answer_503() -> None:
     status, headers, _ = by_asgi(full, "/mutate", BODIES["a pod to patch"], JSON)
     assert (status, headers["retry-after"], headers["connection"]) == (503, "0", "close")
     full.gate.stopping = True
-    assert b"stopping" in by_asgi(full, "/mutate", b"", JSON)[2]
+    assert b"shutting down" in by_asgi(full, "/mutate", b"", JSON)[2]
     assert full.gate.inside == 0
 
 

@@ -101,5 +101,5 @@ def test_a_file_of_cas_that_holds_none_is_named(tmp_path: Path) -> None:
         read_authorities(path)
     for wrong in (b"", b"nonsense", b"-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n"):
         path.write_bytes(wrong)
-        with pytest.raises(TlsError, match=r"ca.crt: no certificate"):
+        with pytest.raises(TlsError, match=r"ca.crt: no PEM certificate"):
             read_authorities(path)

@@ -74,10 +74,10 @@ def test_files_that_cannot_be_served_are_named(tmp_path: Path) -> None:
     with pytest.raises(TlsError, match=r"nowhere.crt: No such file"):
         read_certificate(tmp_path / "nowhere.crt", key)
     key.write_bytes(self_signed(NOW).key)
-    with pytest.raises(TlsError, match=r"tls.key: not the key of .*tls.crt"):
+    with pytest.raises(TlsError, match=r"tls.key: does not match the certificate .*tls.crt"):
         read_certificate(chain, key)
     chain.write_bytes(b"nonsense")
-    with pytest.raises(TlsError, match=r"tls.crt: no certificate in PEM"):
+    with pytest.raises(TlsError, match=r"tls.crt: no PEM certificate"):
         read_certificate(chain, key)
 
 

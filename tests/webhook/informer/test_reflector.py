@@ -164,7 +164,7 @@ def test_a_fault_of_ours_is_a_failure_like_any_other(caplog: pytest.LogCaptureFi
     reflector = Reflector(Played([[page()]], []), PODS, outlets, Backoff(lambda: 1.0))
     assert reflector.step() == 0.8
     assert "a fault of ours" in caplog.text
-    assert str(reflector.fault) == "internal error; the log says more"
+    assert str(reflector.fault) == "internal error; see the log"
 
 
 def test_a_server_that_asks_to_be_left_alone_is() -> None:
@@ -185,7 +185,7 @@ def test_what_rbac_lacks_is_named_once_and_so_is_that_it_is_there(caplog: pytest
             reflector.step()
     assert reflector.fault is None
     assert [record.getMessage() for record in caplog.records] == [
-        "RBAC does not let forewarn list jobs.batch",
+        "RBAC does not allow forewarn to list jobs.batch",
         "can list jobs.batch again",
         "cannot watch jobs.batch",
         "can watch jobs.batch again",

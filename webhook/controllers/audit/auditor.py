@@ -77,7 +77,7 @@ class Auditor:
             try:
                 self._election.resign()
             except ObjectApiError as error:
-                log_event("audit", {"why": str(error)}, logging.WARNING)
+                log_event("cannot release the Lease of the audit", {"reason": str(error)}, logging.WARNING)
 
         return end
 
@@ -125,7 +125,7 @@ class Auditor:
             self._process = process
         try:
             if self._stop.is_set():
-                raise Unanswered("this replica stops")
+                raise Unanswered("this replica is shutting down")
             answer = process.ask(None, until + _SLACK)
         finally:
             self._end_process()
@@ -146,8 +146,8 @@ class Auditor:
         for (rule, severity), count in audited.counts.items():
             self._metrics.audit_findings.labels(rule, severity).set(count)
         self._published = True
-        self._metrics.count(self._metrics.audits, "done" if audited.whole else "cut-short")
-        self._metrics.audit_timestamp.set(datetime.now(UTC).timestamp())
+        self._metrics.count(self._metrics.audits, "completed" if audited.whole else "incomplete")
+        self._metrics.audit_last_run.set(datetime.now(UTC).timestamp())
         told = {
             "findings": sum(audited.counts.values()),
             "suppressed": audited.suppressed,
@@ -155,7 +155,7 @@ class Auditor:
             "seconds": round(seconds, 1),
             "cpu_seconds": round(audited.seconds, 1),
         }
-        log_event("audit" if audited.whole else "audit cut short", told)
+        log_event("audit completed" if audited.whole else "audit incomplete", told)
 
     def _failed(self, why: str) -> None:
         self._failures += 1
@@ -163,7 +163,7 @@ class Auditor:
         self._due = self._clock() + pause
         if not self._stop.is_set():
             self._metrics.count(self._metrics.audits, "failed")
-            log_event("audit failed", {"why": why, "again_in_seconds": round(pause)}, logging.WARNING)
+            log_event("audit failed", {"reason": why, "retry_in_seconds": round(pause)}, logging.WARNING)
 
     def _withdraw(self) -> None:
         """What was found last is no longer this replica's to tell."""

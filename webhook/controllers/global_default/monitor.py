@@ -31,5 +31,7 @@ class GlobalDefaults:
         if counts is None or not message:
             self._told = ()
         elif names != self._told:
-            log_event("several global defaults", {"classes": names, "counts": counts.name}, logging.ERROR)
+            log_event(
+                "multiple global default PriorityClasses", {"classes": names, "effective": counts.name}, logging.ERROR
+            )
             self._told = names

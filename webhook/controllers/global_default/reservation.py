@@ -112,7 +112,7 @@ class Reserver:
                 return self._check(candidate, written, fresh)
             if self._clock() >= until:
                 break
-        raise ObjectApiError(f"{self._path}: others change it all the time")
+        raise ObjectApiError(f"{self._path}: too many concurrent changes")
 
     def _check(self, candidate: DefaultCandidate, written: Reservation, fresh: bool) -> tuple[str, str]:
         """What etcd says, now that nobody else can become the default."""
@@ -123,7 +123,7 @@ class Reserver:
             return "", "granted"
         if fresh:
             self._release(written)
-        return already_default(other), "refused"
+        return already_default(other), "rejected"
 
     def seen(self, obj: ApiObject) -> None:
         """A PriorityClass came by the watch. Returns at once; what follows is done by `look`."""
@@ -147,7 +147,7 @@ class Reserver:
         elif (why := self._is_free(reservation)) and self._release(reservation):
             self._pending = ""
             self._metrics.count(self._metrics.reservations, why)
-            log_event("global default", {"class": reservation.name, "reservation": why})
+            log_event("global default reservation released", {"class": reservation.name, "reason": why})
 
     def _is_free(self, reservation: Reservation) -> str:
         """Why the request that holds the place is over: by its class, or by its age; empty: it may not be."""
@@ -194,6 +194,6 @@ class Reserver:
 
 def _taken(name: str) -> str:
     return (
-        f"another request is making PriorityClass {quote(name)} the global default at this moment, and only one class "
-        f"can be it; if that class does not come to be, the place is free again within {LEASE_SECONDS} seconds"
+        f"another request is making PriorityClass {quote(name)} the global default, and there can be only one. If that "
+        f"request fails, the reservation ends within {LEASE_SECONDS} seconds"
     )

@@ -242,7 +242,7 @@ def counted(replicas: Replicas, outcome: str) -> float:
 def test_a_lease_that_changes_under_every_attempt_is_an_error() -> None:
     replicas = Replicas()
     conflicts(replicas, 99)
-    with pytest.raises(ObjectApiError, match="others change it"):
+    with pytest.raises(ObjectApiError, match="too many concurrent changes"):
         replicas.reserve("normal")
     assert writes(replicas) == 10
 
@@ -258,7 +258,7 @@ def test_a_write_that_comes_too_late_is_tried_again_while_there_is_time() -> Non
 def test_when_time_is_up_nothing_is_tried_again(seconds: float) -> None:
     replicas = Replicas()
     conflicts(replicas, 1)
-    with pytest.raises(ObjectApiError, match="others change it"):
+    with pytest.raises(ObjectApiError, match="too many concurrent changes"):
         replicas.each[0].reserve(DefaultCandidate("normal", "create uid-1"), seconds)
     assert writes(replicas) == 1
 

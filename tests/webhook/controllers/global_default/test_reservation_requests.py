@@ -117,7 +117,7 @@ def test_a_class_whose_place_is_taken_is_denied_with_all_that_the_audit_log_was_
     audit = response(asked(taken, low, late=lambda: "no news", config=lambda: config))["auditAnnotations"]
     allowed = response(asked(Reserving(), low, late=lambda: "no news", config=lambda: config))["auditAnnotations"]
     assert audit == allowed
-    assert audit["late-cluster-state"] == "no news"
+    assert audit["stale-cache"] == "no news"
     assert len(audit) == 2
 
 
