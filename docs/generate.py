@@ -147,8 +147,8 @@ _PROMISE = {
         "expect": {
             "type": "object",
             "additionalProperties": False,
-            "required": ["nonePushedOut"],
-            "properties": {"nonePushedOut": _PODS, "by": _PODS},
+            "required": ["noPreemption"],
+            "properties": {"noPreemption": _PODS, "by": _PODS},
         },
     },
 }
@@ -225,7 +225,7 @@ def schema() -> dict[str, Any]:
                 "description": "what needs a quota that covers it, as in kube-apiserver's ResourceQuotaConfiguration",
             },
             "allowedClasses": {"type": "array", "items": _ALLOWED, "description": "who may use which classes"},
-            "promises": {
+            "expectations": {
                 "type": "array",
                 "description": "who is never pushed out by whom, as in the expectations of forewarn test",
                 "items": _PROMISE,

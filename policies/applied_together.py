@@ -80,7 +80,7 @@ class Applied:
         if arrival is None:
             return {}
         tries = len(arrival.predictions)
-        again = {"pushedOutBy": arrival.pushed_out_by} if arrival.pushed_out_by else {}
+        again = {"preemptedBy": arrival.pushed_out_by} if arrival.pushed_out_by else {}
         overtaken = {"overtaken": True} if arrival.overtaken else {}
         return {**({"attempts": tries} if tries > 1 else {}), **again, **overtaken}
 

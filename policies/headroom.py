@@ -44,8 +44,8 @@ MOST_PLACED: Final = 200_000
 
 What a node says it can hold is a number that somebody wrote.
 """
-_NOT_FILLED: Final = "so many fit that it was not looked at what runs out first"
-_WITHOUT_CLAIMS: Final = "volumes whose claims will be made with the pods are left out"
+_NOT_FILLED: Final = "too many fit to determine what runs out first"
+_WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ignored"
 _ZONE: Final = "topology.kubernetes.io/zone"
 
 
@@ -125,7 +125,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
     if autoscaling is not None and autoscaling.groups:
         groups = _by_group(cluster, pod, full, autoscaling.groups)
         if is_expendable(pod, autoscaling.cutoff):
-            notes = [*notes, f"cluster-autoscaler brings no node for it: below its cutoff {autoscaling.cutoff}"]
+            notes = [*notes, f"cluster-autoscaler does not scale up for it: priority below cutoff {autoscaling.cutoff}"]
     by_class, unknown = _by_class(cluster, pod, without)
     preempting = _with_preemption(snapshot, pod, without)
     assumed = assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods)
@@ -149,9 +149,9 @@ def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, list[str]]
     """The next pod of an object, as admission would leave it. Raises InvalidObject."""
     ref, template = ref_of(obj, "default"), pod_template_of(obj, POD_TEMPLATE_PATHS)
     if template is None:
-        raise InvalidObject("there is no pod template in it", ref=ref)
+        raise InvalidObject("no Pod template found", ref=ref)
     if group_kind(obj) == DAEMON_SET:
-        raise InvalidObject("a DaemonSet has one pod for each node: there is nothing to scale", ref=ref)
+        raise InvalidObject("a DaemonSet runs one Pod per node and does not scale", ref=ref)
     if not template.is_template:
         pod = replace(admitted(obj, cluster), name="one-more", uid="")
         whole = without_missing_claims(pod, cluster)
@@ -311,10 +311,10 @@ def _by_zone(by_node: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
 
 
 def told(count: Count) -> str:
-    """`12 more pods`, `at least 2000 more pods`, `no more pods`."""
+    """`12 more Pods`, `at least 2000 more Pods`, `no more Pods`."""
     if not count.pods:
-        return "no more pods"
-    return f"{'' if count.whole else 'at least '}{plural(count.pods, 'more pod')}"
+        return "no more Pods"
+    return f"{'' if count.whole else 'at least '}{plural(count.pods, 'more Pod')}"
 
 
 def as_dict(found: Headroom) -> dict[str, Any]:
@@ -330,9 +330,9 @@ def as_dict(found: Headroom) -> dict[str, Any]:
             {"class": c.name, "priority": c.priority, "preempts": c.preempts, **_count(c.fitting)}
             for c in found.by_class
         ],
-        "thenOutOf": dict(found.reasons),
-        "left": [
-            {"lacks": list(left.scarce), "nodes": left.nodes, "milliCpu": left.milli_cpu, "memory": left.memory}
+        "reasons": dict(found.reasons),
+        "stranded": [
+            {"insufficient": list(left.scarce), "nodes": left.nodes, "milliCpu": left.milli_cpu, "memory": left.memory}
             for left in found.left
         ],
         **groups,
@@ -341,7 +341,7 @@ def as_dict(found: Headroom) -> dict[str, Any]:
 
 
 def _group_as_dict(group: OfGroup) -> dict[str, Any]:
-    why = {"whyNot": group.why_not} if group.why_not else {}
+    why = {"reason": group.why_not} if group.why_not else {}
     return {"group": group.name, "nodes": group.nodes, **_count(group.more), **why}
 
 

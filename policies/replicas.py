@@ -21,15 +21,13 @@ if TYPE_CHECKING:
     from policies.scheduling.schedule_one import Prediction
 
 IN_TURN: Final = (
-    "pods are placed one after the other: one that fits is bound to the first of the tied nodes by name, "
-    "after a preemption it waits for its node, the victims are still ending when the next one comes, and their "
-    "disruption budgets allow that many fewer"
+    "Pods are placed one after the other; a Pod that fits is bound to the first of the tied nodes by name; while "
+    "victims terminate, the preemptor waits and their PDBs allow that many fewer disruptions"
 )
-WITHOUT_CLAIMS: Final = "volumes whose claims will be made with the pods are left out: where they will be is not known"
+WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ignored"
 
 MISSING_ONLY: Final = (
-    "counts are those of the missing replicas; --aftermath and `forewarn whatif apply` count the whole rollout, "
-    "when it has settled"
+    "counts cover the missing replicas only; --cascade and `forewarn whatif apply` count the whole rollout"
 )
 """The basis of the counts for a workload that has Pods already."""
 
@@ -49,7 +47,7 @@ class Placement:
     @property
     def caveats(self) -> tuple[str, ...]:
         """What the placement as a whole rests on, beside what each prediction says."""
-        beyond = f"only the first {len(self.predictions)} new pods are placed, {self.left_out} more are left out"
+        beyond = f"only the first {len(self.predictions)} new Pods are evaluated, {self.left_out} more are not"
         in_turn = len(self.predictions) > 1
         notes = (
             (self.without_claims, WITHOUT_CLAIMS),
@@ -79,7 +77,7 @@ def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None =
     ref = ref_of(obj, "default")
     template = pod_template_of(obj, POD_TEMPLATE_PATHS)
     if template is None:
-        raise InvalidObject("there is no pod template in it", ref=ref)
+        raise InvalidObject("no Pod template found", ref=ref)
     if template.is_template:
         return new_pods(cluster, obj, template.object, replicas), str(ref)
     return _single(cluster, admitted(obj, cluster), 1 if replicas is None else replicas), str(ref)

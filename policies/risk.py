@@ -268,7 +268,7 @@ def as_dict(found: Risks) -> dict[str, Any]:
                 "priority": risk.priority,
                 "pods": risk.pods,
                 "classesAbove": risk.above,
-                "mayBePushedOutBy": [
+                "mayBePreemptedBy": [
                     {
                         "class": pusher.priority_class,
                         "priority": pusher.priority,
@@ -283,10 +283,10 @@ def as_dict(found: Risks) -> dict[str, Any]:
             }
             for risk in found.risks
         ],
-        "lossesTried": {"zones": found.tried[0], "nodes": found.tried[1]},
-        "there": {"zones": found.there[0], "nodes": found.there[1]},
+        "simulated": {"zones": found.tried[0], "nodes": found.tried[1]},
+        "total": {"zones": found.there[0], "nodes": found.there[1]},
         "notPredicted": list(found.unread),
-        **({"assumes": list(found.assumes)} if found.assumes else {}),
+        **({"assumptions": list(found.assumes)} if found.assumes else {}),
         "notModelled": list(found.not_modelled),
-        "notToTheEnd": {each.what: {"stopped": each.stopped, "at": round(each.at, 4)} for each in found.unended},
+        "unfinished": {each.what: {"stopped": each.stopped, "at": round(each.at, 4)} for each in found.unended},
     }

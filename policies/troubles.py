@@ -62,7 +62,7 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject, events: PodEven
     """Look at a pod of the cluster. `obj`: as it was read, for what its view leaves out; `events`: those about it."""
     preempted = events.preempted(pod.uid) if events is not None else None
     if pod.terminal:
-        ended = Trouble("preempted", f"it was pushed out of {pod.node_name}{_for_whom(cluster, preempted)}")
+        ended = Trouble("preempted", f"preempted on {pod.node_name}{_for_whom(cluster, preempted)}")
         return Diagnosis(pod, "ended", (ended,) if pod.preempted else ())
     if pod.node_name and pod.preempted:
         return Diagnosis(pod, "preempted", tuple(_of_a_victim(cluster, pod, preempted)))
@@ -84,9 +84,7 @@ def gone(cluster: ClusterSnapshot, events: PodEvents) -> Diagnosis | None:
     found = events.preempted("")
     if found is None:
         return None
-    return Diagnosis(
-        None, "gone", (Trouble("preempted", f"it was pushed out{_of_where(found)}{_for_whom(cluster, found)}"),)
-    )
+    return Diagnosis(None, "gone", (Trouble("preempted", f"preempted{_of_where(found)}{_for_whom(cluster, found)}"),))
 
 
 def _before_it(cluster: ClusterSnapshot, found: PodEvent | None) -> Iterator[Trouble]:
@@ -94,23 +92,23 @@ def _before_it(cluster: ClusterSnapshot, found: PodEvent | None) -> Iterator[Tro
     if found is not None:
         yield Trouble(
             "former-preempted",
-            f"the pod of this name before it was pushed out{_of_where(found)}{_for_whom(cluster, found)}",
+            f"the previous Pod of this name was preempted{_of_where(found)}{_for_whom(cluster, found)}",
         )
 
 
 def _of_where(event: PodEvent) -> str:
-    return f" of {event.node}" if event.node else ""
+    return f" on {event.node}" if event.node else ""
 
 
 def _for_whom(cluster: ClusterSnapshot, event: PodEvent | None) -> str:
-    """` for shop/web (priority 1000)`, by an Event; nothing where none says it."""
+    """` by shop/web (priority 1000)`, from an Event; empty if no Event names the preemptor."""
     if event is None or not any(event.by):
         return ""
     preemptor = _named_by(cluster, event)
     if preemptor is not None:
-        return f" for {preemptor.key} (priority {preemptor.effective_priority})"
+        return f" by {preemptor.key} (priority {preemptor.effective_priority})"
     namespace, name, _ = event.by
-    return f" for {namespace}/{name}, which is gone by now" if name else " for a pod that is gone by now"
+    return f" by {namespace}/{name}, which no longer exists" if name else " by a Pod that no longer exists"
 
 
 def _named_by(cluster: ClusterSnapshot, event: PodEvent) -> Pod | None:
@@ -128,17 +126,19 @@ def _named_by(cluster: ClusterSnapshot, event: PodEvent) -> Pod | None:
 def _held_back(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Iterator[Trouble]:
     """Why the scheduler does not look at it at all."""
     if pod.terminating:
-        yield Trouble("being-deleted", "it is being deleted: it is not scheduled any more")
+        yield Trouble("being-deleted", "being deleted; kube-scheduler ignores it")
     elif pod.spec.gated:
         gates = [text(gate, "name") for gate in items(obj, "spec", "schedulingGates")]
         named = f" ({listed(gates, 5)})" if any(gates) else ""
-        remedy = "whoever put the gates there has to remove them: they are told by their names"
-        yield Trouble("gated", f"{plural(len(gates) or 1, 'scheduling gate')} keeps it out of the queue{named}", remedy)
+        remedy = "the controller that set a gate must remove it"
+        yield Trouble(
+            "gated", f"kept out of the scheduling queue by {plural(len(gates) or 1, 'scheduling gate')}{named}", remedy
+        )
     elif (pod.spec.scheduler_name or DEFAULT_SCHEDULER) not in cluster.semantics.scheduler_names:
         yield Trouble(
             "other-scheduler",
-            f"it asks for the scheduler {pod.spec.scheduler_name}",
-            "see whether that one runs; --scheduler-config says what profiles the cluster's own scheduler has",
+            f"spec.schedulerName is {pod.spec.scheduler_name}",
+            "check that this scheduler runs; pass --scheduler-config if it is a profile of kube-scheduler",
         )
 
 
@@ -148,15 +148,15 @@ def _of_its_class(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
     if name and found is None:
         yield Trouble(
             "class-gone",
-            f"its class {name} is not there (any more): the pod keeps priority {pod.effective_priority}, and whoever "
-            "makes it anew will be refused",
-            "create the class again, or name another one in the template",
+            f"PriorityClass {name} does not exist: the Pod keeps priority {pod.effective_priority}; admission will "
+            "reject a replacement Pod",
+            "recreate the PriorityClass, or change the template",
         )
     elif found is not None and found.value != pod.effective_priority:
         yield Trouble(
             "class-changed",
-            f"its class {name} stands for {found.value} by now: the pod keeps priority {pod.effective_priority}",
-            "let its controller make it anew",
+            f"PriorityClass {name} now has value {found.value}; the Pod keeps priority {pod.effective_priority}",
+            "recreate the Pod",
         )
 
 
@@ -170,12 +170,14 @@ def _waiting(cluster: ClusterSnapshot, prediction: Prediction) -> Iterator[Troub
     if prediction.outcome == "fits":
         yield Trouble(
             "not-tried-yet",
-            f"it fits on {prediction.node} now: it waits for its turn in the queue, or the scheduler does not run",
+            f"fits on {prediction.node} now: it waits in the scheduling queue, or kube-scheduler does not run",
             _ahead(cluster, pod),
         )
     elif prediction.outcome == "preempts" and not all(victim.terminating for victim in prediction.victims):
         going = listed([victim.key for victim in prediction.victims], 5)
-        yield Trouble("will-preempt", f"its next attempt pushes {going} out of {prediction.node}", _ahead(cluster, pod))
+        yield Trouble(
+            "will-preempt", f"its next scheduling attempt preempts {going} on {prediction.node}", _ahead(cluster, pod)
+        )
     elif prediction.outcome == "pending" and not _ending(prediction):
         yield _fits_nowhere(cluster, prediction)
 
@@ -184,15 +186,15 @@ def _nominated(prediction: Prediction) -> Iterator[Trouble]:
     """A pod that has preempted, and is not scheduled."""
     node = prediction.pod.nominated_node_name
     if node not in prediction.snapshot.rows:
-        yield Trouble("nominated-node-gone", f"it was nominated to {node}, which is gone")
+        yield Trouble("nominated-node-gone", f"nominated to {node}, which no longer exists")
         return
     ending = _ending(prediction)
     if ending:
         yield Trouble(
             "waits-for-termination",
-            f"it waits for {plural(len(ending), 'pod')} of lower priority to end on {node} "
+            f"waits for {plural(len(ending), 'Pod')} of lower priority to terminate on {node} "
             f"({listed([victim.key for victim in ending], 5)}): up to {plural(wait_seconds(ending), 'second')} each",
-            "shorter grace periods (terminationGracePeriodSeconds) of pods that may be preempted",
+            "set a shorter terminationGracePeriodSeconds on Pods that may be preempted",
         )
     elif node not in prediction.feasible:
         yield _overtaken(prediction)
@@ -211,16 +213,11 @@ def _overtaken(prediction: Prediction) -> Trouble:
     ahead = (*(info.pods if info else ()), *prediction.snapshot.nominated_pods(node))
     higher = [other for other in ahead if other.effective_priority >= pod.effective_priority and other.key != pod.key]
     newest = sorted(higher, key=lambda other: (other.start_time is not None, -(other.start_time or 0), other.key))
-    by = (
-        f"; there are now {listed([other.key for other in newest], 5)} of its priority or a higher one"
-        if newest
-        else ""
-    )
+    by = f": {listed([other.key for other in newest], 5)}" if newest else ""
     return Trouble(
         "overtaken",
-        f"pods were pushed out of {node} for it, and the room is taken: a nomination keeps no room from pods of higher "
-        f"priority{by}",
-        "nothing brings the victims back; a higher class, or room elsewhere, lets it run",
+        f"Pods on {node} were preempted for it, but Pods of equal or higher priority took the capacity{by}",
+        "use a higher class, or free capacity on another node",
     )
 
 
@@ -229,13 +226,13 @@ def _fits_nowhere(cluster: ClusterSnapshot, prediction: Prediction) -> Trouble:
     if pod.preemption_policy == PREEMPT_NEVER:
         return Trouble(
             "never-preempts",
-            "no node has room, and its preemptionPolicy is Never: it waits until there is some",
-            "more nodes, or a class that may preempt",
+            "fits on no node, and its preemptionPolicy is Never: it waits for free capacity",
+            "add nodes, or use a class that may preempt",
         )
     return Trouble(
         "fits-nowhere",
-        "no node has room, even if pods of lower priority made some",
-        _class_that_helps(cluster, prediction) or "more nodes, smaller requests, or fewer constraints: see the nodes",
+        "fits on no node, even after preempting Pods of lower priority",
+        _class_that_helps(cluster, prediction) or "add nodes, lower the requests or relax the constraints (see nodes)",
     )
 
 
@@ -251,8 +248,8 @@ def _class_that_helps(cluster: ClusterSnapshot, prediction: Prediction) -> str:
         ranked = replace(pod, priority=found.value, preemption_policy=found.preemption_policy)
         with_it = Prediction(prediction.snapshot, ranked)
         if with_it.outcome == "preempts":
-            victims = plural(len(with_it.victims), "pod")
-            return f"with class {found.name} ({found.value}) it would push {victims} out of {with_it.node}"
+            victims = plural(len(with_it.victims), "Pod")
+            return f"with class {found.name} ({found.value}) it would preempt {victims} on {with_it.node}"
     return ""
 
 
@@ -265,8 +262,8 @@ def _ahead(cluster: ClusterSnapshot, pod: Pod) -> str:
     ]
     if not ahead:
         return ""
-    come = plural(len(ahead), "pending pod of higher priority comes", "pending pods of higher priority come")
-    return f"{come} first: {listed(sorted(ahead), 3)}"
+    come = plural(len(ahead), "Pending Pod of higher priority is", "Pending Pods of higher priority are")
+    return f"{come} scheduled first: {listed(sorted(ahead), 3)}"
 
 
 # Pods that had to go
@@ -278,13 +275,13 @@ def _of_a_victim(cluster: ClusterSnapshot, victim: Pod, event: PodEvent | None) 
         known = _for_whom(cluster, event)
         yield Trouble(
             "preempted",
-            f"the scheduler pushes it out of {victim.node_name}{known or '; for whom is not to be seen any more'}",
-            f"a higher class than its own, of priority {victim.effective_priority}",
+            f"kube-scheduler preempts it on {victim.node_name}{known or '; the preemptor is unknown'}",
+            f"use a class of higher priority than {victim.effective_priority}",
         )
         return
     yield Trouble(
         "preempted",
-        f"it makes room on {victim.node_name} for {preemptor.key} (priority {preemptor.effective_priority}, its own is "
+        f"preempted on {victim.node_name} by {preemptor.key} (priority {preemptor.effective_priority}; its own is "
         f"{victim.effective_priority})",
     )
     yield from _unnecessarily(cluster, preemptor)
@@ -310,12 +307,12 @@ def _unnecessarily(cluster: ClusterSnapshot, preemptor: Pod) -> Iterator[Trouble
     if found is not None and found.global_default:
         yield Trouble(
             "preempted-for-the-default",
-            f"{preemptor.key} has its priority of the default class {name}, which every pod gets that names none",
-            "a default class of low priority, or with preemptionPolicy Never",
+            f"{preemptor.key} has the priority of {name}, the default class of Pods without priorityClassName",
+            "set a low value or preemptionPolicy Never on the default class",
         )
     elif name and found is None:
         yield Trouble(
-            "preempted-for-a-class-that-is-gone", f"the class {name} of {preemptor.key} is not there any more", ""
+            "preempted-for-a-class-that-is-gone", f"PriorityClass {name} of {preemptor.key} no longer exists", ""
         )
 
 
@@ -336,8 +333,8 @@ def _before_lower(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iter
         why = _why_not_there(prediction, chosen, candidates.get(node), node)
         yield Trouble(
             "preempted-before-lower",
-            f"a pod of priority {lower[node]} stays on {node}: {why}",
-            "priorities are compared on the nodes that can be cleared; budgets and constraints come first",
+            f"a Pod of priority {lower[node]} on {node} is not preempted: {why}",
+            "kube-scheduler compares priorities among candidate nodes only; PDBs and constraints come first",
         )
 
 
@@ -354,18 +351,18 @@ def _why_not_there(prediction: Prediction, chosen: Candidate | None, other: Cand
     if other is None:
         status = prediction.preemption.statuses.get(node) or prediction.statuses.get(node)
         reasons = "; ".join(status.reasons[:3]) if status is not None else ""
-        return f"that node cannot be cleared for {prediction.pod.key} ({reasons or 'it was not looked at'})"
-    going = plural(len(other.victims), "pod")
+        return f"that node is no candidate for {prediction.pod.key} ({reasons or 'not evaluated'})"
+    going = plural(len(other.victims), "Pod")
     if chosen is None:
-        return f"{going} would have had to go there"
+        return f"{going} would be preempted there"
     if other.num_pdb_violations > chosen.num_pdb_violations:
-        return "a disruption budget that allows no more speaks for it"
+        return "preempting it would violate a PDB"
     highest = other.victims[0].effective_priority if other.victims else 0
     if chosen.victims and highest > chosen.victims[0].effective_priority:
-        return f"a pod of priority {highest} would have had to go there too"
+        return f"a Pod of priority {highest} would be preempted there too"
     if node == chosen.node_name:
-        return f"without it {going} are enough"
-    return f"{going} would have had to go there, which costs no less"
+        return f"preempting {going} without it is enough"
+    return f"{going} would be preempted there, at no lower cost"
 
 
 def quota_hint(cluster: ClusterSnapshot, namespace: str) -> str:
@@ -377,7 +374,7 @@ def quota_hint(cluster: ClusterSnapshot, namespace: str) -> str:
         for name, most in quota.hard.items()
         if name in quota.used and quota.used[name] >= most
     )
-    return f"; used up in its namespace: quota {listed(full, 3)}, which refuses new pods" if full else ""
+    return f"; its namespace has used up ResourceQuota {listed(full, 3)}, which rejects new Pods" if full else ""
 
 
 def ids(troubles: Sequence[Trouble]) -> list[str]:

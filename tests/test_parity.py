@@ -85,11 +85,11 @@ def _without_none(**fields: Any) -> dict[str, Any]:
 PROMISING = read_config(
     """\
 actions: {violates-expectation: deny}
-promises:
+expectations:
 - name: the team stays
-  expect: {nonePushedOut: {namespace: team}, by: {class: system-*}}
+  expect: {noPreemption: {namespace: team}, by: {class: system-*}}
 - name: nobody goes
-  expect: {nonePushedOut: {}}
+  expect: {noPreemption: {}}
 """,
     "config",
 )

@@ -295,7 +295,7 @@ def test_pre_commit(checkout: Path, libraries: Path, tree: Path, outside: dict[s
     assert (taken.returncode, "Passed" in taken.stderr + taken.stdout) == (0, True), taken.stderr
 
 
-PROMISE = "- {{name: nobody waits, expect: {{nonePending: {{namespace: {namespace}}}}}, when: {{lost: {{zone: a}}}}}}\n"
+PROMISE = "- {{name: nobody waits, expect: {{noPending: {{namespace: {namespace}}}}}, when: {{lost: {{zone: a}}}}}}\n"
 
 
 def test_promises_before_a_commit(checkout: Path, libraries: Path, tree: Path, outside: dict[str, str]) -> None:

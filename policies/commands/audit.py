@@ -21,6 +21,7 @@ from policies.commands.parser import Parser
 from policies.commands.release import add_release_options, release_of, settle
 from policies.config.model import Config, ConfigError
 from policies.config.search import find_config
+from policies.findings import plural
 from policies.sources import SourceError, status_of
 from policies.terminal import as_markdown, clean, complain, painter, say, wants_color
 
@@ -132,7 +133,7 @@ def _summarize(findings: list[Finding], cluster: ClusterSnapshot, objects: int, 
     sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
     say(summary(len(cluster.pods), objects, findings, suppressed))
     if gone:
-        say(f"{gone} of the baseline's findings gone: write it anew")
+        say(f"{plural(gone, 'finding')} of the baseline no longer found; update it with --write-baseline")
 
 
 def _parser() -> argparse.ArgumentParser:

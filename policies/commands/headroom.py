@@ -54,7 +54,7 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     found = [headroom(cluster, obj, autoscaling) for obj in objects]
     if options.output == "html":
         if len(found) > 1:
-            raise InvalidObject("-o html is a page for one object", ref=ref_of(objects[1], options.namespace))
+            raise InvalidObject("-o html takes one object", ref=ref_of(objects[1], options.namespace))
         from policies.render.html.headroom import page
 
         sys.stdout.write(page(found[0], cluster))

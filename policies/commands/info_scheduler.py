@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 OK, _, USAGE = range(3)
 _ROLES: Final = {
-    "preEnqueue": "may keep a pod from the queue",
-    "queueSort": "who is scheduled first",
-    "preFilter": "before the nodes are looked at",
-    "filter": "which nodes can run the pod",
-    "postFilter": "what is done where none can",
+    "preEnqueue": "may keep a Pod out of the queue",
+    "queueSort": "order of the scheduling queue",
+    "preFilter": "before nodes are filtered",
+    "filter": "which nodes can run the Pod",
+    "postFilter": "when no node can run the Pod, such as preemption",
     "preScore": "before nodes are scored",
-    "score": "which of several nodes is the best",
-    "reserve": "sets something aside on the node",
-    "permit": "may reject the pod, or let it wait",
-    "preBind": "before the pod is bound",
-    "bind": "binds it",
-    "postBind": "is told of it",
+    "score": "rank the feasible nodes",
+    "reserve": "reserve resources on the node",
+    "permit": "may reject or delay the Pod",
+    "preBind": "before binding",
+    "bind": "bind the Pod",
+    "postBind": "after binding",
 }
 """Extension point -> what it is for, in the order in which they are asked."""
 
@@ -70,9 +70,9 @@ def _print_presets() -> int:
 
 
 def _lines(configuration: SchedulerConfiguration, release: str) -> Iterator[str]:
-    yield f"{configuration.source}, as kube-scheduler {release} understands it"
+    yield f"{configuration.source}, as read by kube-scheduler {release}"
     initial, most = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
-    yield f"pods that do not fit are tried again after {initial} s, doubled up to {most} s"
+    yield f"backoff of unschedulable Pods: {initial} s, doubled up to {most} s"
     for profile in configuration.profiles.values():
         yield ""
         yield from _of_profile(profile, configuration)
@@ -84,22 +84,22 @@ def _lines(configuration: SchedulerConfiguration, release: str) -> Iterator[str]
 def _of_profile(profile: Profile, configuration: SchedulerConfiguration) -> Iterator[str]:
     from policies.scheduling.plugin import columns_of
 
-    yield f"profile {profile.scheduler_name}: pods with spec.schedulerName {profile.scheduler_name}"
+    yield f"profile {profile.scheduler_name}: Pods with spec.schedulerName {profile.scheduler_name}"
     share = configuration.percentage(profile)
     part = f"{share} %" if share else "50 % less 1 % per 125 nodes"
-    yield f"  feasible nodes that are looked for: {part}, at least 100"
+    yield f"  feasible nodes to find: {part}, at least 100"
     for point, role in _ROLES.items():
         names = [_named(name, point, profile) for name in profile.at(point)]
         yield f"  {point} ({role}): {', '.join(names) or 'nothing'}"
     for name in sorted(set(profile.plugin_names) & set(profile.args)):
         yield f"  {name}: {_args(profile.args[name])}"
     without = columns_of(profile).without
-    yield f"  worked out {f'plugin by plugin on every node: {without} has no columns' if without else 'in columns'}"
+    yield f"  evaluated {f'node by node: {without} is not vectorized' if without else 'for all nodes at once'}"
 
 
 def _named(name: str, point: str, profile: Profile) -> str:
     weight = f" x{profile.weights[name]}" if point == "score" else ""
-    strange = " (not known: not predicted where it decides)" if _is_only_named(profile.plugins[name]) else ""
+    strange = " (unknown plugin: not predicted when it decides)" if _is_only_named(profile.plugins[name]) else ""
     return f"{name}{weight}{strange}"
 
 
@@ -109,7 +109,7 @@ def _is_only_named(plugin: Any) -> bool:
 
 def _args(args: Any) -> str:
     said = {key: value for key, value in _plain(args).items() if value not in (None, [], "", False)}
-    return ", ".join(f"{key} {json.dumps(value)}" for key, value in said.items()) or "as it is by default"
+    return ", ".join(f"{key} {json.dumps(value)}" for key, value in said.items()) or "defaults"
 
 
 def _plain(value: Any) -> Any:
@@ -133,12 +133,12 @@ def _camel(name: str) -> str:
 def _of_extender(extender: Extender) -> Iterator[str]:
     verbs = [verb for verb in ("filter", "prioritize", "preempt", "bind") if getattr(extender, f"{verb}_verb")]
     pods = (
-        f"pods that request {', '.join(sorted(extender.managed_resources))}"
+        f"Pods that request {', '.join(sorted(extender.managed_resources))}"
         if extender.managed_resources
-        else "all pods"
+        else "all Pods"
     )
-    yield f"extender {extender.url_prefix}: asked to {', '.join(verbs) or 'do nothing'}, of {pods}"
-    yield "  cannot be asked here: what it may decide is not predicted"
+    yield f"extender {extender.url_prefix}: called to {', '.join(verbs) or 'do nothing'} for {pods}"
+    yield "  not called by forewarn: its decisions are not predicted"
 
 
 def _entry(configuration: SchedulerConfiguration, release: str) -> dict[str, object]:

@@ -24,7 +24,7 @@ def read_baseline(path: str | None) -> dict[str, Any] | None:
 
     found = json.loads(contents(path))
     if not isinstance(found, dict):
-        raise ValueError(f"{path}: this is no baseline")
+        raise ValueError(f"{path}: not a baseline")
     return found
 
 

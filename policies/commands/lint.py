@@ -152,19 +152,25 @@ def _report(
             lint_output.write(target, findings, given, options.color, suppressed, most=options.max_per_rule)
         except SourceError as fault:
             return _complain(fault, FAILED)
-    if not options.quiet:
+    if not options.quiet and (findings or not _has_no_answer(options, given)):
         lint_output.summarize(findings, given, judged.grouping, suppressed)
         _tell(judged.unjudged, gone)
     return _status(options, given, findings)
+
+
+def _has_no_answer(options: argparse.Namespace, given: Input) -> bool:
+    """Whether an error takes the place of the summary: a file could not be read, or there was nothing to check."""
+    is_empty = not given.reported or not (given.objects or given.diagnostics)
+    return bool(given.unreadable) or (is_empty and not options.allow_empty)
 
 
 def _status(options: argparse.Namespace, given: Input, findings: list[Finding]) -> int:
     if given.unreadable:
         return _of_unreadable(given)
     if not given.reported and not options.allow_empty:
-        return _complain("no .yaml, .yml or .json file to read", FAILED)
+        return _complain("no .yaml, .yml or .json files found", FAILED)
     if not (given.objects or given.diagnostics or options.allow_empty):
-        return _complain("no objects in the input; --allow-empty takes that for clean", FAILED)
+        return _complain("no objects found; --allow-empty accepts that", FAILED)
     threshold = FAIL_ON[options.fail_on]
     if options.exit_zero or options.write_baseline or threshold is None:
         return OK
@@ -248,10 +254,10 @@ def _config(options: argparse.Namespace) -> Config:
 
 def _tell(unjudged: int, gone: int) -> None:
     if unjudged:
-        what = f"{plural(unjudged, 'object')} not judged by class-not-allowed"
-        say(f"{what}: it depends on who applies, or on a namespace that is not known")
+        what = f"{plural(unjudged, 'object')} not checked by class-not-allowed"
+        say(f"{what}: the result depends on the requester or on an unknown namespace")
     if gone:
-        say(f"{plural(gone, 'finding')} of the baseline {'is' if gone == 1 else 'are'} gone: write it anew")
+        say(f"{plural(gone, 'finding')} of the baseline no longer found; update it with --write-baseline")
 
 
 def _list_rules() -> None:
@@ -266,7 +272,7 @@ def _list_files(options: argparse.Namespace, config: Config) -> int:
     from policies.terminal import clean
 
     def left_out(path: str, what: str) -> None:
-        say(f"left out: {path} ({what})")
+        say(f"skipped: {path} ({what})")
 
     for file in find_files(options.paths, left_out=left_out, as_git=not options.no_gitignore):
         if any(matches(file.path, pattern) for pattern in config.options.exclude):

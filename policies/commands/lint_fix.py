@@ -87,7 +87,7 @@ def write(found: Sequence[Mended]) -> None:
     for file in found:
         write_file(os.path.realpath(file.path), file.after)  # where the link leads was checked when it was read
     if found:
-        say(f"{plural(sum(file.findings for file in found), 'finding')} mended in {plural(len(found), 'file')}")
+        say(f"{plural(sum(file.findings for file in found), 'finding')} fixed in {plural(len(found), 'file')}")
 
 
 def show(found: Sequence[Mended]) -> None:

@@ -114,7 +114,7 @@ def _rendered(form: str, report: Report, given: Input) -> Iterable[str]:
         from policies.render import sarif
 
         if len(report.findings) > sarif.MOST_RESULTS:
-            say(f"sarif: the worst {sarif.MOST_RESULTS} of {len(report.findings)} findings, as GitHub takes no more")
+            say(f"sarif: the worst {sarif.MOST_RESULTS} of {len(report.findings)} findings (the limit of GitHub)")
         return sarif.render(report, version("forewarn"))
     if form == "markdown":
         from policies.render import markdown
@@ -144,16 +144,16 @@ def summarize(findings: list[Finding], given: Input, grouping: Grouping, suppres
     told = [summary(len(given.reported), len(given.subjects), given.skipped, findings, given.left_out, suppressed)]
     if grouping.alternatives:
         which = listed([one_line(printable(path)) for path in grouping.alternatives], 4)
-        told.append(f"judged apart, as they define the same objects: {which}")
+        told.append(f"checked separately because they define the same objects: {which}")
     if grouping.patches:
         what = plural(grouping.patches, "object")
-        told.append(f"{what} not judged: patches, which count in what kustomize makes of them")
+        told.append(f"{what} not checked: patches (use --render to check the output of kustomize)")
     if grouping.apart:
         what = plural(grouping.apart, "kustomization")
-        told.append(f"{what} not put together, as all of them hold too much: their files are judged by directory")
+        told.append(f"{what} not combined (too large): their files are checked by directory")
     if grouping.unseen:
         what = "1 class or namespace is" if grouping.unseen == 1 else f"{grouping.unseen} classes and namespaces are"
-        told.append(f"{what} not seen in every directory, as there are too many of both: --one-apply sees all")
+        told.append(f"{what} not visible in every directory (too many); --one-apply makes all visible")
     for line in told:
         say(line)
 

@@ -63,12 +63,12 @@ def _of_sweep(parts: Sequence[Part], options: argparse.Namespace) -> int:
     first = found[0]
     for part, each in zip(parts, found, strict=True):
         if each._replace(rows=()) != first._replace(rows=()):
-            raise SourceError(part.file, f"says something else than {parts[0].file} of the cluster before")
+            raise SourceError(part.file, f"differs from {parts[0].file} about the cluster before")
     rows: dict[str, Row] = {}
     for part, each in zip(parts, found, strict=True):
         for row in each.rows:
             if rows.setdefault(row.asked, row) is not row:
-                raise SourceError(part.file, f"{row.asked}: another part has that too")
+                raise SourceError(part.file, f"{row.asked}: also in another part")
     whole = first._replace(rows=worst_first(rows.values()))
     sweeps.write_sweep(whole, options)
     return sweeps.status_of(whole, options.fail_on)
@@ -79,7 +79,7 @@ def _each(part: Part, name: str, read: Callable[[Any], T]) -> list[T]:
     told = part.told.get(name)
     wanted = len(part.shard.part_of(range(part.of)))
     if not isinstance(told, list) or len(told) != wanted:
-        raise SourceError(part.file, f"it has not the {wanted} {name} that part {part.shard.number} has")
+        raise SourceError(part.file, f"it does not have the {wanted} {name} that part {part.shard.number} has")
     try:
         return [read(each) for each in told]
     except ValueError as fault:
@@ -91,11 +91,11 @@ def _values(path: str) -> Iterator[tuple[str, Any]]:
     for name in _files(path):
         data = read_file(File(name), _MOST_BYTES)
         if len(data) > _MOST_BYTES:
-            raise SourceError(name, f"more than {_MOST_BYTES // 2**20} MiB: no part of a run")
+            raise SourceError(name, f"more than {_MOST_BYTES // 2**20} MiB, the limit for a part")
         try:
             yield name, json.loads(data)
         except (ValueError, RecursionError):
-            raise SourceError(name, "no JSON: the part is not one that forewarn wrote") from None
+            raise SourceError(name, "not JSON written by forewarn --shard") from None
 
 
 def _files(path: str) -> list[str]:
@@ -107,7 +107,7 @@ def _files(path: str) -> list[str]:
     except OSError as fault:
         raise unreadable(path, fault) from None
     if not found:
-        raise SourceError(path, "no .json file in it")
+        raise SourceError(path, "no .json files found")
     return [os.path.join(path, name) for name in found]
 
 

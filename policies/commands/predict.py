@@ -175,10 +175,10 @@ def _pending(name: str, cluster: ClusterSnapshot) -> Any:
     namespace, slash, pod_name = name.partition("/")
     pod = cluster.pods.get((namespace, pod_name) if slash else ("default", name))
     if pod is None:
-        raise SourceError(f"--pod {name}", "no such pod in the cluster (write NAMESPACE/NAME)")
+        raise SourceError(f"--pod {name}", "Pod not found in the cluster (use NAMESPACE/NAME)")
     node = cluster.node_of(pod)
     if node:
-        raise SourceError(f"--pod {name}", f"it is on node {node} already")
+        raise SourceError(f"--pod {name}", f"already runs on node {node}")
     return pod
 
 
@@ -220,7 +220,7 @@ def given_objects(
                 raise
             faults.append(fault)
     if not objects:
-        raise faults[0] if faults else SourceError(path, "no pod and no workload in it")
+        raise faults[0] if faults else SourceError(path, "no Pod or workload found")
     classes |= cluster.priority_classes
     to_be = cluster.with_limit_ranges(limit_ranges)
     return objects, replace(to_be, priority_classes=classes, pending_claims=frozenset(claims))

@@ -80,7 +80,7 @@ def _answer(options: argparse.Namespace) -> int:
     cache = NodeCache(options.node)
     loaded(options, cache)
     if ("", options.node) not in cache.snapshot().objects.nodes:
-        raise InvalidObject(f'there is no node "{options.node}" in the cluster')
+        raise InvalidObject(f'node "{options.node}" not found in the cluster')
     pods = [read_pod(obj) for _, obj in sorted(cache.stored.items())]
     found = Answer(
         options.node,
@@ -134,9 +134,9 @@ def _as_dict(found: Answer) -> dict[str, Any]:
     if found.door:
         told["admission"] = {
             "pod": found.door.admitted.key,
-            "lacks": found.door.lacks,
-            "refused": found.door.refused,
-            "ended": [pod.key for pod in found.door.ended],
+            "insufficient": found.door.lacks,
+            "rejected": found.door.refused,
+            "preempted": [pod.key for pod in found.door.ended],
         }
     if found.shutdown is not None:
         told["shutdown"] = [
@@ -148,7 +148,7 @@ def _as_dict(found: Answer) -> dict[str, Any]:
 
 def _place(place: Place, why: str) -> dict[str, Any]:
     used = {"used": place.used, "requested": place.requested, "exceeds": place.exceeds} if place.known else {}
-    return {"pod": place.pod.key, "priority": place.pod.priority, **used, "tied": place.tied, "why": why}
+    return {"pod": place.pod.key, "priority": place.pod.priority, **used, "tied": place.tied, "reason": why}
 
 
 def _stats(path: str | None, node: str) -> dict[str, PodStats]:
@@ -160,9 +160,9 @@ def _stats(path: str | None, node: str) -> dict[str, PodStats]:
     try:
         return read_stats(json.loads(read_file(path)), node)
     except json.JSONDecodeError as fault:
-        raise SourceError(path, f"this is no JSON: {fault.msg}", fault.lineno, fault.colno) from None
+        raise SourceError(path, f"invalid JSON: {fault.msg}", fault.lineno, fault.colno) from None
     except (UnicodeDecodeError, RecursionError) as fault:
-        raise SourceError(path, f"this is no JSON: {fault}") from None
+        raise SourceError(path, f"invalid JSON: {fault}") from None
     except InvalidObject as fault:
         raise SourceError(path, str(fault)) from None
 
@@ -196,7 +196,7 @@ def _pod_of(path: str, namespace: str, cache: NodeCache) -> ApiObject:
             except (Forbidden, KeyError, TypeError, AttributeError) as fault:
                 raise SourceError(file.name, str(fault)) from None
             return {**obj, "spec": spec}
-    raise SourceError(path, "no pod in it")
+    raise SourceError(path, "no Pod found")
 
 
 def _lacks(cache: NodeCache, node: str, admitted: KubeletPod) -> dict[str, int]:

@@ -75,7 +75,7 @@ def release_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> 
         parser.error(one_line(f"argument --scheduler-config: {fault}"))
     if release.without_part:
         names = ", ".join(release.without_part)
-        say(f"{parser.prog}: --feature-gates: {names}: no part in predictions")
+        say(f"{parser.prog}: --feature-gates: {names}: no effect on predictions")
     return release
 
 

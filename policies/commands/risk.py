@@ -86,7 +86,7 @@ def _refuse(options: argparse.Namespace) -> None:
     """Where a workload was asked for, and none is it. Raises InvalidObject."""
     chosen = _chosen(options)
     if chosen:
-        raise InvalidObject(f"no workload{chosen} runs: there is nothing to ask")
+        raise InvalidObject(f"no running workload{chosen}")
 
 
 def _chosen(options: argparse.Namespace) -> str:

@@ -66,7 +66,7 @@ def shard_of(given: str | None, environment: Mapping[str, str]) -> Shard | None:
         raise ValueError(f"{INDEX} is set: say how many parts there are by {COMPLETIONS} or --shard /N (0/1: all here)")
     shard = Shard(_number(index, "part"), _number(count, "number of parts"))
     if not 1 <= shard.parts <= MOST:
-        raise ValueError(f"there are between 1 and {MOST} parts, not {shard.parts}")
+        raise ValueError(f"the number of parts must be between 1 and {MOST}, not {shard.parts}")
     if shard.number >= shard.parts:
         raise ValueError(f"of {plural(shard.parts, 'part')} the last is {shard.parts - 1}: {shard.number} is too large")
     return None if shard.parts == 1 and given is not None else shard
@@ -133,11 +133,11 @@ def read_part(file: str, value: Any) -> Part:
     """What a file holds. Raises SourceError."""
     place = value.get("shard") if isinstance(value, dict) else None
     if not isinstance(place, dict):
-        raise SourceError(file, "no part of a sweep or of a test: those are written with --shard")
+        raise SourceError(file, "not a part written with --shard")
     index, count, of = (_count(place.get(name)) for name in ("index", "count", "of"))
     cluster, asked = place.get("cluster"), place.get("asked")
     if not isinstance(cluster, str) or not isinstance(asked, dict) or of < 0 or not 0 <= index < count <= MOST:
-        raise SourceError(file, "what it says under `shard` is not what forewarn writes")
+        raise SourceError(file, "invalid `shard` field")
     return Part(file, Shard(index, count), of, cluster, asked, value)
 
 
@@ -153,7 +153,7 @@ def in_order(parts: Sequence[Part]) -> list[Part]:
         _same_run(first, part)
         other = found.setdefault(part.shard.number, part)
         if other is not part:
-            raise SourceError(part.file, f"part {part.shard.number} is here twice: {other.file} is the same part")
+            raise SourceError(part.file, f"part {part.shard.number} is duplicated: {other.file} is the same part")
     missing = [str(index) for index in range(first.shard.parts) if index not in found]
     if missing:
         parts_missing = f"{'part' if len(missing) == 1 else 'parts'} {listed(missing)}"
@@ -162,7 +162,7 @@ def in_order(parts: Sequence[Part]) -> list[Part]:
 
 
 def _same_run(first: Part, part: Part) -> None:
-    about = f"{first.file} is of another run"
+    about = f"{first.file} is from another run"
     if part.shard.parts != first.shard.parts:
         raise SourceError(part.file, f"{about}: one of {first.shard.parts} parts, and this one of {part.shard.parts}")
     for name in sorted({*first.asked, *part.asked}):
@@ -170,9 +170,11 @@ def _same_run(first: Part, part: Part) -> None:
         if one != other:
             raise SourceError(part.file, f"{about}: {name[:80]} was {_shown(one)} there, and is {_shown(other)} here")
     if part.cluster != first.cluster:
-        raise SourceError(part.file, f"{about}: of another state of the cluster (take one `forewarn snapshot` for all)")
+        raise SourceError(
+            part.file, f"{about}: of another state of the cluster (use one `forewarn snapshot` for all parts)"
+        )
     if part.of != first.of:
-        raise SourceError(part.file, f"{about}: of {first.of} questions, and this one of {part.of}")
+        raise SourceError(part.file, f"{about}: of {first.of} cases, and this one of {part.of}")
 
 
 def _shown(value: Any) -> str:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from policies.commands.parser import whole
-from policies.findings import listed
+from policies.findings import listed, plural
 from policies.kinds import LIMIT_RANGE, NAMESPACE, NODE, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from policies.objects.fields import group_kind, mapping, ref_of
 from policies.sources import SourceError, find_files, read_file
@@ -50,7 +50,7 @@ def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
     )
     for (kind, operation), count in sorted(changes.items()):
         what = f"{operation}s of {kind}" if count > 1 else f"{operation} of a {kind}"
-        yield f"{count} {what} passed over: what is there counts from the beginning to the end"
+        yield f"{count} {what} ignored: existing objects apply for the whole simulation"
 
 
 def nowhere(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[str]:
@@ -67,8 +67,7 @@ def nowhere(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[s
             named = f"node {ref.name}" if kind == NODE else f"{ref.kind} {ref.namespace}/{ref.name}"
             missing.append(f"{'loss' if arrival.op == 'lost' else arrival.op} of {named}")
     if missing:
-        events = "1 event names" if len(missing) == 1 else f"{len(missing)} events name"
-        yield f"{events} what is not in the cluster, and nothing comes of that: {listed(missing)}"
+        yield f"{plural(len(missing), 'event')} without effect (object not in the cluster): {listed(missing)}"
 
 
 def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Places) -> Iterator[str]:
@@ -112,7 +111,7 @@ def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Ar
                 metadata = {**mapping(subject.object, "metadata"), **names}
                 yield Arrival(0.0, "create", bounded({**subject.object, "metadata": metadata}))
         if not found:
-            raise SourceError(path, "nothing in it that could be simulated")
+            raise SourceError(path, "no object that can be simulated")
 
 
 def events_of(path: str) -> Iterator[Arrival]:
@@ -124,7 +123,7 @@ def events_of(path: str) -> Iterator[Arrival]:
     name = "<stdin>" if path == "-" else path
     data = read_file(path, MOST_BYTES)
     if len(data) > MOST_BYTES:
-        raise SourceError(name, f"more than {MOST_BYTES // 2**20} MiB: so many events are not simulated")
+        raise SourceError(name, f"larger than {MOST_BYTES // 2**20} MiB, the limit for an events file")
     found = False
     try:
         for event in read_events(value for value, _ in values(data, name)):
@@ -137,7 +136,7 @@ def events_of(path: str) -> Iterator[Arrival]:
     except ValueError as fault:
         raise SourceError(name, str(fault)) from None
     if not found:
-        raise SourceError(name, "no event in it: a list of `{at, create|update|delete|scale|cordon|drain|lost}`")
+        raise SourceError(name, "no events: use a list of `{at, create|update|delete|scale|cordon|drain|lost}`")
 
 
 @contextmanager

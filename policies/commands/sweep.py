@@ -52,7 +52,7 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
     settle(cache, release)
     names = names_of(options.each, cache)
     if not names:
-        raise InvalidObject(f"the cluster has no {_KINDS[options.each]}: there is nothing to ask")
+        raise InvalidObject(f"the cluster has no {_KINDS[options.each]}")
     part = shard.part_of(names) if shard else names
     sweep = swept(options.each, cache, part, options.until, autoscaling)
     there, victims = cache.snapshot(), any(row.pushed_out or row.budgets for row in sweep.rows)
@@ -68,7 +68,7 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
     return status_of(sweep, options.fail_on)
 
 
-_KINDS: Final = {"node": "nodes", "zone": "zones", "class": "PriorityClasses of its own"}
+_KINDS: Final = {"node": "nodes", "zone": "zones", "class": "PriorityClasses besides the system classes"}
 
 
 def names_of(kind: str, cache: DumpCache) -> list[str]:
@@ -124,7 +124,7 @@ def _asked_of_groups(options: argparse.Namespace, autoscaling: Autoscaling) -> d
 
 
 def _watched(found: Iterable[Any], count: int) -> Iterator[Any]:
-    return progress(found, count, "questions", sys.stderr)
+    return progress(found, count, "cases", sys.stderr)
 
 
 def _of_classes(

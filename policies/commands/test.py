@@ -78,7 +78,7 @@ def _expectations(path: str) -> Iterator[tuple[str, Expectation]]:
         except ValueError as fault:
             raise SourceError(file.name, str(fault)) from None
     if not found:
-        raise SourceError(path, "no expectations in it")
+        raise SourceError(path, "no expectations found")
 
 
 def _judged(

@@ -56,7 +56,7 @@ OK, FOUND, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "markdown", "html", "svg")
 DRAWN: Final = ("html", "svg")
 """Formats for which a run is watched node by node."""
-SETTLED: Final = "counts are those of the whole rollout, when it has settled; `lint` and `predict` predict before that"
+SETTLED: Final = "counts cover the whole rollout at its end; `lint` and `predict` evaluate its start"
 """The basis of the counts of `whatif apply`."""
 MOST_VALUE: Final = 2**31 - 1
 SCOPES: Final = {"node": "one or more nodes", "zone": "one zone", "pool": "LABEL=VALUE[,LABEL=VALUE]"}
@@ -201,7 +201,7 @@ def _class_question(options: argparse.Namespace, cache: DumpCache, places: Place
     asked = Change(options.name, options.value, options.default, options.preemption_policy, options.delete)
     change = apply_change(cache, asked)
     files = [*applied(options.filename, options.namespace, places)]
-    told = f"{title(change)}; then {_named(options)} is applied" if files else title(change)
+    told = f"{title(change)}; then {_named(options)} applied" if files else title(change)
     return Question(told, files or restarts(change)), change
 
 

@@ -75,9 +75,9 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
     key = f"{namespace}/{name}"
     found = gone(cluster, cache.events) if pod is None else diagnose(cluster, pod, cache.pod, cache.events)
     if found is None:
-        unread = f"; no events were read: {not_read}" if not_read else ""
+        unread = f"; Events not read: {not_read}" if not_read else ""
         hint = quota_hint(cluster, namespace)
-        raise SourceError(key, f"no such pod in the cluster{hint} (write NAMESPACE/NAME){unread}")
+        raise SourceError(key, f"Pod not found in the cluster{hint}{unread}")
     said = _said(cache, pod.uid if pod is not None else "")
     if options.output == "json":
         sys.stdout.write(as_json(_as_dict(key, found, said, not_read, cluster)))
@@ -129,9 +129,9 @@ def _lines(
     if nodes:
         yield "  nodes:"
     yield from (f"    {plural(count, 'node')}: {why}" for count, why in nodes)
-    yield from (f"  {reason} says: {message}" for reason, message in said.items())
+    yield from (f"  {reason}: {message}" for reason, message in said.items())
     if not_read:
-        yield f"  no events were read: {not_read}"
+        yield f"  Events not read: {not_read}"
 
 
 def _headline(key: str, found: Diagnosis, paint: Any) -> str:
@@ -162,8 +162,8 @@ def _as_dict(
         "state": found.state,
         **about,
         "troubles": [trouble.to_dict() for trouble in found.troubles],
-        "nodes": [{"count": count, "why": why} for count, why in _nodes(found, cluster)],
-        "said": said,
+        "nodes": [{"count": count, "reason": why} for count, why in _nodes(found, cluster)],
+        "reported": said,
         **({"eventsNotRead": not_read} if not_read else {}),
     }
 

@@ -58,7 +58,7 @@ class ConfigNode:
             key = str(key_node.value)
             entry = ConfigNode(self.file, key_node, self.path)
             if key in seen:
-                raise entry.fault(f'"{key}" is here twice')
+                raise entry.fault(f'"{key}" is duplicated')
             if known is not None and key not in known:
                 raise entry.fault(f'unknown {what} "{key}"{_suggestion(key, known)}')
             seen.add(key)
@@ -76,7 +76,7 @@ class ConfigNode:
     def text(self) -> str:
         """Text; what YAML takes for a boolean or a number is taken as it is written."""
         if not isinstance(self.node, yaml.ScalarNode) or self._empty():
-            raise self.fault("must be text")
+            raise self.fault("must be a string")
         return str(self.node.value)
 
     def texts(self) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ class ConfigNode:
         try:
             return date.fromisoformat(self.text()).isoformat()
         except ValueError:
-            raise self.fault(f'must be a day, as in 2027-01-31, not "{self.text()[:80]}"') from None
+            raise self.fault(f'must be a date such as 2027-01-31, not "{self.text()[:80]}"') from None
 
     @property
     def line(self) -> int:
@@ -138,7 +138,7 @@ def contents(path: Path | str) -> bytes:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     if len(data) > _LONGEST:
-        raise ConfigError(f"{path}: longer than {_LONGEST >> 20} MiB: this is no configuration")
+        raise ConfigError(f"{path}: larger than {_LONGEST >> 20} MiB, the limit for a configuration file")
     return data
 
 
@@ -154,7 +154,7 @@ def parse(text: str | bytes, file: str) -> ConfigNode:
     except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file}: {error}") from None
     if len(documents) > 1:
-        raise ConfigNode(file, documents[1]).fault("one document is all there may be")
+        raise ConfigNode(file, documents[1]).fault("more than one YAML document; a configuration is one")
     return ConfigNode(file, documents[0] if documents else None)
 
 
@@ -195,11 +195,11 @@ def _check_depth(text: str | bytes, file: str) -> None:
             if depth > _DEEPEST:
                 mark = event.start_mark
                 where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else file
-                raise ConfigError(f"{where}: nests deeper than {_DEEPEST} levels")
+                raise ConfigError(f"{where}: nested deeper than {_DEEPEST} levels")
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
 
 def _suggestion(word: str, known: Collection[str]) -> str:
     near = get_close_matches(word, list(known), n=1)
-    return f'; did you mean "{near[0]}"?' if near else f"; there are {listed(sorted(known), 12)}"
+    return f'; did you mean "{near[0]}"?' if near else f"; known: {listed(sorted(known), 12)}"

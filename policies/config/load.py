@@ -47,7 +47,7 @@ def _actions(config: Config, entry: ConfigNode) -> Config:
     actions = {}
     for rule, value in entry.items(_RULES, "rule"):
         if _RULES[rule].ACTION is None:
-            raise value.fault("the linter's alone; the webhook never does anything with it")
+            raise value.fault("a linter-only rule has no action; use severities")
         actions[rule] = Action(value.word([a.value for a in Action], "action"))
     return config._replace(actions=actions)
 
@@ -56,7 +56,7 @@ def _severities(config: Config, entry: ConfigNode) -> Config:
     severities = {}
     for rule, value in entry.items(_RULES, "rule"):
         if _RULES[rule].SEVERITY is None:
-            raise value.fault("the webhook's alone; the linter never says it")
+            raise value.fault("a webhook-only rule has no severity; use actions")
         severities[rule] = _SEVERITIES[value.word(_SEVERITIES, "severity")]
     return config._replace(severities=severities)
 
@@ -94,9 +94,9 @@ def _name_paths(config: Config, entry: ConfigNode) -> Config:
 def _kind(kind: str, value: ConfigNode) -> str:
     group, slash, name = kind.rpartition("/")
     if not slash or not name or "." in name or "/" in group:
-        raise value.fault(f'"{kind}" must be group/Kind, as in argoproj.io/Rollout')
+        raise value.fault(f'"{kind}" must be group/Kind, such as argoproj.io/Rollout')
     if kind in BY_GROUP_KIND:
-        raise value.fault(f"{name} is Kubernetes' own kind: its fields are known")
+        raise value.fault(f"{name} is a built-in kind; list custom kinds only")
     return kind
 
 
@@ -146,7 +146,7 @@ def _budget(entry: ConfigNode) -> Budget:
             raise value.fault(f"must be between 0 and {MOST_PREDICTIONS}")
     for key in Budget._fields:
         if key not in given:
-            raise entry.fault(f"{key} is missing: how many predictions an hour")
+            raise entry.fault(f"{key} is missing (predictions per hour)")
     return Budget(**given)
 
 
@@ -169,9 +169,9 @@ def _exemption(entry: ConfigNode) -> Exemption:
     if "reason" in given:
         given["reason"] = given["reason"].text()
     if not given.get("reason"):
-        raise entry.fault("reason is missing: say why, it is logged with every request that is let pass")
+        raise entry.fault("reason is missing; it is logged with every exempt request")
     if len(given) == 1:
-        raise entry.fault("exempts everything: name namespaces, a namespaceSelector, users or groups")
+        raise entry.fault("exempts everything; set namespaces, a namespaceSelector, users or groups")
     return Exemption(**given)
 
 
@@ -188,7 +188,7 @@ def _break_glass(entry: ConfigNode) -> BreakGlass:
 def _duration(entry: ConfigNode) -> timedelta:
     amount = _DURATION.fullmatch(entry.text())
     if amount is None:
-        raise entry.fault(f'must be a number of d, h or m, as in 72h, not "{entry.text()[:80]}"')
+        raise entry.fault(f'must be a duration in d, h or m, such as 72h, not "{entry.text()[:80]}"')
     return int(amount[1]) * _UNITS[amount[2]]
 
 
@@ -208,16 +208,16 @@ def _allowed_classes(entry: ConfigNode) -> AllowedClasses:
     given = _conditions(entry, "classes")
     classes = given.pop("classes").texts() if "classes" in given else ()
     if not classes:
-        raise entry.fault("classes is missing: name the PriorityClasses that it is about")
+        raise entry.fault("classes is missing; list the PriorityClasses")
     if not given:
-        raise entry.fault("allows them to everybody: name namespaces, a namespaceSelector, users or groups")
+        raise entry.fault("allows them to everyone; set namespaces, a namespaceSelector, users or groups")
     return AllowedClasses(classes, **given)
 
 
 def _promises(entry: ConfigNode) -> tuple[Promise, ...]:
     found = tuple(_promise(element, number) for number, element in enumerate(entry.elements(), 1))
     if len(found) > _MOST_PROMISES:
-        raise entry.fault(f"more than {_MOST_PROMISES}: each is looked at with every pod")
+        raise entry.fault(f"more than {_MOST_PROMISES} expectations")
     return found
 
 
@@ -225,7 +225,7 @@ def _promise(entry: ConfigNode, number: int) -> Promise:
     """The part of what `forewarn test` takes that one prediction tells."""
     given = dict(entry.items(("name", "when", "expect")))
     if "when" in given:
-        raise given["when"].fault("is for `forewarn test`: here it is whatever is applied")
+        raise given["when"].fault("not supported in the configuration; use `forewarn test`")
     for key in ("name", "expect"):
         if key not in given:
             raise entry.fault(f"{key} is missing")
@@ -235,17 +235,17 @@ def _promise(entry: ConfigNode, number: int) -> Promise:
     told = dict(given["expect"].items((*_JUDGED, *_SIMULATED)))
     for key in _SIMULATED:
         if key in told:
-            raise told[key].fault("takes more than a prediction: leave it to `forewarn test`")
-    if "nonePushedOut" not in told:
-        raise given["expect"].fault("nonePushedOut is missing")
+            raise told[key].fault("not supported in the configuration; use `forewarn test`")
+    if "noPreemption" not in told:
+        raise given["expect"].fault("noPreemption is missing")
     by = _pods(told["by"]) if "by" in told else PodPattern()
-    return Promise(name, number, _pods(told["nonePushedOut"]), by)
+    return Promise(name, number, _pods(told["noPreemption"]), by)
 
 
 _MOST_PROMISES: Final = 100
 _LONGEST_NAME: Final = 200
-_JUDGED: Final = ("nonePushedOut", "by")
-_SIMULATED: Final = ("run", "within", "nonePending", "fit")
+_JUDGED: Final = ("noPreemption", "by")
+_SIMULATED: Final = ("run", "within", "noPending", "fit")
 
 
 def _pods(entry: ConfigNode) -> PodPattern:
@@ -264,7 +264,7 @@ def _conditions(entry: ConfigNode, own: str) -> dict[str, Any]:
         else:
             given[key] = value.texts()
             if not given[key]:
-                raise value.fault("is empty: it would mean all of them; name some, or leave it out")
+                raise value.fault("must not be empty; list at least one, or remove the key")
     return given
 
 
@@ -275,7 +275,7 @@ def _selector(entry: ConfigNode) -> LabelSelector | None:
     except InvalidSelector as fault:
         raise entry.fault(str(fault)) from None
     if selector is None or selector.empty:
-        raise entry.fault("selects everything; name at least one label")
+        raise entry.fault("selects everything; set at least one label")
     return selector
 
 
@@ -302,10 +302,10 @@ def _ignored(entry: ConfigNode) -> Ignored:
     for rule in given["rules"].elements():
         rule.word(_RULES, "rule")
     if not given["reason"].text():
-        raise given["reason"].fault("say why")
+        raise given["reason"].fault("must not be empty")
     lists = {key: given[key].texts() for key in ("paths", "objects") if key in given}
     if not any(lists.values()):
-        raise entry.fault("silences the rules everywhere: name paths or objects, or say actions: {RULE: off}")
+        raise entry.fault("suppresses the rules everywhere; set paths or objects, or use actions: {RULE: off}")
     until = given["until"].date() if "until" in given else ""
     return Ignored(given["rules"].texts(), given["reason"].text(), until, file=entry.file, line=entry.line, **lists)
 
@@ -320,7 +320,7 @@ _READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "recreatesPods": _option("recreates_pods", _kinds),
     "limitedResources": _option("limited_resources", _limited),
     "allowedClasses": _option("allowed_classes", _allowed),
-    "promises": _option("promises", _promises),
+    "expectations": _option("promises", _promises),
     "annotate": _annotate,
     "exemptions": _exemptions,
     "disclose": _disclose,

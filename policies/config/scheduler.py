@@ -82,8 +82,8 @@ def scheduler_source(given: str) -> SchedulerSource:
     path = Path(given)
     if "/" not in given and "." not in given and not path.exists():
         near = get_close_matches(given, PRESETS, 1)
-        hint = f'; did you mean "{near[0]}"?' if near else f"; presets are {', '.join(PRESETS)}"
-        raise ConfigError(f"{given}: no such file, and no preset{hint}")
+        hint = f'; did you mean "{near[0]}"?' if near else f"; presets: {', '.join(PRESETS)}"
+        raise ConfigError(f"{given}: no such file or preset{hint}")
     return read_scheduler(_bytes(path), given)
 
 
@@ -101,7 +101,7 @@ def _bytes(path: Path) -> bytes:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     if len(text) > _LARGEST:
-        raise ConfigError(f"{path}: more than {_LARGEST} bytes: no scheduler's configuration")
+        raise ConfigError(f"{path}: larger than {_LARGEST} bytes, the limit for a scheduler configuration")
     return text
 
 
@@ -113,10 +113,10 @@ def _check(entry: ConfigNode) -> None:
         inner, depth = left.pop()
         seen += 1
         if seen > _MOST_NODES or depth > _DEEPEST:
-            raise ConfigNode(inner.file, inner.node).fault("aliases make more of it than is read")
+            raise ConfigNode(inner.file, inner.node).fault("YAML aliases expand beyond the limit")
         value = getattr(inner.node, "value", None)
         if isinstance(value, str) and len(value) > _MOST_DIGITS and value[:1] in _NUMERIC:
-            raise inner.fault(f"{len(value)} characters: no number or name is that long")
+            raise inner.fault(f"{len(value)} characters, more than any valid value")
         left += [(further, depth + 1) for further in _inside(inner)]
 
 

@@ -55,9 +55,9 @@ def sentence(what: Again, kind: str) -> str:
     name = kind.removeprefix("/")
     told = {
         Again.CONTROLLER: "",
-        Again.NOTHING: "nothing makes it again",
+        Again.NOTHING: "nothing replaces it",
         Again.KUBELET: "a static Pod: the kubelet of its node starts it",
-        Again.NOT_LISTED: f"its {name.rpartition('/')[2]} is not in the cluster state: assumed not to be created again",
-        Again.UNKNOWN: f"owned by {name}, a kind unknown to forewarn: assumed not to be created again",
+        Again.NOT_LISTED: f"its {name.rpartition('/')[2]} is not in the cluster state: assumed not to be replaced",
+        Again.UNKNOWN: f"owned by {name}, a kind unknown to forewarn: assumed not to be replaced",
     }
     return told[what]

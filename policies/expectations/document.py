@@ -82,16 +82,16 @@ def _expectation(entry: Any, line: int) -> Expectation:
     fields = _object(entry, "an expectation", ("name", "when", "expect"))
     name = _text(fields.get("name"), "name")
     when = _when(_object(fields.get("when") or {}, "when", tuple(_WHEN)))
-    told = _object(fields.get("expect"), "expect", ("run", "within", "nonePending", "nonePushedOut", "by", "fit"))
+    told = _object(fields.get("expect"), "expect", ("run", "within", "noPending", "noPreemption", "by", "fit"))
     found = Expectation(name, line, when)
     if "run" in told:
         found = found._replace(run=_selector(told["run"], "run"))
     if "within" in told:
         found = found._replace(within=seconds(told["within"], "within"))
-    if "nonePending" in told:
-        found = found._replace(pending=_selector(told["nonePending"], "nonePending"))
-    if "nonePushedOut" in told:
-        found = found._replace(pushed_out=_selector(told["nonePushedOut"], "nonePushedOut"))
+    if "noPending" in told:
+        found = found._replace(pending=_selector(told["noPending"], "noPending"))
+    if "noPreemption" in told:
+        found = found._replace(pushed_out=_selector(told["noPreemption"], "noPreemption"))
     if "by" in told:
         found = found._replace(by=_selector(told["by"], "by"))
     if "fit" in told:
@@ -101,13 +101,13 @@ def _expectation(entry: Any, line: int) -> Expectation:
 
 def _checked(found: Expectation) -> Expectation:
     if found.run is None and found.pending is None and found.pushed_out is None and found.fit is None:
-        raise ValueError("expect must have one of run, nonePending, nonePushedOut, fit")
+        raise ValueError("expect must have one of run, noPending, noPreemption, fit")
     if found.within is not None and found.run is None:
-        raise ValueError("within goes with run")
+        raise ValueError("within needs run")
     if found.by != PodPattern() and found.pushed_out is None:
-        raise ValueError("by goes with nonePushedOut")
+        raise ValueError("by needs noPreemption")
     if found.fit is not None and found.when.operation:
-        raise ValueError("fit is about the cluster as it is: it goes without when")
+        raise ValueError("fit is evaluated on the current cluster; remove when")
     return found
 
 
@@ -147,7 +147,7 @@ def _object(value: Any, what: str, known: tuple[str, ...]) -> Mapping[str, Any]:
         raise ValueError(f"{what} must be an object, not {json_type(value)}")
     extra = sorted(str(key) for key in value if key not in known)
     if extra:
-        raise ValueError(f'unknown key "{cut(extra[0], _SHOWN)}" in {what}: there are {", ".join(known)}')
+        raise ValueError(f'unknown key "{cut(extra[0], _SHOWN)}" in {what}: allowed are {", ".join(known)}')
     return value
 
 

@@ -62,7 +62,7 @@ def judge(expectation: Expectation, setting: Setting) -> Verdict:
     if expectation.fit is not None:
         broken = list(_not_fitting(expectation, setting, assumed))
         if broken or not _asks_for_more(expectation):
-            return Verdict(expectation, 1, "the cluster as it is" if broken else "", broken, notes=list(assumed))
+            return Verdict(expectation, 1, "current cluster" if broken else "", broken, notes=list(assumed))
     count, of_nobody, not_modelled = 0, _patterns(expectation), dict[str, None]()
     for question in _questions(expectation.when, setting):
         count += 1
@@ -86,7 +86,7 @@ def _may_be_empty(what: str, pattern: PodPattern, cluster: ClusterSnapshot) -> b
 
 
 def _no_pod(what: str, pattern: PodPattern) -> str:
-    return f"{what}: there is no pod{_told(pattern)}"
+    return f"{what}: no Pod{_told(pattern)} exists"
 
 
 def _patterns(expectation: Expectation) -> dict[str, PodPattern]:
@@ -94,8 +94,8 @@ def _patterns(expectation: Expectation) -> dict[str, PodPattern]:
     by = expectation.by if expectation.by != PodPattern() else None
     parts = {
         "run": expectation.run,
-        "nonePending": expectation.pending,
-        "nonePushedOut": expectation.pushed_out,
+        "noPending": expectation.pending,
+        "noPreemption": expectation.pushed_out,
         "by": by,
     }
     return {what: pattern for what, pattern in parts.items() if pattern is not None}
@@ -125,7 +125,7 @@ def _asks_for_more(expectation: Expectation) -> bool:
 def _questions(when: When, setting: Setting) -> Iterator[Question]:
     cluster = setting.cluster
     if not when.operation:
-        yield questions.Question("the cluster as it is")
+        yield questions.Question("current cluster")
     elif when.operation in ("apply", "delete"):
         yield _of_file(when, setting)
     elif when.operation == "scale":
@@ -152,7 +152,7 @@ def _names(when: When, setting: Setting) -> list[str]:
     if not names:
         raise InvalidObject(f"the cluster has no {when.what}s")
     if len(names) > setting.most:
-        raise ValueError(f"any {when.what}: there are {len(names)}, more than --most {setting.most}")
+        raise ValueError(f"any {when.what}: {len(names)} exist, more than --most {setting.most}")
     return names
 
 
@@ -164,7 +164,7 @@ def _of_nodes(when: When, name: str, cluster: ClusterSnapshot) -> Question:
         return questions.drained(cluster, [name])
     nodes = [node.name for node in cluster.objects.nodes.values() if node.labels.get(questions.ZONE) == name]
     if not nodes:
-        raise InvalidObject(f"no node is of zone {name}")
+        raise InvalidObject(f"no node in zone {name}")
     return questions.drained(cluster, sorted(nodes))
 
 
@@ -174,7 +174,7 @@ def _broken(expectation: Expectation, answer: Answer) -> Iterator[str]:
     if expectation.pending is not None:
         for standing in answer.standings:
             if standing.pending and _is_meant(expectation.pending, standing, answer):
-                yield f"{standing.workload}: {plural(standing.pending, 'pod')} pending: {standing.message}"
+                yield f"{standing.workload}: {plural(standing.pending, 'Pod')} Pending: {standing.message}"
     if expectation.pushed_out is not None:
         yield from _pushed_out(expectation, answer)
 
@@ -189,12 +189,12 @@ def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> 
         if standing.missed and _is_meant(selector, standing, answer):
             reason = standing.message or standing.failure or sentence(standing.again, standing.kind)
             why = f": {reason}" if reason else ""
-            yield f"{standing.workload}: {standing.before} pods ran before, {standing.after} in the end{why}"
+            yield f"{standing.workload}: {standing.before} → {standing.after} running Pods{why}"
     if not answer.summary.settled:
-        yield f"nothing is settled after {answer.summary.settled_at:.0f} s"
+        yield f"no steady state after {answer.summary.settled_at:.0f} s"
     for bound in answer.bound:
         if within is not None and bound.t > within and _is_meant(selector, bound, answer):
-            yield f"{bound.workload}: its last pod gets its node after {bound.t:.0f} s, not within {within:.0f} s"
+            yield f"{bound.workload}: its last Pod is scheduled after {bound.t:.0f} s, not within {within:.0f} s"
 
 
 def _pushed_out(expectation: Expectation, answer: Answer) -> Iterator[str]:
@@ -208,7 +208,7 @@ def _pushed_out(expectation: Expectation, answer: Answer) -> Iterator[str]:
     ]
     if hit:
         named = listed([f"{push.victim} by {push.by}" for push in hit], _NAMED)
-        yield f"{plural(len(hit), 'pod is', 'pods are')} pushed out: {named}"
+        yield f"{plural(len(hit), 'Pod is', 'Pods are')} preempted: {named}"
 
 
 def _not_fitting(expectation: Expectation, setting: Setting, assumed: dict[str, None]) -> Iterator[str]:
@@ -223,5 +223,5 @@ def _not_fitting(expectation: Expectation, setting: Setting, assumed: dict[str, 
         if count.pods < fit.replicas:
             reasons = listed([f"{plural(nodes, 'node')}: {reason}" for reason, nodes in found.reasons])
             how = "with preemption" if fit.preempting else "without preemption"
-            fitting = plural(count.pods, "more pod fits", "more pods fit")
-            yield f"{found.name}: {fitting} {how}, not {fit.replicas} ({reasons})"
+            fitting = plural(count.pods, "more Pod fits", "more Pods fit")
+            yield f"{found.name}: {fitting} {how}, expected {fit.replicas} ({reasons})"

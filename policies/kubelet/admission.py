@@ -29,7 +29,7 @@ def pods_to_preempt(admitted: KubeletPod, pods: Sequence[KubeletPod], lacks: Map
     best_effort, burstable, guaranteed = ([p for p in able if p.qos == q] for q in (BEST_EFFORT, BURSTABLE, GUARANTEED))
     wanted = dict(lacks)
     if _less(wanted, [*best_effort, *burstable, *guaranteed]):
-        raise NotEnough("all that may be ended for it would not be enough")
+        raise NotEnough("preempting every eligible Pod would not free enough")
     ended = _by_distance(guaranteed, _less(wanted, [*best_effort, *burstable]))
     then = _by_distance(burstable, _less(wanted, [*best_effort, *ended]))
     last = _by_distance(best_effort, _less(wanted, [*then, *ended]))
@@ -62,7 +62,7 @@ def _by_distance(pods: Sequence[KubeletPod], lacks: Lacks) -> list[KubeletPod]:
     chosen: list[KubeletPod] = []
     while lacks:
         if not left:
-            raise NotEnough("all that may be ended for it would not be enough")
+            raise NotEnough("preempting every eligible Pod would not free enough")
         best, least = 0, float(len(lacks) + 1)
         for index, pod in enumerate(left):
             distance = _distance(pod, lacks)

@@ -43,10 +43,10 @@ def read_stats(summary: Any, node: str | None = None) -> dict[str, PodStats]:
     another node than the one that is given."""
     pods = at(summary, "pods") if isinstance(summary, dict) else None
     if not isinstance(pods, list):
-        raise InvalidObject("this is no /stats/summary of a kubelet: it has no pods")
+        raise InvalidObject("not a kubelet /stats/summary: no pods in it")
     of = at(summary, "node", "nodeName")
     if node is not None and isinstance(of, str) and of != node:
-        raise InvalidObject(f'this is the /stats/summary of node "{cut(of, _SHOWN)}", not of "{node}"')
+        raise InvalidObject(f'the /stats/summary of node "{cut(of, _SHOWN)}", not of "{node}"')
     found = {}
     for pod in pods:
         if not isinstance(pod, dict):

@@ -29,7 +29,7 @@ def render(findings: Sequence[Finding], paint: Callable[[str, str], str] = _plai
             said = one_line(about + finding.message)
             yield f"{paint(str(severity), str(severity))}: {said} {paint(f'[{rule}]', 'dim')}"
         if len(found) > MOST_OF_A_RULE:
-            yield f"  and {len(found) - MOST_OF_A_RULE} more of {rule}: -o json has them all"
+            yield f"  and {len(found) - MOST_OF_A_RULE} more of {rule}; use -o json for all"
         for fix in dict.fromkeys(finding.remediation for finding in found if finding.remediation):
             yield f"  = Fix: {one_line(fix)}"
 
@@ -37,6 +37,6 @@ def render(findings: Sequence[Finding], paint: Callable[[str, str], str] = _plai
 def summary(pods: int, objects: int, findings: Sequence[Finding], suppressed: int) -> str:
     """What was looked at and found, in one line."""
     counts = [(severity, sum(finding.severity is severity for finding in findings)) for severity in Severity]
-    found = ", ".join(plural(count, str(severity)) for severity, count in counts if count) or "nothing to say"
+    found = ", ".join(plural(count, str(severity)) for severity, count in counts if count) or "no findings"
     found += f" ({suppressed} suppressed)" if suppressed else ""
-    return f"{plural(objects, 'object')} and {plural(pods, 'pod')} checked: {found}"
+    return f"{plural(objects, 'object')} and {plural(pods, 'Pod')} checked: {found}"

@@ -1,4 +1,4 @@
-"""For which of the pods that wait an autoscaler would look for nodes, for people."""
+"""Text: the Pending Pods for which an autoscaler would scale up."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def lines(found: Autoscalers) -> Iterator[str]:
     if not of_ca.pending:
         return
     if of_ca.counts == of_karpenter.counts == of_ca.pending:
-        whom = "a node for it" if of_ca.pending == 1 else "nodes for all of them"
-        yield f"an autoscaler would look for {whom}"
+        whom = "the Pending Pod" if of_ca.pending == 1 else f"all {of_ca.pending} Pending Pods"
+        yield f"cluster-autoscaler and Karpenter would try to scale up for {whom}"
     else:
         yield from _each(found)
     if found.plan is not None:
@@ -33,8 +33,7 @@ def _each(found: Autoscalers) -> Iterator[str]:
     for name, each in (("cluster-autoscaler", found.cluster_autoscaler), ("Karpenter", found.karpenter)):
         others = listed([f"{why}: {count}" for why, count in each.others.items()])
         beside = f" ({others})" if others else ""
-        waits = "waits" if each.pending == 1 else "wait"
-        yield f"{name} would look for nodes for {each.counts} of {plural(each.pending, 'pod')} that {waits}{beside}"
+        yield f"{name} would try to scale up for {each.counts} of {plural(each.pending, 'Pending Pod')}{beside}"
 
 
 def _planned(plan: Plan) -> Iterator[str]:
@@ -44,34 +43,34 @@ def _planned(plan: Plan) -> Iterator[str]:
     if len(plan.scale_ups) > MOST_LINES:
         yield f"and {len(plan.scale_ups) - MOST_LINES} more scale-ups"
     if plan.fit:
-        yield f"{plural(plan.fit, 'pod')} would fit on nodes that are there: no node comes for them"
+        yield f"{plural(plan.fit, 'Pod')} would fit on existing nodes; no scale-up"
     by_why: dict[str, list[NotHelped]] = {}
     for left in plan.not_helped:
         by_why.setdefault(_why_not(left), []).append(left)
     for why, workloads in list(by_why.items())[:MOST_LINES]:
-        whom = listed([f"{left.workload} ({plural(left.pods, 'pod')})" for left in workloads])
-        yield f"no node group helps {whom}: {why}"
+        whom = listed([f"{left.workload} ({plural(left.pods, 'Pod')})" for left in workloads])
+        yield f"no node group fits {whom}: {why}"
     rest = list(by_why.values())[MOST_LINES:]
     if rest:
-        yield f"and {sum(map(len, rest))} more workloads that no node group helps"
+        yield f"and {sum(map(len, rest))} more workloads that no node group fits"
     if plan.cut:
-        yield "there was too much to work out: more nodes may be needed"
+        yield "estimate incomplete (limit reached): more nodes may be needed"
 
 
 def _scaled_up(each: ScaleUp) -> str:
-    """`needs 2 nodes of group spot-large`, for whom, and why that group."""
+    """`scale-up: 2 nodes of group spot-large`, for which workloads, and why that group."""
     option = each.option
-    whom = listed([f"{of.workload} ({plural(of.pods, 'pod')})" for of in each.workloads])
-    told = f"needs {plural(option.nodes, 'node')} of group {option.group}: {whom}"
+    whom = listed([f"{of.workload} ({plural(of.pods, 'Pod')})" for of in each.workloads])
+    told = f"scale-up: {plural(option.nodes, 'node')} of group {option.group} for {whom}"
     others = [
-        f"{plural(other.nodes, 'node')} of {other.group} for {plural(other.pods, 'pod')} {_idle(other)}"
+        f"{plural(other.nodes, 'node')} of {other.group} for {plural(other.pods, 'Pod')} {_idle(other)}"
         for other in each.options
         if other.group != option.group
     ]
     if not others:
         return told
-    lots = "; of equals it takes any" if each.ties else ""
-    return f"{told}; least-waste: {_idle(option)} idle, with {listed(others)}{lots}"
+    lots = "; random choice among equals" if each.ties else ""
+    return f"{told}; least-waste: {_idle(option)} idle, instead of {listed(others)}{lots}"
 
 
 def _idle(option: Option) -> str:

@@ -66,15 +66,17 @@ def render(results: Sequence[Result], paint: Callable[[str, str], str] = _plain)
     """A line for each, and below one that does not hold why, with the counterexample as it goes."""
     for result in results:
         looked_at = f" ({plural(result.cases, 'case')})" if result.cases > 1 else ""
-        mark = paint("FAILED" if result.broken else "NO ANSWER", "error") if not result.holds else paint("ok", "good")
+        mark = (
+            paint("FAILED" if result.broken else "NOT EVALUATED", "error") if not result.holds else paint("ok", "good")
+        )
         yield f"{mark}  {result.name}{looked_at}"
         if result.broken:
             yield from (f"  {line}" for line in counterexample(result))
         yield from (f"  - {sentence}" for sentence in result.unanswered)
         yield from (paint(f"  note: {note}", "warning") for note in result.notes)
     broken, unanswered = _counts(results)
-    told = [f"{count} {what}" for count, what in ((broken, "broken"), (unanswered, "without an answer")) if count]
-    yield f"{plural(len(results), 'expectation')}: {', '.join(told) or 'all hold'}"
+    told = [f"{count} {what}" for count, what in ((broken, "failed"), (unanswered, "not evaluated")) if count]
+    yield f"{plural(len(results), 'expectation')}: {', '.join(told) or 'all met'}"
     if unanswered:
         yield "Fix: correct the class, namespace or workload; --allow-empty accepts expectations that select no Pod"
 
@@ -123,24 +125,24 @@ def _attribute(text: str) -> str:
 
 def as_dict(result: Result) -> dict[str, Any]:
     """For programs."""
-    told: dict[str, Any] = {"name": result.name, "holds": result.holds, "cases": result.cases}
+    told: dict[str, Any] = {"name": result.name, "met": result.holds, "cases": result.cases}
     if result.broken:
-        told |= {"case": result.case, "broken": list(result.broken), "timeline": list(result.timeline)}
+        told |= {"case": result.case, "failures": list(result.broken), "timeline": list(result.timeline)}
         told |= {"answer": result.answer} if result.answer else {}
-    told |= {"unanswered": list(result.unanswered)} if result.unanswered else {}
+    told |= {"notEvaluated": list(result.unanswered)} if result.unanswered else {}
     return told | ({"notes": list(result.notes)} if result.notes else {})
 
 
 def from_dict(told: Any) -> Result:
     """What `as_dict` has told. Raises ValueError for anything else."""
     if not isinstance(told, dict):
-        raise ValueError("a result of a test is an object")
+        raise ValueError("a test result must be an object")
     name, cases, case, answer = told.get("name"), told.get("cases"), told.get("case", ""), told.get("answer")
-    parts = [told.get(key, []) for key in ("broken", "timeline", "unanswered", "notes")]
+    parts = [told.get(key, []) for key in ("failures", "timeline", "notEvaluated", "notes")]
     texts = all(isinstance(part, list) and all(isinstance(t, str) for t in part) for part in parts)
     broken, lines, unanswered, notes = parts
     if not isinstance(name, str) or not isinstance(case, str) or not isinstance(cases, int):
-        raise ValueError("a result of a test has a name, cases, and the case that breaks it")
-    if not texts or not isinstance(answer, dict | None) or told.get("holds") is bool(broken or unanswered):
-        raise ValueError("a result of a test says in what it is broken")
+        raise ValueError("a test result must have name, cases and case")
+    if not texts or not isinstance(answer, dict | None) or told.get("met") is bool(broken or unanswered):
+        raise ValueError("a test result must have consistent met, failures and notEvaluated")
     return Result(name, cases, case, broken, lines[: MOST_LINES + 1], answer, unanswered, notes)

@@ -1,4 +1,4 @@
-"""How much more fits, for people."""
+"""Text of headroom."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def render(found: Headroom, paint: Callable[[str, str], str] = _plain) -> Iterat
 
 
 def size_of(pod: Pod) -> str:
-    """`0.5 cpu and 6Gi of memory each`, of what it asks for."""
+    """`0.5 cpu and 6Gi memory each`, of what it asks for."""
     asks = pod.occupies.resource
     parts = [f"{cpu(asks.milli_cpu)} cpu"] if asks.milli_cpu else []
-    parts += [f"{memory(asks.memory)} of memory"] if asks.memory else []
-    return f"{' and '.join(parts)} each" if parts else "no request for cpu or memory"
+    parts += [f"{memory(asks.memory)} memory"] if asks.memory else []
+    return f"{' and '.join(parts)} each" if parts else "no cpu or memory request"
 
 
 def _lines(found: Headroom, paint: Callable[[str, str], str]) -> Iterator[str]:
@@ -49,23 +49,23 @@ def _lines(found: Headroom, paint: Callable[[str, str], str]) -> Iterator[str]:
         yield f"  on {listed([f'{node} ({count})' for node, count in by_node if count], _SHOWN)}"
     yield from (f"  {of_group(group)}" for group in (found.groups or ())[:_MOST_GROUPS])
     if found.groups and len(found.groups) > _MOST_GROUPS:
-        yield f"  and {len(found.groups) - _MOST_GROUPS} more node groups: -o json has them all"
+        yield f"  and {len(found.groups) - _MOST_GROUPS} more node groups; use -o json for all"
     if found.reasons:
-        yield "then every node says no:"
+        yield "then no node fits:"
         yield from (f"  {plural(count, 'node')}: {reason}" for reason, count in found.reasons[:_SHOWN])
     for left in found.left[:_SHOWN]:
         free = stranded(left)
         if free:
-            yield f"stranded where {lacking(left)}: {free}"
+            yield f"stranded on nodes with {lacking(left)}: {free}"
     yield f"with preemption: {told(found.preempting)}{_never(found)}"
     if found.by_class:
-        yield "with preemption, if it were of class:"
+        yield "with preemption, by PriorityClass:"
     yield from (f"  {_of_class(each)}" for each in found.by_class)
     yield from (f"note: {note}" for note in found.notes)
 
 
 def _never(found: Headroom) -> str:
-    return ": its class never preempts" if found.pod.preemption_policy == "Never" else ""
+    return " (its class never preempts)" if found.pod.preemption_policy == "Never" else ""
 
 
 def of_group(group: OfGroup) -> str:
@@ -73,7 +73,7 @@ def of_group(group: OfGroup) -> str:
     if group.why_not:
         return f"no more with group {group.name}: {group.why_not}"
     count = f"{'' if group.more.whole else 'at least '}{group.more.pods}"
-    capped = ", as many as one scale-up brings" if group.capped else ""
+    capped = " (limit of one scale-up)" if group.capped else ""
     return f"and {count} more with {nodes_at_most(group.nodes)} of group {group.name}{capped}"
 
 
@@ -87,17 +87,17 @@ def _of_class(found: OfClass) -> str:
 
 
 def lacking(left: Left) -> str:
-    """`cpu lacks`, `memory and room for pods lack`."""
-    names = ["room for pods" if name == "pods" else name for name in left.scarce]
-    return f"{' and '.join(names)} lack{'s' if len(names) == 1 else ''}"
+    """`insufficient cpu`, `insufficient memory and Pod slots`."""
+    names = ["Pod slots" if name == "pods" else name for name in left.scarce]
+    return f"insufficient {' and '.join(names)}"
 
 
 def stranded(left: Left) -> str:
     """What is free there of the resources that do not lack."""
     if "pods" in left.scarce:
-        return f"{cpu(left.milli_cpu)} cpu and {memory(left.memory)} of memory"
+        return f"{cpu(left.milli_cpu)} cpu and {memory(left.memory)} memory"
     if left.scarce == ("cpu",):
-        return f"{memory(left.memory)} of memory"
+        return f"{memory(left.memory)} memory"
     return f"{cpu(left.milli_cpu)} cpu" if left.scarce == ("memory",) else ""
 
 

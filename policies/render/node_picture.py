@@ -94,8 +94,8 @@ def _file(title: str, height: int, parts: Sequence[Element]) -> str:
 
 def _heads(answer: Answer) -> Iterator[Element]:
     pending = sum(standing.pending for standing in answer.standings)
-    counts = f"{answer.running_before} → {answer.running_after} running, {pending} pending"
-    told = f"{counts}, {len(answer.pushes)} pushed out; {settled(answer.summary)}"
+    counts = f"{answer.running_before} → {answer.running_after} running, {pending} Pending"
+    told = f"{counts}, {len(answer.pushes)} preempted; {settled(answer.summary)}"
     yield element("text", cut(one_line(answer.title), 76), class_="title", x=_MARGIN, y=42)
     yield element("text", told, class_="dim", x=_MARGIN, y=66)
     yield element("text", "before", class_="head", x=_MARGIN, y=100)
@@ -170,8 +170,8 @@ def _legend(bands: NodeBands, top: int, pushed: bool, gone: bool) -> tuple[list[
     count = len(bands.bands)
     named = [(cut(band_label(band), 40), _color(place, count), "") for place, band in enumerate(bands.bands)][::-1]
     named.append(("free", "free", ""))
-    named += [("will be pushed out", "free", "url(#hatch)")] if pushed else []
-    named += [("gone", "gone", "")] if gone else []
+    named += [("to be preempted", "free", "url(#hatch)")] if pushed else []
+    named += [("removed", "gone", "")] if gone else []
     parts: list[Element] = []
     x, y = _MARGIN, top
     for label, kind, fill in named:

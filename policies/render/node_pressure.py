@@ -1,4 +1,4 @@
-"""Who goes first on a node, for people: each place with its reason."""
+"""Text of eviction order, kubelet preemption and graceful shutdown on a node, each with its reason."""
 
 from __future__ import annotations
 
@@ -76,45 +76,45 @@ def render(found: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator
         ended = found.door.ended
         yield from (f"  - {pod.key}  priority {pod.priority}, {pod.qos}" for pod in ended[:MOST_LINES])
         if len(ended) > MOST_LINES:
-            yield f"  and {len(ended) - MOST_LINES} more: -o json has them all"
+            yield f"  and {len(ended) - MOST_LINES} more; use -o json for all"
     if found.shutdown is not None:
         yield f"{found.node}, {SHUTDOWN}"
         for group in found.shutdown:
-            yield f"  from priority {group.priority}, within {group.seconds} s: {_members(group)}"
+            yield f"  priority {group.priority} and above, {group.seconds} s: {_members(group)}"
 
 
 def heading(order: Order) -> str:
-    """`memory: one pod at a time, until there is enough again`."""
-    return f"{order.what}: one pod at a time, until there is enough again"
+    """`eviction order under memory pressure`."""
+    return f"eviction order under {order.what} pressure"
 
 
 def _places(order: Order) -> Iterator[str]:
     places = order.places
     width, names = len(str(len(places))), max((len(place.pod.key) for place in places), default=0)
     for number, place in enumerate(places[:MOST_LINES], 1):
-        tied = " (as the one before)" if place.tied else ""
+        tied = " (tied with the previous)" if place.tied else ""
         told = f"priority {place.pod.priority}: {why(place, order.amount)}{tied}"
         yield f"{number:{width}}. {place.pod.key:{names}}  {told}"
     if len(places) > MOST_LINES:
-        yield f"and {len(places) - MOST_LINES} more: -o json has them all"
+        yield f"and {len(places) - MOST_LINES} more; use -o json for all"
     if order.never:
         yield _never(order)
 
 
 def _never(order: Order) -> str:
-    return f"never: {listed(list(order.never), _NAMED)} (critical, or static)"
+    return f"never evicted: {listed(list(order.never), _NAMED)} (critical or static)"
 
 
 def why(place: Place, amount: Callable[[int], str]) -> str:
     """Why it is where it is."""
     if not place.known:
-        return "nothing is known of what it uses"
+        return "usage unknown"
     if place.exceeds is None:
-        return f"{amount(place.used)} in use"
+        return f"uses {amount(place.used)}"
     difference = place.used - place.requested
     if place.exceeds:
-        return f"uses {amount(place.used)}, {amount(difference)} more than it requests"
-    return f"uses {amount(place.used)}, within the {amount(place.requested)} that it requests"
+        return f"uses {amount(place.used)}, {amount(difference)} above its request"
+    return f"uses {amount(place.used)}, within its request of {amount(place.requested)}"
 
 
 def size(number: int) -> str:
@@ -138,14 +138,14 @@ def inodes(number: int) -> str:
 def verdict(door: Door, node: str) -> str:
     """What becomes of a pod that comes to the kubelet itself."""
     if not door.lacks:
-        return f"{door.admitted.key}: there is room on {node}; nobody is ended for it"
+        return f"{door.admitted.key}: fits on {node}; the kubelet preempts no Pods"
     lacks = listed([f"{_amount(name, amount)} {name}" for name, amount in door.lacks.items()])
-    told = f"{door.admitted.key}: {node} lacks {lacks}"
+    told = f"{door.admitted.key}: insufficient capacity on {node} (missing {lacks})"
     if not door.admitted.critical:
-        return f"{told}, and it is not critical: the kubelet refuses it"
+        return f"{told}: not critical, the kubelet rejects it"
     if isinstance(door.victims, NotEnough):
-        return f"{told}; {door.victims}: the kubelet refuses it"
-    return f"{told}; the kubelet ends {plural(len(door.victims), 'pod')}, whatever their budgets say"
+        return f"{told}: {door.victims}, the kubelet rejects it"
+    return f"{told}: the kubelet preempts {plural(len(door.victims), 'Pod')} and ignores PDBs"
 
 
 def _amount(name: str, amount: int) -> str:
@@ -153,13 +153,13 @@ def _amount(name: str, amount: int) -> str:
 
 
 def _members(group: Group) -> str:
-    return listed([pod.key for pod in group.pods], _NAMED) or "nobody"
+    return listed([pod.key for pod in group.pods], _NAMED) or "no Pods"
 
 
-SHUTDOWN: Final = "graceful shutdown: group after group"
-PLACES: Final = ("place", "pod", "priority", "uses", "requests", "why")
-ENDED: Final = ("pod", "priority", "quality of service")
-GROUPS: Final = ("from priority", "within seconds", "pods")
+SHUTDOWN: Final = "graceful node shutdown, lowest group first"
+PLACES: Final = ("order", "Pod", "priority", "uses", "requests", "reason")
+ENDED: Final = ("Pod", "priority", "QoS class")
+GROUPS: Final = ("minimum priority", "seconds", "Pods")
 
 
 def uses(place: Place, amount: Callable[[int], str]) -> str:
@@ -174,7 +174,7 @@ def requests(place: Place, amount: Callable[[int], str]) -> str:
 
 def reason(number: int, place: Place, amount: Callable[[int], str]) -> str:
     """Why it is in that place, also where the rows of a table are in another order."""
-    return why(place, amount) + (f" (tied with place {number - 1})" if place.tied else "")
+    return why(place, amount) + (f" (tied with {number - 1})" if place.tied else "")
 
 
 def markdown(found: Answer) -> str:
@@ -198,7 +198,7 @@ def markdown(found: Answer) -> str:
     if found.shutdown is not None:
         groups = ((g.priority, g.seconds, len(g.pods), _members(g)) for g in found.shutdown[:MOST_ROWS])
         lines += [f"### {_line(f'{found.node}, {SHUTDOWN}')}", ""]
-        lines += [*_table((*GROUPS, "who"), groups, len(found.shutdown)), ""]
+        lines += [*_table((*GROUPS, "names"), groups, len(found.shutdown)), ""]
     return "\n".join(lines)
 
 
@@ -208,7 +208,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str | int]], count: int
     yield "|" + "---|" * len(heads)
     yield from (f"| {' | '.join(map(cell_of, row))} |" for row in rows)
     if count > MOST_ROWS:
-        yield from ("", f"and {count - MOST_ROWS} more: -o json has them all")
+        yield from ("", f"and {count - MOST_ROWS} more; use -o json for all")
 
 
 def _line(text: str) -> str:

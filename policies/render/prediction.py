@@ -1,4 +1,4 @@
-"""Predictions for people who have never read the scheduler."""
+"""Text of predictions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from policies.scheduling.schedule_one import Prediction
 
 
-TOGETHER: Final = f"{IN_TURN}; what controllers make anew for victims comes beside that: --cascade tells of it"
-NONE_WANTED: Final = "it asks for no pods (no replicas, suspended, or no node lets it in)"
+TOGETHER: Final = f"{IN_TURN}; replacement Pods are not included: see --cascade"
+NONE_WANTED: Final = "it creates no Pods (0 replicas, suspended, or no node matches)"
 
 
 def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
@@ -42,14 +42,18 @@ def render(
     others it comes."""
     predictions = placement.predictions
     if not predictions:
-        there = f"{placement.existing} of {plural(placement.wanted, 'pod')} there" if placement.wanted else NONE_WANTED
-        yield f"{placement.name}: {there}: nothing to place"
+        there = (
+            f"{placement.existing} of {plural(placement.wanted, 'Pod')} exist; no new Pods"
+            if placement.wanted
+            else NONE_WANTED
+        )
+        yield f"{placement.name}: {there}"
         return
     if len(predictions) > 1 or placement.existing:
         yield paint(f"{placement.name}: {_overview(placement, applied)}", "bold")
     for number, prediction in enumerate(predictions, 1):
         if number > 1 and _same(prediction, predictions[number - 2], cluster):
-            yield f"{_title(prediction)}: as the one before"
+            yield f"{_title(prediction)}: same as above"
             continue
         yield from _one(prediction, cluster, paint)
         if prediction.outcome == "pending" or (prediction.outcome == "preempts" and number == 1):
@@ -74,7 +78,7 @@ def render_together(
 ) -> Iterator[str]:
     """What becomes of several objects, in the order in which they come."""
     predictions = [prediction for placement in placements for prediction in placement.predictions]
-    new = f"{plural(len(predictions), 'new pod')}, one after the other: {_counted(predictions, applied)}"
+    new = f"{plural(len(predictions), 'new Pod')}, one after the other: {_counted(predictions, applied)}"
     yield paint(f"{len(placements)} objects, {new}", "bold")
     for placement in placements:
         yield from render(placement, cluster, paint, explain=explain, applied=applied)
@@ -84,32 +88,32 @@ def render_together(
 def _turn(prediction: Prediction, applied: Applied | None) -> Iterator[str]:
     """What came before or after the cycle that is told."""
     turn = applied.turn_of(prediction) if applied else {}
-    if by := turn.get("pushedOutBy"):
-        yield f"pushed out again by {by}, which comes later"
+    if by := turn.get("preemptedBy"):
+        yield f"preempted again by {by}, which is applied later"
     if "overtaken" in turn:
-        yield "overtaken: pods of higher priority that come later will have taken the room when the victims have ended"
+        yield "overtaken: Pods of higher priority that are applied later take the capacity while the victims terminate"
     if tries := turn.get("attempts"):
-        yield f"tried {tries} times: what came later changed where it can go"
+        yield f"{tries} scheduling attempts: Pods applied later changed where it fits"
 
 
 def _overview(placement: Placement, applied: Applied | None) -> str:
-    there = f"{placement.existing} of {placement.wanted} there; " if placement.existing else ""
-    return f"{there}{plural(len(placement.predictions), 'new pod')}: {_counted(placement.predictions, applied)}"
+    there = f"{placement.existing} of {placement.wanted} exist; " if placement.existing else ""
+    return f"{there}{plural(len(placement.predictions), 'new Pod')}: {_counted(placement.predictions, applied)}"
 
 
 def _counted(predictions: Sequence[Prediction], applied: Applied | None) -> str:
-    """`2 would fit, 1 would stay pending`; who loses its place to a later one is neither."""
-    lost = {id(each) for each in predictions if applied and "pushedOutBy" in applied.turn_of(each)}
+    """`2 would fit, 1 would stay Pending`; a Pod that a later one preempts counts as neither."""
+    lost = {id(each) for each in predictions if applied and "preemptedBy" in applied.turn_of(each)}
     counts = outcomes([each for each in predictions if id(each) not in lost])
     said = {
         "fits": "would fit",
-        "preempts": "would push others out",
-        "waits": "would wait for pods that are ending",
-        "pending": "would stay pending",
-        "not-predicted": "cannot be predicted",
+        "preempts": "would preempt other Pods",
+        "waits": "would wait for terminating Pods",
+        "pending": "would stay Pending",
+        "not-predicted": "not predicted",
     }
     told = [f"{count} {said[outcome]}" for outcome, count in counts.items()]
-    return ", ".join([*told, *([f"{len(lost)} would be pushed out again"] if lost else [])]) or "none"
+    return ", ".join([*told, *([f"{len(lost)} would be preempted again"] if lost else [])]) or "none"
 
 
 def _same(prediction: Prediction, before: Prediction, cluster: ClusterSnapshot) -> bool:
@@ -128,49 +132,48 @@ def _one(prediction: Prediction, cluster: ClusterSnapshot, paint: Callable[[str,
         yield f"{title}: {paint('not predicted', 'warning')}: {prediction.not_predicted}"
         return
     if prediction.outcome == "fits":
-        yield f"{title}: {paint('fits', 'good')} on {_nodes(prediction)}; nobody has to go"
+        yield f"{title}: {paint('fits', 'good')} on {_nodes(prediction)}; no preemption"
     elif prediction.outcome == "preempts":
         yield from _preempts(title, prediction, cluster, paint)
     else:
-        yield f"{title}: {paint('stays pending', 'error')}: {_why_pending(prediction, cluster)}"
+        yield f"{title}: {paint('stays Pending', 'error')}: {_why_pending(prediction, cluster)}"
 
 
 def _nodes(prediction: Prediction) -> str:
     others = len(prediction.feasible) - 1
-    return prediction.node + (f" ({plural(others, 'other node')} would do)" if others else "")
+    return prediction.node + (f" ({plural(others, 'other node also fits', 'other nodes also fit')})" if others else "")
 
 
 def _preempts(
     title: str, prediction: Prediction, cluster: ClusterSnapshot, paint: Callable[[str, str], str]
 ) -> Iterator[str]:
     victims, node = prediction.victims, prediction.nominated_node
-    head = paint(f"no room; {plural(len(victims), 'pod')} would be pushed out of {node}", "warning")
+    head = paint(f"would preempt {plural(len(victims), 'Pod')} on {node}", "warning")
     if waits(prediction):
-        ending = plural(len(victims), "pod on its node is", "pods on its node are")
-        head = paint(f"no room yet; {ending} ending already ({node})", "warning")
+        head = paint(f"waits for {plural(len(victims), 'terminating Pod')} on {node}", "warning")
     yield f"{title}: {head}"
     width = max(len(victim.key) for victim in victims)
     for victim in victims:
         yield f"  - {victim.key:{width}}  priority {victim.effective_priority}{_started(victim)}{_going(victim)}"
     budgets = budgets_of(victims, cluster)
     if prediction.num_pdb_violations:
-        broken = plural(prediction.num_pdb_violations, "of the pods is", "of the pods are")
-        yield f"  budgets: {broken} protected by a disruption budget that allows no more ({listed(budgets)})"
+        violating = plural(prediction.num_pdb_violations, "victim violates", "victims violate")
+        yield f"  PDB: {violating} a PDB with no disruptions allowed ({listed(budgets)})"
     elif budgets:
-        yield f"  budgets: {listed(budgets)} still allow it"
-    yield f"  wait: up to {plural(wait_seconds(victims), 'second')} until they have ended (all at the same time)"
+        yield f"  PDB: disruptions allowed by {listed(budgets)}"
+    yield f"  wait: up to {plural(wait_seconds(victims), 'second')} until the victims have terminated"
     others = [name for name in prediction.best_nodes if name != node]
     if others:
-        yield f"  as likely: {listed(others)}"
+        yield f"  equally likely nodes: {listed(others)}"
     if prediction.sampled:
-        yield f"  odds: {'; '.join(probabilities_of(prediction)[:4])}"
+        yield f"  probabilities: {'; '.join(probabilities_of(prediction)[:4])}"
     more = len(prediction.candidates) - len(prediction.best_nodes)
     if more:
-        yield f"  worse: {plural(more, 'other node')} could be cleared too, at a higher cost"
+        yield f"  other candidates: {plural(more, 'node')}, at a higher cost"
 
 
 def budgets_of(victims: Sequence[Pod], cluster: ClusterSnapshot) -> list[str]:
-    """The disruption budgets that speak for these pods, `namespace/name`, sorted."""
+    """The PDBs that select these Pods, `namespace/name`, sorted."""
     return sorted(
         {
             f"{budget.namespace}/{budget.name}"
@@ -182,12 +185,12 @@ def budgets_of(victims: Sequence[Pod], cluster: ClusterSnapshot) -> list[str]:
 
 
 def probabilities_of(prediction: Prediction) -> list[str]:
-    """`92 %: one pod of priority 0`, per class of outcome, the likeliest first."""
+    """`92 %: 1 Pod of priority 0`, per class of outcome, the likeliest first."""
     chances: dict[str, float] = {}
     for candidate in prediction.candidates:
         priorities = Counter(victim.effective_priority for victim in candidate.victims)
         pods = [f"{_number(count)} of priority {priority}" for priority, count in sorted(priorities.items())[::-1]]
-        broken = f", {candidate.num_pdb_violations} of a spent budget" if candidate.num_pdb_violations else ""
+        broken = f", {candidate.num_pdb_violations} violating a PDB" if candidate.num_pdb_violations else ""
         outcome = " and ".join(pods) + broken
         chances[outcome] = chances.get(outcome, 0.0) + prediction.nomination_probabilities.get(candidate.node_name, 0.0)
     ranked = sorted(chances.items(), key=lambda item: (-item[1], item[0]))
@@ -195,7 +198,7 @@ def probabilities_of(prediction: Prediction) -> list[str]:
 
 
 def _number(count: int) -> str:
-    return "one pod" if count == 1 else f"{count} pods"
+    return f"{count} Pod" if count == 1 else f"{count} Pods"
 
 
 def _percent(chance: float) -> str:
@@ -219,15 +222,15 @@ def _why_pending(prediction: Prediction, cluster: ClusterSnapshot) -> str:
         return "; ".join(prediction.pre_filter.reasons)
     errors = [reason for s in prediction.statuses.values() if s.code == "Error" for reason in s.reasons]
     if errors:
-        return f"the scheduler cannot finish looking at it: {errors[0]}"
+        return f"kube-scheduler fails to evaluate it: {errors[0]}"
     if prediction.preemption.ineligible_reason:
-        return f"it does not fit on any node, and may not push others out: {prediction.preemption.ineligible_reason}"
-    return "it does not fit on any of the nodes known now, even if pods of lower priority made room"
+        return f"fits on no node and may not preempt: {prediction.preemption.ineligible_reason}"
+    return "fits on no current node, even after preempting all Pods of lower priority"
 
 
 def _why_not_lines(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[str]:
     reasons = why_not(prediction, cluster)
     if reasons:
-        yield "  no help from:" if prediction.candidates else "  because:"
+        yield "  not on the other nodes:" if prediction.candidates else "  nodes:"
     for count, why in reasons:
         yield f"    {plural(count, 'node')}: {why}"

@@ -1,4 +1,4 @@
-"""A simulation for people who have never read the scheduler: what matters of its timeline, and the end."""
+"""Text of a simulation: the timeline, collapsed, and the end."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 
 MOST_LINES: Final = 60
 _NODE_EVENTS: Final = {
-    "nodeAdded": "node {} comes",
-    "nodeUpdated": "node {} changes",
-    "nodeRemoved": "node {} is gone",
+    "nodeAdded": "node {} added",
+    "nodeUpdated": "node {} updated",
+    "nodeRemoved": "node {} removed",
 }
-_TOLD: Final = {"jobFailed": "job failed: {}", "refused": "a quota refuses a pod of {}"}
+_TOLD: Final = {"jobFailed": "Job failed: {}", "refused": "a ResourceQuota rejects a Pod of {}"}
+
+
+NO_PREEMPTION: Final = "no Pods are preempted"
 
 
 def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
@@ -39,12 +42,12 @@ def settled(summary: Summary) -> str:
     """When all was over."""
     if summary.stopped:
         return (
-            f"given up {summary.stopped}, at {duration(summary.settled_at)}: what follows is what had happened by then;"
-            " a shorter --until, or less asked at once, comes to an end"
+            f"simulation stopped {summary.stopped}, at {duration(summary.settled_at)}; results are as of then."
+            " Fix: shorten --until or simulate fewer changes at once"
         )
     if not summary.settled:
-        return f"not settled after {duration(summary.settled_at)}: longer with --until"
-    return f"settled after {duration(summary.settled_at)}"
+        return f"no steady state after {duration(summary.settled_at)}; increase --until"
+    return f"steady state after {duration(summary.settled_at)}"
 
 
 def ending(summary: Summary, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
@@ -52,38 +55,43 @@ def ending(summary: Summary, paint: Callable[[str, str], str] = _plain) -> Itera
     if summary.new_pods:
         yield paint(new_pods(summary), "good" if summary.all_run_at is not None else "warning")
     if not summary.evictions:
-        yield "nobody is pushed out"
+        yield NO_PREEMPTION
     else:
-        levels = f" in {summary.depth} levels" if summary.depth > 1 else ""
-        yield paint(f"pushed out: {plural(len(summary.evictions), 'pod')}{levels}", "warning")
-        for what, name in (("group", "workloads"), ("priority_class", "classes"), ("namespace", "namespaces")):
+        depth = f" (cascade depth {summary.depth})" if summary.depth > 1 else ""
+        yield paint(f"preempted: {plural(len(summary.evictions), 'Pod')}{depth}", "warning")
+        for what, name in (("group", "workloads"), ("priority_class", "PriorityClasses"), ("namespace", "namespaces")):
             hit = sorted(summary.victims_by(what).items(), key=lambda item: (-item[1], item[0]))
             yield f"  {name}: {listed([f'{each} ({count})' for each, count in hit])}"
     for name, count in sorted(summary.broken_budgets.items()):
-        yield paint(f"disruption budget {name} is broken: {plural(count, 'pod')} more than it allows", "warning")
+        yield paint(violated(name, count), "warning")
     for waiting in summary.waiting:
-        before = " (so before)" if waiting.before == waiting.pods else ""
-        who = f"{waiting.group}: {plural(waiting.pods, 'pod')} pending{before}"
+        before = " (unchanged)" if waiting.before == waiting.pods else ""
+        who = f"{waiting.group}: {plural(waiting.pods, 'Pod')} Pending{before}"
         yield paint(f"{who}, priority {waiting.priority}", "warning") + (
             f": {waiting.message}" if waiting.message else ""
         )
     yield from (paint(line, "warning") for line in missing(summary))
 
 
+def violated(budget: str, count: int) -> str:
+    """A PDB that preemption violates, by how many Pods."""
+    return f"PDB {budget} violated: {plural(count, 'Pod')} more than it allows"
+
+
 def missing(summary: Summary) -> Iterator[str]:
-    """Whose pods a quota refuses in the end."""
+    """The Pods that a ResourceQuota rejects at the end."""
     for each in summary.missing:
-        yield f"{each.group}: {plural(each.pods, 'pod')} missing, which a quota refuses: {each.message}"
+        yield f"{each.group}: a ResourceQuota rejects {plural(each.pods, 'Pod')}: {each.message}"
 
 
 def new_pods(summary: Summary) -> str:
     """How many of the Pods that arrive get a node, and when the last one does."""
     if summary.all_run_at is None:
-        return f"{summary.new_running} of {plural(summary.new_pods, 'new pod')} get a node"
+        return f"{summary.new_running} of {plural(summary.new_pods, 'new Pod')} scheduled"
     after = duration(summary.all_run_at)
     if summary.new_pods == 1:
-        return f"the new pod has a node after {after}"
-    return f"all {summary.new_pods} new pods have a node after {after}"
+        return f"the new Pod is scheduled after {after}"
+    return f"all {summary.new_pods} new Pods are scheduled after {after}"
 
 
 def odds(outcomes: Sequence[tuple[Outcome, Summary]], paint: Callable[[str, str], str]) -> Iterator[str]:
@@ -93,20 +101,20 @@ def odds(outcomes: Sequence[tuple[Outcome, Summary]], paint: Callable[[str, str]
     for outcome, summary in outcomes:
         told = "; ".join(_brief(summary))
         stories[told] = stories.get(told, 0) + outcome.count
-    yield paint(f"of {runs} runs, in which ties and races were diced for:", "bold")
+    yield paint(f"outcomes of {runs} runs with randomized ties and races:", "bold")
     for told, count in sorted(stories.items(), key=lambda item: -item[1]):
         yield f"  {count}: {told}"
 
 
 def _brief(summary: Summary) -> Iterator[str]:
     hit = sorted(summary.victims_by("group").items(), key=lambda item: (-item[1], item[0]))
-    yield f"pushed out: {listed([f'{name} ({count})' for name, count in hit])}" if hit else "nobody is pushed out"
+    yield f"preempted: {listed([f'{name} ({count})' for name, count in hit])}" if hit else NO_PREEMPTION
     waiting = [f"{each.group} ({each.pods})" for each in summary.waiting]
-    yield f"pending: {listed(waiting)}" if waiting else "nobody is pending"
+    yield f"Pending: {listed(waiting)}" if waiting else "no Pods are Pending"
     if summary.missing:
-        yield f"missing: {listed([f'{each.group} ({each.pods})' for each in summary.missing])}"
+        yield f"rejected by a ResourceQuota: {listed([f'{each.group} ({each.pods})' for each in summary.missing])}"
     if summary.broken_budgets:
-        yield f"broken: {listed(sorted(summary.broken_budgets))}"
+        yield f"violated PDBs: {listed(sorted(summary.broken_budgets))}"
 
 
 class _Line(NamedTuple):
@@ -125,7 +133,7 @@ def timeline(simulation: Simulation, paint: Callable[[str, str], str] = _plain) 
     for second, told in lines[:MOST_LINES]:
         yield f"{paint(duration(second).rjust(width), 'dim')}  {told}"
     if len(lines) > MOST_LINES:
-        yield f"{'…'.rjust(width)}  {len(lines) - MOST_LINES} more lines: -o json has every event"
+        yield f"{'…'.rjust(width)}  {len(lines) - MOST_LINES} more lines; use -o json for every event"
 
 
 def _lines(simulation: Simulation) -> Iterator[tuple[int, str]]:
@@ -164,21 +172,21 @@ def _line(
 
 
 def _say(line: _Line, events: Sequence[Event]) -> str:
-    pods, count = [event.pod for event in events], plural(len(events), "pod")
+    pods, count = [event.pod for event in events], plural(len(events), "Pod")
     nodes = listed([name for name, _ in counted(event.node for event in events if event.node)])
     if line.kind.startswith("preempted"):
         most = max(event.origin.grace for event in events if event.origin)
-        ends = f", with {duration(most)} to end" if most else ""
+        ends = f", grace period {duration(most)}" if most else ""
         whom = line.other if line.other == pods[0] else f"{count} of {line.other}"
         by, theirs = _priorities(event.by_origin for event in events), _priorities(event.origin for event in events)
-        return f"{line.group} (priority {by}) pushes out {whom} (priority {theirs}) on {nodes}{ends}"
+        return f"{line.group} (priority {by}) preempts {whom} (priority {theirs}) on {nodes}{ends}"
     if line.kind == "created":
         return f"{line.group}: {count} created (priority {_priorities(event.origin for event in events)})"
     if line.kind == "scheduled":
-        instead = f" (not on {line.other}, which was taken meanwhile)" if line.other else ""
+        instead = f" instead of {line.other}, which is full by now" if line.other else ""
         return f"{line.group}: {count} bound to {nodes}{instead}"
     if line.kind == "moved":
-        return f"{line.group}: {count} to have {nodes} now, no longer {line.other}"
+        return f"{line.group}: {count} nominated to {nodes} instead of {line.other}"
     if line.kind == "deleted":
         return f"{line.group}: {count} deleted ({line.other})"
     if line.kind in _NODE_EVENTS:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 40
 _LONGEST: Final = 60
-SETTLED: Final = "settled after"
+SETTLED: Final = "steady state after"
 _NEEDED: Final = "nodes needed"
-_TEXTS: Final = ("question", SETTLED, _NEEDED)
+_TEXTS: Final = ("case", SETTLED, _NEEDED)
 """Columns that are no counts."""
 
 
@@ -28,9 +28,9 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
 
 def heads_of(sweep: Sweep) -> list[str]:
     """The columns: the question, counts, when all was settled, and the nodes needed where node groups are given."""
-    refused = ["refused"] if sweep.kind == "class" else []
+    refused = ["rejected"] if sweep.kind == "class" else []
     needed = [_NEEDED] if has_groups(sweep) else []
-    return ["question", "fewer", *refused, "pending", "pushed out", "budgets broken", SETTLED, *needed]
+    return ["case", "fewer", *refused, "Pending", "preempted", "PDBs violated", SETTLED, *needed]
 
 
 def has_groups(sweep: Sweep) -> bool:
@@ -42,18 +42,18 @@ def cells_of(sweep: Sweep, row: Row) -> list[str | int]:
     """A row by these columns."""
     refused = [row.refused] if sweep.kind == "class" else []
     seconds = duration(row.settled_at)
-    after = seconds if row.settled else f"not after {seconds}"
+    after = seconds if row.settled else f"not within {seconds}"
     needed = [needs_told(row.needs)] if has_groups(sweep) else []
     return [row.asked, row.fewer, *refused, row.pending, row.pushed_out, row.budgets, after, *needed]
 
 
 def needs_told(needs: Needs | None) -> str:
-    """`2 of spot-large, 1 of gpu; none for 3 pods`."""
+    """`2 of spot-large, 1 of gpu; none for 3 Pods`."""
     if needs is None:
         return ""
     nodes = listed([f"{count} of {group}" for group, count in needs.nodes.items()])
-    left = f"none for {plural(needs.not_helped, 'pod')}" if needs.not_helped else ""
-    return "; ".join(part for part in (nodes, left, "more not worked out" if needs.cut else "") if part)
+    left = f"none for {plural(needs.not_helped, 'Pod')}" if needs.not_helped else ""
+    return "; ".join(part for part in (nodes, left, "estimate incomplete" if needs.cut else "") if part)
 
 
 def harmful(sweep: Sweep) -> list[Row]:
@@ -68,13 +68,13 @@ def _harms(row: Row, sweep: Sweep) -> bool:
 
 def before(sweep: Sweep) -> str:
     """The state at time 0, in words."""
-    return f"{plural(sweep.running, 'pod')} running, {sweep.pending} pending"
+    return f"{plural(sweep.running, 'Pod')} running, {sweep.pending} Pending"
 
 
 def basis(sweep: Sweep) -> Iterator[str]:
     """What the column `fewer` counts, of a loss."""
     if sweep.kind != "class":
-        yield "fewer: replicas that no longer run, without the DaemonSet Pods that go with their nodes"
+        yield "fewer: replicas that no longer run, without DaemonSet Pods of lost nodes"
 
 
 def without(sweep: Sweep) -> str:
@@ -83,18 +83,18 @@ def without(sweep: Sweep) -> str:
     if row is None:
         return ""
     fewer = f", {row.fewer} fewer running" if row.fewer else ""
-    return f"without any of it: {plural(row.pushed_out, 'pod')} pushed out, {row.pending} pending in the end{fewer}"
+    return f"without any change: {plural(row.pushed_out, 'Pod')} preempted, {row.pending} Pending at the end{fewer}"
 
 
 def _nothing(sweep: Sweep) -> str:
     if sweep.pending:
-        return "nobody is lost or pushed out, and no more pods wait than before"
-    return "nobody is lost, waits or is pushed out"
+        return "no Pods lost or preempted, no more Pending Pods than before"
+    return "no Pods lost, Pending or preempted"
 
 
 def render(sweep: Sweep, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
     """The table, line by line."""
-    yield paint(f"what if {EVERY[sweep.kind]}: {len(sweep.rows)} asked", "bold")
+    yield paint(f"what if {EVERY[sweep.kind]}: {plural(len(sweep.rows), 'case')}", "bold")
     yield f"  before: {before(sweep)}"
     if anyway := without(sweep):
         yield f"  {anyway}"
@@ -103,10 +103,10 @@ def render(sweep: Sweep, paint: Callable[[str, str], str] = _plain) -> Iterator[
         yield from _table(heads_of(sweep), [cells_of(sweep, row) for row in found[:MOST_ROWS]], paint)
         yield from (f"  {line}" for line in basis(sweep))
     if len(found) > MOST_ROWS:
-        yield f"  and {len(found) - MOST_ROWS} more: -o json has them all"
+        yield f"  and {len(found) - MOST_ROWS} more; use -o json for all"
     harmless = len(sweep.rows) - len(found)
     if harmless:
-        others = f"{harmless} others" if found else plural(harmless, "question")
+        others = f"{harmless} others" if found else plural(harmless, "case")
         yield paint(f"  {others if harmless > 1 or not found else '1 other'}: {_nothing(sweep)}", "good")
     yield from (f"  note: {note}" for note in sweep.notes)
 
@@ -128,7 +128,9 @@ def _table(
 def markdown(sweep: Sweep) -> str:
     """A comment on a pull request."""
     lines = [f"### What if {EVERY[sweep.kind]}", ""]
-    lines.append(f"{len(sweep.rows)} asked; before: {before(sweep)}" + (f"; {without(sweep)}" if sweep.anyway else ""))
+    lines.append(
+        f"{plural(len(sweep.rows), 'case')}; before: {before(sweep)}" + (f"; {without(sweep)}" if sweep.anyway else "")
+    )
     found, heads = harmful(sweep), heads_of(sweep)
     if found:
         lines += ["", f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
@@ -139,6 +141,6 @@ def markdown(sweep: Sweep) -> str:
         lines += ["", f"and {len(found) - MOST_ROWS} more"]
     harmless = len(sweep.rows) - len(found)
     if harmless:
-        lines += ["", f"Of {harmless}{' others' if found else ''}, {_nothing(sweep)}."]
+        lines += ["", f"{plural(harmless, 'other case' if found else 'case')}: {_nothing(sweep)}."]
     lines += ["", *(f"- {text_of(note)}" for note in sweep.notes)] if sweep.notes else []
     return "\n".join(lines) + "\n"

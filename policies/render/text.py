@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _PLURALS: Final = {
     "hidden directory": "hidden directories",
-    "link out of the tree": "links out of the tree",
+    "link out of the directory": "links out of the directory",
     "pipe or device": "pipes or devices",
     "chart's templates": "charts' templates",
     "file or directory ignored by git": "files or directories ignored by git",

@@ -1,4 +1,4 @@
-"""What something comes to, for people: the state after against the state before, in text and in Markdown."""
+"""Text and Markdown of a change: the cluster before and after."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from policies.controllers.recreated import sentence
 from policies.findings import cut, listed, one_line, plural
 from policies.render import autoscalers
 from policies.render.markdown import label_of, text_of
-from policies.render.simulation import duration, missing, new_pods, settled
+from policies.render.simulation import NO_PREEMPTION, duration, missing, new_pods, settled, violated
 from policies.whatif.class_change import running_told
 from policies.whatif.comparison import pairs
 
@@ -26,7 +26,7 @@ MOST_LINES: Final = 20
 _NAMED: Final = 10
 _MOST_EDGES: Final = 40
 _LONGEST: Final = 300
-_SAME: Final = "likewise"
+_SAME: Final = "same reason"
 
 
 def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
@@ -40,7 +40,7 @@ def render(
     yield paint(answer.title, "bold")
     if change is not None:
         yield from class_change(change, paint)
-        yield paint("as pods are replaced:", "bold")
+        yield paint("after the Pods are replaced:", "bold")
     yield from (f"  {line}" for line in upgraded(answer, paint))
     yield f"  {settled(answer.summary)}"
     yield from (f"  {line}" for line in _ending(answer, paint))
@@ -52,22 +52,23 @@ def _ending(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
     fewer = [standing for standing in answer.standings if standing.lost]
     style = "warning" if fewer else "good"
     yield paint(
-        f"running: {plural(answer.running_before, 'pod')} before, {answer.running_after} after{_lost(answer)}", style
+        f"running: {plural(answer.running_before, 'Pod')} before, {answer.running_after} after{_lost(answer)}", style
     )
     yield from _limited(
-        _each_reason_once(fewer, _short), len(fewer), "workload with fewer pods", "workloads with fewer pods"
+        _each_reason_once(fewer, _short), len(fewer), "workload with fewer Pods", "workloads with fewer Pods"
     )
     waiting = [standing for standing in answer.standings if standing.pending and not standing.lost]
     yield from _limited(
         _each_reason_once(waiting, _waits),
         len(waiting),
-        "workload with pods that wait",
-        "workloads with pods that wait",
+        "workload with Pending Pods",
+        "workloads with Pending Pods",
     )
-    for what, name in (("priority_class", "class"), ("namespace", "namespace")):
+    several = sum(1 for standing in answer.standings if standing.pending) > 1
+    for what, name in (("priority_class", "PriorityClass"), ("namespace", "namespace")) if several else ():
         counts = answer.count_pending(what)
         if counts:
-            yield f"pending by {name}: {listed([f'{each} ({count})' for each, count in counts], MOST_LINES)}"
+            yield f"Pending by {name}: {listed([f'{each} ({count})' for each, count in counts], MOST_LINES)}"
     yield from autoscalers.lines(answer.autoscalers)
     yield from (paint(line, "warning") for line in islice(missing(answer.summary), MOST_LINES))
     yield from _pushed(answer, paint)
@@ -80,16 +81,21 @@ def _lost(answer: Answer) -> str:
     """How many replicas are missed, if DaemonSet Pods that go with their nodes are among those that run no more."""
     if not answer.with_nodes:
         return ""
-    gone = plural(answer.with_nodes, "DaemonSet Pod goes with its node", "DaemonSet Pods go with their nodes")
-    return f" ({answer.fewer} fewer, and {gone})"
+    gone = plural(answer.with_nodes, "DaemonSet Pod leaves with its node", "DaemonSet Pods leave with their nodes")
+    return f" ({answer.fewer} lost, and {gone})"
 
 
 def _left_undone(answer: Answer) -> Iterator[str]:
     yield from not_emptied(answer)[:MOST_LINES]
     for name, (healthy, desired) in sorted(answer.budgets.items())[:MOST_LINES]:
-        yield f"disruption budget {name}: {healthy} healthy in the end, {desired} wanted"
-    yield from (f"nothing is done for {problem}" for problem in answer.unread[:MOST_LINES])
+        yield too_few_healthy(name, healthy, desired)
+    yield from (f"not simulated: {problem}" for problem in answer.unread[:MOST_LINES])
     yield from answer.not_modelled[:MOST_LINES]
+
+
+def too_few_healthy(budget: str, healthy: int, desired: int) -> str:
+    """A PDB with too few healthy Pods at the end."""
+    return f"PDB {budget}: {healthy} of {desired} desired Pods healthy at the end"
 
 
 def upgraded(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
@@ -105,8 +111,8 @@ def upgraded(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Itera
         return
     yield paint(f"not upgraded: {_nodes(upgrade.under_way)}", "warning")
     if rest:
-        yield paint(f"not reached: {plural(len(rest), 'node')}: {_nodes(rest)}", "warning")
-    yield f"all {of} take {duration(upgrade.least)} at least, {upgrade.most} at a time, {duration(upgrade.away)} each"
+        yield paint(f"not started: {plural(len(rest), 'node')}: {_nodes(rest)}", "warning")
+    yield f"all {of} take at least {duration(upgrade.least)}: {upgrade.most} at a time, {duration(upgrade.away)} each"
 
 
 def _nodes(steps: Sequence[Step]) -> str:
@@ -115,9 +121,9 @@ def _nodes(steps: Sequence[Step]) -> str:
 
 def not_emptied(answer: Answer) -> list[str]:
     """A line for each node that was to be emptied and is not: for good, or because the run ended first."""
-    ended = "" if answer.summary.settled else " yet" if answer.summary.stopped else " yet, time ran out (--until)"
+    ended = "" if answer.summary.settled else " yet" if answer.summary.stopped else " before --until"
     return [
-        f"{node} is not emptied{ended}: {plural(len(pods), 'pod')} left ({listed(list(pods))}){_why_left(pods, answer)}"
+        f"{node} is not drained{ended}: {plural(len(pods), 'Pod')} left ({listed(list(pods))}){_why_left(pods, answer)}"
         for node, pods in sorted(answer.stuck.items())
     ]
 
@@ -127,14 +133,14 @@ def _why_left(pods: Iterable[str], answer: Answer) -> str:
     budgets = sorted({budget for pod in pods for budget in answer.forbidden.get(pod, ())})
     if not budgets:
         return ""
-    one, several = "PodDisruptionBudget {} allows no eviction", "PodDisruptionBudgets {} allow no eviction"
+    one, several = "PodDisruptionBudget {} allows no disruptions", "PodDisruptionBudgets {} allow no disruptions"
     return ": " + (one if len(budgets) == 1 else several).format(listed(budgets, _NAMED))
 
 
 def _limited(lines: Iterator[str], count: int, one: str, many: str) -> Iterator[str]:
     for number, line in enumerate(lines):
         if number == MOST_LINES:
-            yield f"  and {plural(count - MOST_LINES, f'more {one}', f'more {many}')}: -o json has them all"
+            yield f"  and {plural(count - MOST_LINES, f'more {one}', f'more {many}')}; use -o json for all"
             return
         yield f"  {line}"
 
@@ -166,27 +172,27 @@ def _who(standing: Standing) -> str:
 
 
 def _waiting(standing: Standing) -> str:
-    so_before = " (so before)" if standing.pending == standing.pending_before else ""
+    unchanged = " (unchanged)" if standing.pending == standing.pending_before else ""
     why = f": {standing.message}" if standing.message else ""
-    return f"{standing.pending} pending{so_before}{why}"
+    return f"{standing.pending} Pending{unchanged}{why}"
 
 
 def _pushed(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
     if not answer.pushes:
-        yield "nobody is pushed out"
+        yield NO_PREEMPTION
         return
-    levels = f" in {answer.summary.depth} levels" if answer.summary.depth > 1 else ""
-    yield paint(f"pushed out: {plural(len(answer.pushes), 'pod')}{levels}", "warning")
+    depth = f" (cascade depth {answer.summary.depth})" if answer.summary.depth > 1 else ""
+    yield paint(f"preempted: {plural(len(answer.pushes), 'Pod')}{depth}", "warning")
     found = pairs(answer.pushes)
     yield from _limited((_pair(*each) for each in found), len(found), "pair", "pairs")
     for name, count in sorted(answer.summary.broken_budgets.items())[:MOST_LINES]:
-        yield paint(f"disruption budget {name} is broken: {plural(count, 'pod')} more than it allows", "warning")
+        yield paint(violated(name, count), "warning")
 
 
 def _pair(pair: tuple[str, int, str, int], pushes: list[Push]) -> str:
     by, by_priority, whom, priority = pair
     victims = listed([push.victim.rpartition("/")[2] for push in pushes], _NAMED)
-    told = f"{by} (priority {by_priority}) pushes out {plural(len(pushes), 'pod')} of {whom} (priority {priority})"
+    told = f"{by} (priority {by_priority}) preempts {plural(len(pushes), 'Pod')} of {whom} (priority {priority})"
     return told if whom == pushes[0].victim else f"{told}: {victims}"
 
 
@@ -195,53 +201,55 @@ def without_it(answer: Answer) -> str:
     anyway = answer.anyway
     assert anyway is not None
     waiting = sum(each.pods for each in anyway.summary.waiting)
-    pushed = plural(len(anyway.summary.evictions), "pod") if anyway.summary.evictions else "nobody"
-    return f"without it: {pushed} pushed out, {plural(waiting, 'pod')} pending in the end{_other_ends(anyway)}"
+    victims = len(anyway.summary.evictions)
+    preempted = plural(victims, "Pod") if victims else "no Pods"
+    return (
+        f"without this change: {preempted} preempted, {plural(waiting, 'Pod')} Pending at the end{_other_ends(anyway)}"
+    )
 
 
 def _other_ends(anyway: Anyway) -> str:
-    """What else would come without the event: `, 2 fewer running, 1 refused by a quota`; empty for nothing."""
+    """Other effects without the change: `, 2 fewer running, 1 rejected by a ResourceQuota`; empty for none."""
     refused = sum(each.pods for each in anyway.summary.missing)
     fewer = f", {anyway.fewer} fewer running" if anyway.fewer else ""
-    return fewer + (f", {refused} refused by a quota" if refused else "")
+    return fewer + (f", {refused} rejected by a ResourceQuota" if refused else "")
 
 
 # A class that changes
 
 
 def class_change(change: ClassChange, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """Now, and who may push out whom from then on."""
+    """What a PriorityClass change does now, and which Pods may preempt which from then on."""
     changed = change.changed
-    told = f"nothing, as {running_told(change)}" if changed else "nothing, and no workload's new pods rank otherwise"
-    yield f"{paint('now:', 'bold')} {told}"
+    yield f"{paint('now:', 'bold')} {running_told(change)}"
     if changed:
-        yield paint("new pods:", "bold")
+        yield paint("new Pods:", "bold")
     yield from _limited(map(_new_pods, changed), len(changed), "workload", "workloads")
     if change.cells:
-        yield paint("who may push out whom, in running pods (before → while old pods run → in the end):", "bold")
+        yield paint("running Pods that may be preempted (before → during the rollout → after):", "bold")
     yield from _limited(map(_cell, change.cells), len(change.cells), "change", "changes")
     refused = [each for each in changed if each.after is None and each.running]
     if refused:
         count = sum(sum(each.running.values()) for each in refused)
         names = listed([each.workload for each in refused], _NAMED)
         yield paint(
-            f"once they end, nothing replaces {plural(count, 'pod')} of {names}: new ones are refused", "warning"
+            f"not replaced once deleted: {plural(count, 'Pod')} of {names} (admission rejects new Pods)", "warning"
         )
 
 
 def _new_pods(ranked: Ranked) -> str:
-    count = plural(sum(ranked.running.values()), "pod")
+    count = plural(sum(ranked.running.values()), "Pod")
     return f"{ranked.workload}: priority {_rank(ranked.before)} → {_rank(ranked.after)} ({count})"
 
 
 def _rank(resolved: Resolved | None) -> str:
     if resolved is None:
-        return "refused"
+        return "rejected"
     return f"{resolved.priority}{' (never preempts)' if resolved.preemption_policy == 'Never' else ''}"
 
 
 def _cell(cell: Cell) -> str:
-    who = f"a pod of class {cell.priority_class}" if cell.priority_class else "a pod without a class"
+    who = f"by class {cell.priority_class}" if cell.priority_class else "by Pods without a class"
     return f"{who}: {cell.workload} {cell.before} → {cell.meanwhile} → {cell.end}"
 
 
@@ -258,19 +266,19 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
         )
         lines += [*told_of_class, ""]
     pending = sum(standing.pending for standing in answer.standings)
-    counts = f"{answer.running_before} → {answer.running_after} running{_lost(answer)}, {pending} pending"
-    lines += [f"{counts}, {len(answer.pushes)} pushed out; {settled(summary)}", ""]
+    counts = f"{answer.running_before} → {answer.running_after} running{_lost(answer)}, {pending} Pending"
+    lines += [f"{counts}, {len(answer.pushes)} preempted; {settled(summary)}", ""]
     progress = [f"- {text_of(line)}" for line in upgraded(answer)]
     lines += [*progress, ""] if progress else []
     told = [standing for standing in answer.standings if standing.lost or standing.pending]
     if told:
-        lines += ["| workload | class | priority | running | pending | why |", "|---|---|---|---|---|---|"]
+        lines += ["| workload | class | priority | running | Pending | reason |", "|---|---|---|---|---|---|"]
         lines += _each_reason_once(told[:MOST_LINES], _row)
         lines += [f"\nand {plural(len(told) - MOST_LINES, 'more workload')}"] if len(told) > MOST_LINES else []
     bullets = [f"- {text_of(line)}" for line in autoscalers.lines(answer.autoscalers)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in islice(missing(summary), MOST_LINES)]
     for name, count in sorted(summary.broken_budgets.items())[:MOST_LINES]:
-        bullets.append(f"- disruption budget {text_of(name)} is broken: {plural(count, 'pod')} more than it allows")
+        bullets.append(f"- {text_of(violated(name, count))}")
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _left_undone(answer)]
     bullets += [f"- {text_of(without_it(answer))}"] if answer.anyway is not None else []
     bullets += [f"- {text_of(note)}" for note in notes]
@@ -287,7 +295,7 @@ def _row(standing: Standing) -> str:
 
 
 def _picture(answer: Answer) -> Iterator[str]:
-    """A Mermaid flowchart of who pushes out whom."""
+    """A Mermaid flowchart of which workload preempts which."""
     found = pairs(answer.pushes)
     if not found:
         return
@@ -296,5 +304,5 @@ def _picture(answer: Answer) -> Iterator[str]:
     for (by, by_priority, whom, priority), pushes in found[:_MOST_EDGES]:
         one, other = (names.setdefault(key, f"n{len(names)}") for key in ((by, by_priority), (whom, priority)))
         ends = f'{one}["{label_of(f"{by} ({by_priority})")}"]', f'{other}["{label_of(f"{whom} ({priority})")}"]'
-        yield f'  {ends[0]} -->|"{plural(len(pushes), "pod")}, {duration(pushes[0].t)}"| {ends[1]}'
+        yield f'  {ends[0]} -->|"{plural(len(pushes), "Pod")}, {duration(pushes[0].t)}"| {ends[1]}'
     yield "```"

@@ -1,4 +1,4 @@
-"""Why nodes do not help, and why it comes to what it comes to, for people who have never read the scheduler."""
+"""Text: why nodes do not fit a Pod, even with preemption."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 TAINTED: Final = "node(s) had untolerated taint(s)"
 HELPLESS: Final = {
     "node(s) were unschedulable": "cordoned",
-    TAINTED: "a taint that the pod does not tolerate",
-    "node(s) didn't match Pod's node affinity/selector": "labels do not match the pod's node selector or node affinity",
-    "node(s) didn't satisfy plugin(s) [NodeAffinity]": "not among the nodes that the pod names",
-    "node(s) didn't match pod affinity rules": "no pod near it that the pod must be close to",
-    "node(s) didn't match pod anti-affinity rules": "anti-affinity to a pod that would stay",
-    "node(s) didn't satisfy existing pods anti-affinity rules": "anti-affinity of a pod that would stay",
-    "node(s) didn't match pod topology spread constraints": "the pods would be spread too unevenly",
+    TAINTED: "untolerated taint",
+    "node(s) didn't match Pod's node affinity/selector": "node selector or node affinity does not match",
+    "node(s) didn't satisfy plugin(s) [NodeAffinity]": "not one of the nodes that the Pod names",
+    "node(s) didn't match pod affinity rules": "no Pod there matches its Pod affinity",
+    "node(s) didn't match pod anti-affinity rules": "its anti-affinity to a Pod that would stay",
+    "node(s) didn't satisfy existing pods anti-affinity rules": "the anti-affinity of a Pod that would stay",
+    "node(s) didn't match pod topology spread constraints": "violates its topology spread constraints",
     "node(s) didn't match pod topology spread constraints (missing required label)": "no label for a spread constraint",
-    "node(s) didn't have free ports for the requested pod ports": "a host port that it needs is taken",
-    "No preemption victims found for incoming pod": "no pod of lower priority that could make room",
-    "node(s) had no available disk": "a disk of the pod is in use there",
-    "node(s) exceed max volume count": "no more volumes can be attached",
-    "node(s) didn't match PersistentVolume's node affinity": "its volume cannot be mounted there",
+    "node(s) didn't have free ports for the requested pod ports": "host port in use",
+    "No preemption victims found for incoming pod": "no Pod of lower priority to preempt",
+    "node(s) had no available disk": "its disk is in use there",
+    "node(s) exceed max volume count": "volume limit reached",
+    "node(s) didn't match PersistentVolume's node affinity": "its PersistentVolume is not available there",
     "node(s) had no available volume zone": "its volume is in another zone",
 }
 """Upstream's reasons -> what they mean to the one who reads them."""
@@ -85,7 +85,7 @@ def _why(
     if status.reasons in ANTI_AFFINITY:
         return blocking.on(node_name) or (_explained(status, emptied=emptied), "")
     if emptied and status.reasons == AFFINITY.reasons:
-        return "the pod must be close to one of lower priority, which would have to go with all the others", ""
+        return "its Pod affinity needs a Pod of lower priority, which preemption would remove", ""
     why = _explained(status, emptied=emptied)
     return (_taint(prediction, cluster, node_name) if why == HELPLESS[TAINTED] else why), ""
 
@@ -105,10 +105,10 @@ class BlockingPods:
         near = [(key, on, pod) for key, value in labels.items() for on, pod in found.get((key, value), ())]
         for key, on, pod in near:
             if on == node_name and pod.effective_priority >= self._pod.effective_priority:
-                return "anti-affinity with a pod there whose priority is not lower", f"{pod.key}"
+                return "anti-affinity with a Pod there of equal or higher priority", f"{pod.key}"
             if on != node_name:
                 place = f"another node of the {TOPOLOGY.get(key, key)}"
-                return f"anti-affinity with a pod on {place}, and preemption never crosses nodes", f"{pod.key} on {on}"
+                return f"anti-affinity with a Pod on {place}; preemption does not cross nodes", f"{pod.key} on {on}"
         return None
 
     def _by_topology(self) -> Mapping[tuple[str, str], list[tuple[str, Pod]]]:
@@ -138,15 +138,15 @@ def explanations(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[s
     if prediction.outcome == "preempts" and _dearer_for_a_budget(prediction):
         highest = prediction.victims[0].effective_priority
         yield (
-            f"a pod of priority {highest} goes although there are lower ones: disruption budgets that allow no more "
-            "speak for those"
+            f"preempts a Pod of priority {highest} although Pods of lower priority run: PDBs with no disruptions "
+            "allowed protect those"
         )
     if prediction.outcome == "pending" and prediction.pod.preemption_policy == PREEMPT_NEVER:
-        yield "its preemptionPolicy is Never: it waits until there is room, ahead of pods of lower priority"
+        yield "its preemptionPolicy is Never: it waits for free capacity, ahead of Pods of lower priority"
     ahead = _ahead_in_the_queue(prediction, cluster)
     if ahead:
-        waiting = plural(len(ahead), "pending pod of higher priority is", "pending pods of higher priority are")
-        yield f"{waiting} ahead in the queue and may take the room first: {listed(ahead)}"
+        waiting = plural(len(ahead), "Pending Pod of higher priority is", "Pending Pods of higher priority are")
+        yield f"{waiting} ahead in the queue: {listed(ahead)}"
 
 
 def _dearer_for_a_budget(prediction: Prediction) -> bool:
@@ -189,7 +189,7 @@ def _taint(prediction: Prediction, cluster: ClusterSnapshot, node_name: str) -> 
     taint = untolerated_taint(cluster.objects.nodes["", node_name].taints, prediction.pod.spec.tolerations)
     assert taint is not None
     value = f"={taint.value}" if taint.value else ""
-    return f"the taint {taint.key}{value}:{taint.effect}, which the pod does not tolerate"
+    return f"untolerated taint {taint.key}{value}:{taint.effect}"
 
 
 def _explained(status: Status, *, emptied: bool) -> str:
@@ -198,9 +198,9 @@ def _explained(status: Status, *, emptied: bool) -> str:
     rest = [HELPLESS.get(reason, reason) for reason in status.reasons if not reason.startswith("Insufficient ")]
     parts = []
     if lacking and status.code == "UnschedulableAndUnresolvable":
-        parts.append(f"smaller than the request, even empty ({' and '.join(lacking)})")
+        parts.append(f"too small even when empty: insufficient {' and '.join(lacking)}")
     elif lacking:
-        parts.append(f"too little {' and '.join(lacking)}")
-    parts += ["no place for one more pod" if reason == "Too many pods" else reason for reason in rest]
+        parts.append(f"insufficient {' and '.join(lacking)}")
+    parts += ["maximum number of Pods reached" if reason == "Too many pods" else reason for reason in rest]
     resolvable = status.code == "Unschedulable"
-    return ", ".join(parts) + (" even with every pod of lower priority gone" if emptied and resolvable else "")
+    return ", ".join(parts) + (" even after preempting all Pods of lower priority" if emptied and resolvable else "")

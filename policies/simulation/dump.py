@@ -130,13 +130,13 @@ def not_simulated(cache: DumpCache) -> Iterable[str]:
     cluster = cache.snapshot()
     lost = Counter(key for pod in cluster.pods.values() if (key := _lost(pod, cluster)))
     if lost:
-        pods, workloads = plural(sum(lost.values()), "pod"), plural(len(lost), "workload")
-        yield f"{pods} would not be replaced: {workloads} that they belong to are not in the dump"
+        pods, workloads = plural(sum(lost.values()), "Pod is", "Pods are"), plural(len(lost), "workload")
+        yield f"{pods} not replaced: {workloads} missing from the cluster snapshot"
     yield from unknown_owners(cache)
     waiting = [pod for pod in cluster.pods.values() if not pod.node_name and not pod.terminal]
     elsewhere = sum(not is_responsible_for(pod, cluster.objects.semantics.scheduler_names) for pod in waiting)
     if elsewhere:
-        yield f"{plural(elsewhere, 'waiting pod')} left alone: of another scheduler, or with device claims"
+        yield f"{plural(elsewhere, 'Pending Pod')} ignored: of another scheduler, or with device claims"
 
 
 def unknown_owners(cache: DumpCache) -> Iterator[str]:
@@ -146,8 +146,8 @@ def unknown_owners(cache: DumpCache) -> Iterator[str]:
         pods = plural(sum(unknown.values()), "Pod is", "Pods are")
         kinds = listed(sorted(kind.removeprefix("/") for kind in unknown), _NAMED)
         yield (
-            f"{pods} assumed not to be created again: owned by {kinds}, unknown to forewarn; "
-            "Fix: name the kinds that create their Pods again in the configuration (recreatesPods)"
+            f"{pods} assumed not to be replaced: owned by {kinds}, unknown to forewarn. "
+            "Fix: list the kinds that replace their Pods in the configuration (recreatesPods)"
         )
 
 

@@ -54,7 +54,7 @@ def read_events(values: Iterable[Any]) -> Iterator[Arrival]:
     """The arrivals of a file's values: lists of events, or events. Raises ValueError, which names the event."""
     events = [event for value in values for event in (value if isinstance(value, list) else [value])]
     if len(events) > MOST_EVENTS:
-        raise ValueError(f"{len(events):,} events are more than the {MOST_EVENTS:,} that are simulated")
+        raise ValueError(f"{len(events):,} events; the limit is {MOST_EVENTS:,}")
     for number, event in enumerate(events, 1):
         try:
             yield _event(event)
@@ -89,5 +89,5 @@ def _scale(value: Mapping[str, Any]) -> ApiObject:
         raise ValueError(f"scale needs kind, one of {', '.join(_SCALED)}")
     metadata = {"namespace": value.get("namespace", "default"), "name": value.get("name")}
     if replicas > MOST_REPLICAS:
-        raise ValueError(f"scale asks for {replicas:,} replicas, more than the {MOST_REPLICAS:,} that are simulated")
+        raise ValueError(f"scale to {replicas:,} replicas; the limit is {MOST_REPLICAS:,}")
     return {"apiVersion": _SCALED[kind], "kind": kind, "metadata": metadata, "replicas": replicas}

@@ -225,7 +225,7 @@ class Simulation:
         if self._progress is not None:
             self._progress(self.clock.now, steps)
         if self.api.created > MOST_PODS:
-            self._give_up(f"after {MOST_PODS:,} new pods")
+            self._give_up(f"after {MOST_PODS:,} new Pods")
         return bool(self.stopped)
 
     def _give_up(self, why: str) -> None:

@@ -56,7 +56,7 @@ class StorageControllers:
         """What cannot be known of claims, in sentences."""
         found = [*self._missing.items()]
         if self._api.unlisted_claims:
-            why = "not in the snapshot with their volumes: Pods are simulated without them"
+            why = "not in the cluster snapshot: Pods are simulated without their volumes"
             found.append((why, ["/".join(key) for key in sorted(self._api.unlisted_claims)]))
         told = ((plural(len(names), "PersistentVolumeClaim"), listed(names, _MOST_NAMED), why) for why, names in found)
         return [f"not modelled: {count} ({names}): {why}" for count, names, why in told]
@@ -221,7 +221,7 @@ class StorageControllers:
     def _can_provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
         """False where it is not known what comes of it; that is noted."""
         if claim.has_data_source:
-            self._note("volumes made of a snapshot or of another claim", claim.key)
+            self._note("volumes created from a snapshot or another claim", claim.key)
             return False
         if claim.selected_node is None and self._topology_keys(storage_class, None) != ():
             self._note(f"where StorageClass {storage_class.name} (Immediate) creates volumes", claim.key)

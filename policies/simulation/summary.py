@@ -118,20 +118,20 @@ class Summary(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """For programs."""
         return {
-            "pushedOut": len(self.evictions),
-            "levels": self.depth,
+            "preempted": len(self.evictions),
+            "cascadeDepth": self.depth,
             "byWorkload": dict(self.victims_by("group")),
             "byNamespace": dict(self.victims_by("namespace")),
             "byPriorityClass": dict(self.victims_by("priority_class")),
             "pending": {waiting.group: waiting.pods for waiting in self.waiting},
-            **({"missing": {each.group: each.pods for each in self.missing}} if self.missing else {}),
+            **({"rejectedByQuota": {each.group: each.pods for each in self.missing}} if self.missing else {}),
             "newPods": self.new_pods,
             "newPodsRunning": self.new_running,
-            "brokenBudgets": dict(self.broken_budgets),
+            "violatedPDBs": dict(self.broken_budgets),
             "settled": self.settled,
             "settledAt": round(self.settled_at, 4),
             **({"stopped": self.stopped} if self.stopped else {}),
-            **({"assumes": list(self.assumes)} if self.assumes else {}),
+            **({"assumptions": list(self.assumes)} if self.assumes else {}),
         }
 
 

@@ -128,8 +128,8 @@ class _Loading:
         for file in find_files([source], _SUFFIXES):
             self._file(file)
         if not self._found:
-            what = f"no objects in it (of a directory, {', '.join(_SUFFIXES)} are read)"
-            raise SourceError(source, what if os.path.isdir(source) else "no Kubernetes objects in it")
+            what = f"no Kubernetes objects found in {', '.join(_SUFFIXES)} files"
+            raise SourceError(source, what if os.path.isdir(source) else "no Kubernetes objects found")
 
     def _add(self, obj: Any, file: str, line: int = 0) -> None:
         if not isinstance(obj, dict):
@@ -154,7 +154,7 @@ class _Loading:
         except Fault as error:
             raise SourceError(name, error.message, error.start) from None
         except UnicodeError as error:
-            raise SourceError(name, f"this is no text: {error}") from None
+            raise SourceError(name, f"not a text file: {error}") from None
         except (OSError, EOFError, zlib.error, ValueError) as error:
             raise SourceError(name, reason(error)) from None
 

@@ -20,7 +20,7 @@ MANIFESTS: Final = (".yaml", ".yml", ".json")
 STDIN: Final = "-"
 STDIN_NAME: Final = "<stdin>"
 HIDDEN: Final = "hidden directory"
-OUTSIDE: Final = "link out of the tree"
+OUTSIDE: Final = "link out of the directory"
 NO_FILE: Final = "pipe or device"
 TEMPLATES: Final = "chart's templates"
 IGNORED: Final = "file or directory ignored by git"
@@ -283,6 +283,6 @@ def _check(path: str, tree: str) -> None:
     if stat.S_ISDIR(mode) or stat.S_ISREG(mode) or own or (stat.S_ISFIFO(mode) and not is_link and not tree):
         homes = (tree or os.curdir, os.path.dirname(path) or os.curdir)
         if is_link and not any(is_inside(path, os.path.realpath(home)) for home in homes):
-            raise ValueError("a link that leads elsewhere is not followed: name the file itself")
+            raise ValueError("link out of its directory is not followed; pass the file itself")
         return
-    raise ValueError("neither a file nor a pipe" if not is_link else "a link to what is no file is not followed")
+    raise ValueError("not a file or pipe" if not is_link else "link to something other than a file is not followed")

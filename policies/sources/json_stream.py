@@ -54,7 +54,7 @@ def json_objects(stream: Text) -> Iterator[Located]:
             for value, item_line in _items(window):
                 yield from _flat(value, item_line)
         else:
-            raise JsonFault("a Kubernetes object begins with {", line)
+            raise JsonFault("a Kubernetes object must start with {", line)
 
 
 def _object(window: _Window, line: int) -> Iterator[Located]:
@@ -142,7 +142,7 @@ class _Window:
         """Take this character. Raises JsonFault where another one stands."""
         found = self.next_character()
         if found != character:
-            raise self.fault(f"expected {character} and found {found or 'the end'}")
+            raise self.fault(f"expected {character}, found {found or 'end of file'}")
         self._position += 1
 
     def comma(self, end: str) -> None:
@@ -154,7 +154,7 @@ class _Window:
         if self.next_character() != end:
             self.take(",")
             if self.next_character() == end:
-                raise self.fault(f"a comma stands before {end}")
+                raise self.fault(f"comma before {end}")
 
     def value(self) -> Any:
         """Take one value. Raises JsonFault."""
@@ -164,7 +164,7 @@ class _Window:
             try:
                 value, end = self._scan(self._buffer, self._position)
             except StopIteration as stop:
-                at, problem = stop.value, "a value is missing"
+                at, problem = stop.value, "missing value"
             except json.JSONDecodeError as error:
                 at, problem = error.pos, problem_of(error)
                 if problem.startswith("unterminated"):
@@ -185,7 +185,7 @@ class _Window:
             return False
         left = self._buffer[self._position :]
         if len(left) > _LONGEST:
-            raise self.fault(f"a value longer than {_LONGEST >> 20} MiB")
+            raise self.fault(f"value longer than {_LONGEST >> 20} MiB")
         self.line()
         read = self._stream.read(max(_CHUNK, len(left)))
         self._ended = not read

@@ -25,8 +25,8 @@ _MAX_LINKS: Final = 40
 """Source: Linux, MAXSYMLINKS."""
 _FIXES: Final = {
     errno.ENOENT: "create its directory",
-    errno.ENOTDIR: "name a file in a directory",
-    errno.EISDIR: "name a file",
+    errno.ENOTDIR: "pass a file in an existing directory",
+    errno.EISDIR: "pass a file",
     errno.ENOSPC: "free space on that disk",
     errno.EDQUOT: "free space on that disk",
 }
@@ -75,7 +75,7 @@ def _faults_named(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as fault:
-        fix = _FIXES.get(fault.errno or 0, "name a file that you can write to")
+        fix = _FIXES.get(fault.errno or 0, "pass a file that you can write to")
         raise SourceError(path, f"{reason(fault)}. Fix: {fix}") from None
     except _Link as fault:
         raise SourceError(path, str(fault)) from None
@@ -98,7 +98,7 @@ def _replaced(directory: int, name: str, mode: int | None) -> Iterator[IO[bytes]
     except FileNotFoundError:
         status = None
     if status is not None and stat.S_ISLNK(status.st_mode):
-        raise _Link("forewarn does not write through a symbolic link. Fix: remove the link, or name its target")
+        raise _Link("forewarn does not write through a symbolic link. Fix: remove the link, or pass its target")
     if status is not None and not stat.S_ISREG(status.st_mode):
         with open(os.open(name, _FILE, dir_fd=directory), "wb") as stream:
             yield stream
@@ -144,7 +144,7 @@ def _parent(path: str) -> tuple[int, str]:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
                 if _is_in_tree(real, working):
                     where = os.path.join(real, step)
-                    raise _Link(f"directory {where} is a symbolic link of a working tree. Fix: name its target")
+                    raise _Link(f"directory {where} is a symbolic link in a working tree. Fix: pass its target")
                 steps += _steps(target)
                 if not os.path.isabs(target):
                     continue

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from policies.whatif.node_groups import NodeGroup
     from policies.whatif.scale_up import Plan
 
-_DAEMON: Final = "of a DaemonSet"
+_DAEMON: Final = "owned by a DaemonSet"
 _NOT_TRIED: Final = "not marked Unschedulable"
 _NOMINATED: Final = "nominated to a node"
 
@@ -155,7 +155,7 @@ def _why_not_cluster_autoscaler(waiting: Waiting, snapshot: Snapshot, cutoff: in
     if not waiting.tried:
         return _NOT_TRIED
     if is_expendable(pod, cutoff):
-        return f"below its cutoff {cutoff}"
+        return f"priority below cutoff {cutoff}"
     nominated = pod.nominated_node_name
     if nominated and (nominated in snapshot.rows or snapshot.semantics.every_nominated_pod_is_passed_over):
         return _NOMINATED
@@ -176,7 +176,7 @@ def _why_not_karpenter(waiting: Waiting) -> str:
 def as_dict(found: Autoscalers) -> dict[str, Any]:
     """For programs."""
     names = (("clusterAutoscaler", found.cluster_autoscaler), ("karpenter", found.karpenter))
-    told: dict[str, Any] = {name: {"counts": each.counts, "passesOver": dict(each.others)} for name, each in names}
+    told: dict[str, Any] = {name: {"considered": each.counts, "ignored": dict(each.others)} for name, each in names}
     return told | ({"nodeGroups": _plan_as_dict(found.plan)} if found.plan else {})
 
 
@@ -194,7 +194,7 @@ def _plan_as_dict(plan: Plan) -> dict[str, Any]:
             }
             for each in plan.scale_ups
         ],
-        "notHelped": [{**each._asdict(), "reasons": dict(each.reasons)} for each in plan.not_helped],
-        "fit": plan.fit,
-        "cut": plan.cut,
+        "noScaleUp": [{**each._asdict(), "reasons": dict(each.reasons)} for each in plan.not_helped],
+        "fitExistingNodes": plan.fit,
+        "truncated": plan.cut,
     }

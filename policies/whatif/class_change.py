@@ -94,13 +94,13 @@ def changed_class(cluster: ClusterSnapshot, change: Change) -> tuple[PriorityCla
     """The class before and after. Raises InvalidObject where the API server would refuse it."""
     old = cluster.priority_classes.get(change.name)
     if change.name in _SYSTEM:
-        raise InvalidObject(f"PriorityClass {change.name} is the cluster's own and cannot be changed")
+        raise InvalidObject(f"PriorityClass {change.name} is a system class and cannot be changed")
     if change.delete:
         if old is None:
-            raise InvalidObject(f"there is no PriorityClass {change.name} in the cluster")
+            raise InvalidObject(f"PriorityClass {change.name} not found in the cluster")
         return old, None
     if old is None and change.value is None:
-        raise InvalidObject(f"there is no PriorityClass {change.name} in the cluster: give it a value (--value)")
+        raise InvalidObject(f"PriorityClass {change.name} not found in the cluster; pass --value to create it")
     new = old or PriorityClass(change.name, change.value or 0)
     if change.value is not None:
         new = new._replace(value=change.value)
@@ -140,26 +140,30 @@ def restarts(change: ClassChange) -> list[Arrival]:
 
 
 def title(change: ClassChange) -> str:
-    """`PriorityClass gold: value 100 becomes 500`."""
+    """`PriorityClass gold changed (value 100 → 500)`."""
     old, new = change.old, change.new
     if new is None:
-        return f"PriorityClass {old.name if old else ''} is deleted"
+        return f"PriorityClass {old.name if old else ''} deleted"
     if old is None:
-        told = [f"comes with value {new.value}"]
+        parts = [f"value {new.value}"]
     else:
-        told = [f"value {old.value} becomes {new.value}"] if old.value != new.value else []
+        parts = [f"value {old.value} → {new.value}"] if old.value != new.value else []
     if (old.preemption_policy if old else "PreemptLowerPriority") != new.preemption_policy:
-        told.append(f"preemptionPolicy becomes {new.preemption_policy}")
+        parts.append(f"preemptionPolicy {new.preemption_policy}")
     if new.global_default and not (old and old.global_default):
-        instead = f" in the place of {change.taken_from}" if change.taken_from else ""
-        told.append(f"becomes the global default{instead}")
-    return f"PriorityClass {new.name}: {', '.join(told) or 'stays as it is'}"
+        instead = f" instead of {change.taken_from}" if change.taken_from else ""
+        parts.append(f"global default{instead}")
+    if not parts:
+        return f"PriorityClass {new.name} unchanged"
+    return f"PriorityClass {new.name} {'changed' if old else 'created'} ({', '.join(parts)})"
 
 
 def running_told(change: ClassChange) -> str:
-    """What it is now."""
+    """What happens to running Pods: they keep their priority."""
+    if not change.changed:
+        return "running Pods keep their priority; no workload's new Pods change priority"
     count = sum(sum(each.running.values()) for each in change.changed)
-    return f"{plural(count, 'running pod')} of {plural(len(change.changed), 'workload')} keep their numbers"
+    return f"running Pods keep their priority ({plural(count, 'Pod')} of {plural(len(change.changed), 'workload')})"
 
 
 def _ranked(before: ClusterSnapshot, after: ClusterSnapshot) -> Iterator[Ranked]:
@@ -242,13 +246,13 @@ def as_dict(change: ClassChange) -> dict[str, Any]:
             }
             for each in change.changed
         ],
-        "mayPushOut": [
+        "mayPreempt": [
             {
                 "class": cell.priority_class,
                 "workload": cell.workload,
                 "before": cell.before,
-                "asPodsAreReplaced": cell.meanwhile,
-                "inTheEnd": cell.end,
+                "duringRollout": cell.meanwhile,
+                "after": cell.end,
             }
             for cell in change.cells
         ],

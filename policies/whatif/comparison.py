@@ -322,7 +322,7 @@ def _failures(simulation: Simulation, before: Container[Key]) -> dict[tuple[str,
 def _why_failed(job: ApiObject, status: JobStatus) -> str:
     if status.failure != "BackoffLimitExceeded":
         return status.failure
-    return f"{status.failure}, more Pods failed than its backoffLimit of {backoff_limit(job)}"
+    return f"{status.failure}, more Pods failed than backoffLimit {backoff_limit(job)}"
 
 
 def _pushes(simulation: Simulation, names: Names) -> list[Push]:
@@ -410,12 +410,12 @@ def pairs(pushes: Iterable[Push]) -> list[tuple[tuple[str, int, str, int], list[
 def as_dict(answer: Answer) -> dict[str, Any]:
     """For programs."""
     told: dict[str, Any] = {
-        "question": answer.title,
+        "change": answer.title,
         "settled": answer.summary.settled,
         "settledAt": round(answer.summary.settled_at, 4),
         "running": {"before": answer.running_before, "after": answer.running_after},
         "fewer": answer.fewer,
-        "goneWithNodes": answer.with_nodes,
+        "daemonPodsOfLostNodes": answer.with_nodes,
         "workloads": [
             {
                 "workload": s.workload,
@@ -426,7 +426,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
                 "pending": {"before": s.pending_before, "after": s.pending},
                 "message": s.message,
                 **({"failure": s.failure} if s.failure else {}),
-                "createdAgainBy": str(s.again),
+                "replacedBy": str(s.again),
             }
             for s in answer.standings
         ],
@@ -435,10 +435,10 @@ def as_dict(answer: Answer) -> dict[str, Any]:
             for name, what in (("byClass", "priority_class"), ("byNamespace", "namespace"), ("byWorkload", "workload"))
         },
         "autoscalers": autoscalers.as_dict(answer.autoscalers),
-        "pushedOut": [
+        "preempted": [
             {
                 "t": round(p.t, 4),
-                "level": p.level,
+                "cascadeDepth": p.level,
                 "node": p.node,
                 "by": {"pod": p.by, "workload": p.by_workload, "priority": p.by_priority},
                 "victim": {
@@ -451,19 +451,19 @@ def as_dict(answer: Answer) -> dict[str, Any]:
             }
             for p in answer.pushes
         ],
-        "budgets": {
-            "brokenByPreemption": dict(answer.summary.broken_budgets),
-            "short": {name: {"healthy": h, "desired": d} for name, (h, d) in sorted(answer.budgets.items())},
+        "pdbs": {
+            "violatedByPreemption": dict(answer.summary.broken_budgets),
+            "tooFewHealthy": {name: {"healthy": h, "desired": d} for name, (h, d) in sorted(answer.budgets.items())},
         },
-        "missing": {each.group: each.pods for each in answer.summary.missing},
-        "notEmptied": {name: list(pods) for name, pods in sorted(answer.stuck.items())},
-        "evictionForbidden": {pod: list(budgets) for pod, budgets in sorted(answer.forbidden.items())},
-        "unread": list(answer.unread),
-        **({"assumes": list(answer.summary.assumes)} if answer.summary.assumes else {}),
+        "rejectedByQuota": {each.group: each.pods for each in answer.summary.missing},
+        "notDrained": {name: list(pods) for name, pods in sorted(answer.stuck.items())},
+        "evictionBlockedBy": {pod: list(budgets) for pod, budgets in sorted(answer.forbidden.items())},
+        "notSimulated": list(answer.unread),
+        **({"assumptions": list(answer.summary.assumes)} if answer.summary.assumes else {}),
         "notModelled": list(answer.not_modelled),
     }
     if answer.upgrade is not None:
         told["upgrade"] = answer.upgrade.to_dict()
     if answer.anyway is not None:
-        told["withoutIt"] = answer.anyway.summary.to_dict() | {"fewer": answer.anyway.fewer}
+        told["withoutChange"] = answer.anyway.summary.to_dict() | {"fewer": answer.anyway.fewer}
     return told

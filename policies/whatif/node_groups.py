@@ -139,10 +139,10 @@ def read_node_groups(text: str | bytes, file: str) -> tuple[NodeGroup, ...]:
             raise entry.fault(f"more than {MOST_GROUPS} node groups")
         group = _group(entry)
         if group.name in groups:
-            raise entry.fault(f'node group "{group.name}" is here twice')
+            raise entry.fault(f'node group "{group.name}" is duplicated')
         groups[group.name] = group
     if not groups:
-        raise root.fault("there is no node group in it: a list of {name, maxSize, template}")
+        raise root.fault("no node groups: use a list of {name, maxSize, template}")
     return tuple(groups.values())
 
 
@@ -167,11 +167,11 @@ def _group(entry: ConfigNode) -> NodeGroup:
             raise entry.fault(f"{needed} is missing")
     name = given["name"].text()
     if not name or len(name) > _LONGEST or not name.isprintable():
-        raise given["name"].fault(f"must be 1 to {_LONGEST} characters that can be printed")
+        raise given["name"].fault(f"must be 1 to {_LONGEST} printable characters")
     sizes = {what: _size(given[what]) for what in ("minSize", "size", "maxSize") if what in given}
     least, most = sizes.get("minSize", 0), sizes.get("maxSize")
     if most is not None and least > most:
-        raise given["minSize"].fault(f"{least} is more than maxSize, {most}")
+        raise given["minSize"].fault(f"{least} is greater than maxSize {most}")
     node, capacity = _template(name, given["template"])
     return NodeGroup(name, sizes.get("size", least), most, node, capacity)
 
@@ -207,9 +207,9 @@ def _template(group: str, entry: ConfigNode) -> tuple[Node, Resource]:
         raise _fault_at(entry, path, fault.problem) from None
     for name in _NEEDED:
         if name not in mapping(obj, "status", "allocatable"):
-            raise _fault_at(entry, ("status", written["allocatable"]), f"{name} is missing: no pod would fit")
+            raise _fault_at(entry, ("status", written["allocatable"]), f"{name} is missing; no Pod would fit")
     if not (capacity.milli_cpu > 0 and capacity.memory > 0):
-        raise _fault_at(entry, ("status", written["capacity"]), "cpu and memory must be more than 0")
+        raise _fault_at(entry, ("status", written["capacity"]), "cpu and memory must be greater than 0")
     name = f"template-node-for-{group}"
     labels = shared_labels({**_labels(read.labels), HOSTNAME: name, TEMPLATE: "true"})
     taints = tuple(t for t in read.taints if t.key not in _PASSING_TAINTS and not t.key.startswith(_PASSING_PREFIXES))

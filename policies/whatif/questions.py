@@ -40,7 +40,7 @@ class Question(NamedTuple):
 def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
     """These nodes are gone, all at once. Raises InvalidObject: there is none of that name."""
     nodes = [_node(cluster, name) for name in dict.fromkeys(names)]
-    return Question(f"{_told(nodes, cluster)} lost", [_of_node("lost", node.name) for node in nodes])
+    return Question(f"lost: {_told(nodes, cluster)}", [_of_node("lost", node.name) for node in nodes])
 
 
 def zone_lost(cluster: ClusterSnapshot, zone: str) -> Question:
@@ -76,7 +76,7 @@ def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
     """These nodes are drained, all at once. Raises InvalidObject."""
     nodes = [_node(cluster, name) for name in dict.fromkeys(names)]
     names = [node.name for node in nodes]
-    return Question(f"{_told(nodes, cluster)} drained", [_of_node("drain", name) for name in names], drained=names)
+    return Question(f"drained: {_told(nodes, cluster)}", [_of_node("drain", name) for name in names], drained=names)
 
 
 def upgraded(cluster: ClusterSnapshot, selector: str, most: int, seconds: float) -> Question:
@@ -96,16 +96,16 @@ def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: st
         known = None
     if known is None or not name or "/" in name:
         kinds = ", ".join(f"{names[0]} ({names[-1]})" for names in _KINDS)
-        raise InvalidObject(f"{workload}: write KIND/NAME, with one of {kinds}, and its namespace with -n")
+        raise InvalidObject(f"{workload}: use KIND/NAME with one of {kinds}; set the namespace with -n")
     version, kind = known.split(" ")
     group = version.rpartition("/")[0]
     if cluster.workload(f"{group}/{kind}", namespace, name) is None:
         others = sorted({key[1] for key in cluster.workloads if (key[0], key[2]) == (f"{group}/{kind}", name)})
-        there = f", but there is in {listed(others)}: -n says which" if others else ""
-        raise InvalidObject(f"there is no {kind} {namespace}/{name} in the cluster{there}")
+        there = f"; found in {listed(others)}, pass -n" if others else ""
+        raise InvalidObject(f"{kind} {namespace}/{name} not found in the cluster{there}")
     metadata = {"namespace": namespace, "name": name}
     obj = {"apiVersion": version, "kind": kind, "metadata": metadata, "replicas": replicas}
-    return Question(f"{kind} {namespace}/{name} has {plural(replicas, 'replica')}", [Arrival(0.0, "scale", obj)])
+    return Question(f"{kind} {namespace}/{name} scaled to {plural(replicas, 'replica')}", [Arrival(0.0, "scale", obj)])
 
 
 def _groups(known: str) -> tuple[str, ...]:
@@ -120,11 +120,11 @@ def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) ->
     for arrival in arrivals:
         kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
         if kind == PRIORITY_CLASS:
-            raise InvalidObject(f"{name}: ask `forewarn whatif class NAME --delete` about a PriorityClass")
+            raise InvalidObject(f"{name}: use `forewarn whatif class NAME --delete` for a PriorityClass")
         if kind in (NAMESPACE, LIMIT_RANGE):
-            raise InvalidObject(f"{name}: what comes of deleting a {kind.rpartition('/')[2]} is not simulated")
+            raise InvalidObject(f"{name}: deleting a {kind.rpartition('/')[2]} is not simulated")
         if not is_there(cluster, kind, ref.namespace, ref.name):
-            raise InvalidObject("it is not in the cluster: nothing could be deleted", ref=ref)
+            raise InvalidObject("not found in the cluster", ref=ref)
     return Question(f"{name} deleted", [arrival._replace(op="delete") for arrival in arrivals])
 
 
@@ -144,13 +144,13 @@ def _told(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:
     names = {node.name for node in nodes}
     pods = sum(1 for pod in cluster.pods.values() if pod.node_name in names and not pod.terminal)
     which = f"node {nodes[0].name}" if len(nodes) == 1 else f"{len(nodes)} nodes ({listed(sorted(names), _SHOWN)})"
-    return f"{which} with {plural(pods, 'pod')}"
+    return f"{which} with {plural(pods, 'Pod')}"
 
 
 def _node(cluster: ClusterSnapshot, name: str) -> Node:
     node = cluster.objects.nodes.get(("", name))
     if node is None:
-        raise InvalidObject(f'there is no node "{name}" in the cluster')
+        raise InvalidObject(f'node "{name}" not found in the cluster')
     return node
 
 
@@ -158,7 +158,7 @@ def _labels(selector: str) -> tuple[tuple[str, str], ...]:
     """`key=value,key=value`. Raises InvalidObject."""
     pairs = [part.partition("=") for part in selector.split(",")]
     if not all(key and sign for key, sign, _ in pairs):
-        raise InvalidObject(f'"{selector}" is no selector: write key=value, several with commas')
+        raise InvalidObject(f'invalid selector "{selector}": use key=value, separated by commas')
     return tuple((key, value) for key, _, value in pairs)
 
 
@@ -169,8 +169,8 @@ def _selected(cluster: ClusterSnapshot, labels: Iterable[tuple[str, str]], what:
     found = [node for node in nodes if all(node.labels.get(key) == value for key, value in wanted)]
     if not found:
         have = sorted({node.labels[key] for key, _ in wanted[:1] for node in nodes if key in node.labels})
-        known = f"; of {wanted[0][0]} there are {listed(have, _SHOWN)}" if have else ""
-        raise InvalidObject(f"no node is of {what}{known}")
+        known = f"; values of {wanted[0][0]}: {listed(have, _SHOWN)}" if have else ""
+        raise InvalidObject(f"no node matches {what}{known}")
     return found
 
 

@@ -35,7 +35,7 @@ MOST_WORK: Final = 20_000_000
 """Units that one answer may cost: under a minute."""
 MAX_SIZE_REACHED: Final = "max node group size reached"
 """Upstream's words, as those of the filters are. Source: orchestrator/skippedreasons.go."""
-NOT_TRIED: Final = "the estimate ended before its turn"
+NOT_TRIED: Final = "estimate limit reached"
 _FILTERED_OUT: Final = unresolvable("PreFilter filtered the Node out")
 _SPREAD: Final = "node(s) didn't match pod topology spread constraints"
 _NEW_NODE: Final = 20

@@ -142,37 +142,39 @@ def as_dict(sweep: Sweep) -> dict[str, Any]:
         "before": {"running": sweep.running, "pending": sweep.pending},
         "rows": [_told(row) for row in sweep.rows],
     }
-    told |= {} if sweep.anyway is None else {"withoutIt": _told(sweep.anyway)}
+    told |= {} if sweep.anyway is None else {"withoutChange": _told(sweep.anyway)}
     return told | ({"notes": list(sweep.notes)} if sweep.notes else {})
 
 
 _FIELDS: Final = {
-    "asked": "question",
+    "asked": "case",
     "fewer": "fewer",
     "pending": "pending",
-    "pushed_out": "pushedOut",
-    "budgets": "budgetsBroken",
+    "pushed_out": "preempted",
+    "budgets": "violatedPDBs",
     "settled_at": "settledAt",
     "settled": "settled",
-    "refused": "refused",
+    "refused": "rejected",
 }
 
 
 def _told(row: Row) -> dict[str, Any]:
     needs = row.needs
-    groups = {} if needs is None else {"nodes": dict(needs.nodes), "notHelped": needs.not_helped, "cut": needs.cut}
+    groups = (
+        {} if needs is None else {"nodes": dict(needs.nodes), "noScaleUp": needs.not_helped, "truncated": needs.cut}
+    )
     return {key: getattr(row, name) for name, key in _FIELDS.items()} | ({"nodeGroups": groups} if groups else {})
 
 
 def from_dict(told: Mapping[str, Any]) -> Sweep:
     """What `as_dict` has told. Raises ValueError for anything else."""
     try:
-        before, anyway = told["before"], told.get("withoutIt")
+        before, anyway = told["before"], told.get("withoutChange")
         if told["version"] != 1 or told["sweep"] not in EVERY:
-            raise ValueError("not an answer of this version")
+            raise ValueError("written by another version of forewarn")
         rows, notes = [_row(each) for each in told["rows"]], told.get("notes", [])
         if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-            raise ValueError("notes are a list of texts")
+            raise ValueError("notes must be a list of strings")
         return Sweep(
             told["sweep"],
             _whole(before["running"]),
@@ -182,7 +184,7 @@ def from_dict(told: Mapping[str, Any]) -> Sweep:
             notes,
         )
     except (KeyError, TypeError, AttributeError) as fault:
-        raise ValueError(f"not the answer of a sweep: {type(fault).__name__} {fault}") from None
+        raise ValueError(f"not the JSON of a sweep: {type(fault).__name__} {fault}") from None
 
 
 def _row(told: Mapping[str, Any]) -> Row:
@@ -191,20 +193,20 @@ def _row(told: Mapping[str, Any]) -> Row:
         _whole(values[name])
     seconds = values["settled_at"]
     if not isinstance(values["asked"], str) or not isinstance(values["settled"], bool):
-        raise ValueError("a row of a sweep has a question and whether all was settled")
+        raise ValueError("a row of a sweep must have case and settled")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 1e9:
-        raise ValueError("a row of a sweep has seconds")
+        raise ValueError("a row of a sweep must have seconds")
     return Row(**values, needs=_needs_of(told["nodeGroups"]) if "nodeGroups" in told else None)
 
 
 def _needs_of(told: Mapping[str, Any]) -> Needs:
     nodes = {str(group): _whole(count) for group, count in told["nodes"].items()}
-    if not isinstance(told["cut"], bool):
-        raise ValueError("a row of a sweep says whether its node groups were worked out")
-    return Needs(nodes, _whole(told["notHelped"]), told["cut"])
+    if not isinstance(told["truncated"], bool):
+        raise ValueError("a row of a sweep must have truncated for its node groups")
+    return Needs(nodes, _whole(told["noScaleUp"]), told["truncated"])
 
 
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
-        raise ValueError("counts of a sweep are whole numbers")
+        raise ValueError("counts of a sweep must be whole numbers")
     return value

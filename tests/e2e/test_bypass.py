@@ -27,10 +27,10 @@ CONFIGURATION = """\
 actions: {class-not-allowed: deny, violates-expectation: deny}
 allowedClasses:
 - {namespaces: [somebody-elses], classes: [high]}
-promises:
+expectations:
 - name: nothing preempts the ledger
   expect:
-    nonePushedOut: {namespace: default}
+    noPreemption: {namespace: default}
 """
 ESCAPED = 1_250_000
 """Characters that the API server writes as six bytes each, in an object that etcd still takes."""

@@ -89,7 +89,7 @@ def foretold(plane: ControlPlane, event: Event, directory: Path) -> tuple[set[En
     forewarn(plane, "snapshot", "-o", str(dump))
     answer = json.loads(forewarn(plane, "whatif", *event.asked, "--cluster", str(dump), "-o", "json"))
     one = Ending.of(
-        Counter(push["victim"]["workload"] for push in answer["pushedOut"]),
+        Counter(push["victim"]["workload"] for push in answer["preempted"]),
         answer["pending"]["byWorkload"],
         answer["missing"],
     )

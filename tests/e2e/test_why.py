@@ -54,7 +54,7 @@ def test_a_victim_reads_for_whom_it_goes_also_when_it_is_gone(stage: Stage, plan
     assert messages(answer)["preempted"] == "it makes room on n1 for default/high (priority 100, its own is 0)"
     assert "eventsNotRead" not in answer
     waits = why(plane, "high")
-    assert messages(waits)["waits-for-termination"].startswith("it waits for 1 pod of lower priority to end on n1")
+    assert messages(waits)["waits-for-termination"].startswith("it waits for 1 Pod of lower priority to end on n1")
     stage.api.delete(stage.api.get("Pod", "low"), gracePeriodSeconds="0")
     wait_until(lambda: why(plane, "low")["state"] == "gone", 10, "low is gone")
-    assert messages(why(plane, "low")) == {"preempted": "it was pushed out of n1 for default/high (priority 100)"}
+    assert messages(why(plane, "low")) == {"preempted": "preempted on n1 by default/high (priority 100)"}

@@ -35,12 +35,12 @@ def daemon(name: str, version: str = "apps/v1") -> MadePod:
     [
         (make_pod("p").priority(0), {}, {}),
         (make_pod("p").priority(-10), {}, {}),
-        (make_pod("p").priority(-11), {"below its cutoff -10": 1}, {}),
+        (make_pod("p").priority(-11), {"priority below cutoff -10": 1}, {}),
         (make_pod("p").priority(0).nominated("here"), {"nominated to a node": 1}, {"nominated to a node": 1}),
         (make_pod("p").priority(0).nominated("gone"), {}, {"nominated to a node": 1}),
-        (daemon("p").priority(0), {"of a DaemonSet": 1}, {"of a DaemonSet": 1}),
-        (daemon("p", "apps.kruise.io/v1alpha1").priority(0), {"of a DaemonSet": 1}, {}),
-        (make_pod("p").priority(0).metadata(annotations={DAEMON_POD: "true"}), {"of a DaemonSet": 1}, {}),
+        (daemon("p").priority(0), {"owned by a DaemonSet": 1}, {"owned by a DaemonSet": 1}),
+        (daemon("p", "apps.kruise.io/v1alpha1").priority(0), {"owned by a DaemonSet": 1}, {}),
+        (make_pod("p").priority(0).metadata(annotations={DAEMON_POD: "true"}), {"owned by a DaemonSet": 1}, {}),
         (make_pod("p").priority(0).metadata(annotations={DAEMON_POD: "yes"}), {}, {}),
     ],
 )
@@ -63,11 +63,11 @@ def test_who_is_nominated_to_a_node_that_is_gone_is_passed_over_since_1_36() -> 
 
 
 def test_the_cutoff_is_as_it_is_given() -> None:
-    assert asked(make_pod("p").priority(5), cutoff=6).cluster_autoscaler.others == {"below its cutoff 6": 1}
+    assert asked(make_pod("p").priority(5), cutoff=6).cluster_autoscaler.others == {"priority below cutoff 6": 1}
 
 
 def test_programs_are_told_of_both() -> None:
     assert as_dict(asked(make_pod("a").priority(-11), make_pod("b").priority(5))) == {
-        "clusterAutoscaler": {"counts": 1, "passesOver": {"below its cutoff -10": 1}},
-        "karpenter": {"counts": 2, "passesOver": {}},
+        "clusterAutoscaler": {"considered": 1, "ignored": {"priority below cutoff -10": 1}},
+        "karpenter": {"considered": 2, "ignored": {}},
     }

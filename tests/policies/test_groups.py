@@ -68,7 +68,7 @@ ENVIRONMENTS = {
 def test_environments_are_alternatives_and_a_line_says_so(tmp_path: Path) -> None:
     done = _lint(tmp_path, ENVIRONMENTS)
     assert (_rules(done), done.returncode) == ([], 0)
-    assert done.stderr.splitlines()[1] == "judged apart, as they define the same objects: env/prod, env/stage"
+    assert done.stderr.splitlines()[1] == "checked separately because they define the same objects: env/prod, env/stage"
     together = _rules(_lint(tmp_path, {}, "--one-apply"))
     assert "env/stage/all.yaml: error immutable-field-changed" in together
 
@@ -167,7 +167,7 @@ def test_a_dump_does_not_count_again_what_runs(tmp_path: Path) -> None:
 def test_an_empty_input_is_not_clean(tmp_path: Path, text: str) -> None:
     done = _lint(tmp_path, {"a.yaml": text})
     assert done.returncode == 3
-    assert "no objects in the input; --allow-empty takes that for clean" in done.stderr
+    assert "no objects found; --allow-empty accepts that" in done.stderr
     assert _lint(tmp_path, {}, "--allow-empty").returncode == 0
 
 

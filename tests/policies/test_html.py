@@ -217,7 +217,7 @@ def test_what_headroom_draws_is_the_cluster_as_it_is_and_filled_up(capsys: pytes
     new = data["groups"].index("shop/cache (new)")
     assert all([new, 1] == flat[1] for flat in data["pods"])
     assert data["pushes"] == {}
-    assert "4 more pods" in text
+    assert "4 more Pods" in text
     assert "Insufficient cpu" in text
 
 
@@ -254,7 +254,7 @@ def test_a_page_of_headroom_is_for_one_object(tmp_path: Path, capsys: pytest.Cap
     for number in range(2):
         (tmp_path / f"{number}.json").write_text(json.dumps(make_pod(f"p{number}").obj))
     assert main(["headroom", "-f", str(tmp_path), "--cluster", SHOWN, "-o", "html"]) == 3
-    assert "a page for one object" in capsys.readouterr().err
+    assert "takes one object" in capsys.readouterr().err
 
 
 def test_what_is_too_large_to_draw_is_said() -> None:
@@ -291,5 +291,5 @@ def test_rows_that_a_table_leaves_out_are_said_to_be(rows: int, said: bool) -> N
     """To those who see it too: its caption is for screen readers."""
     made = elements.table("Losses", ["node"], ([f"n{number}"] for number in range(rows)), rows)
     notes = [note.text for note in made.iter("p")]
-    assert notes == ([f"The first {elements.MOST_ROWS} of {rows} rows; -o json has them all."] if said else [])
+    assert notes == ([f"The first {elements.MOST_ROWS} of {rows} rows. Use -o json for all."] if said else [])
     assert len(list(made.iter("tr"))) == elements.MOST_ROWS + 1

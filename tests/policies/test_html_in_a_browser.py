@@ -164,7 +164,7 @@ def test_a_browser_draws_it_by_its_own_policy(tmp_path: Path, capsys: pytest.Cap
     shown = dumped(tmp_path / "page.html", "--virtual-time-budget=2000")
     assert "data-drawn=" in shown
     assert len(re.findall('role="option"', shown)) == 4
-    assert 'aria-label="b-1: 88 % of cpu requested, pods that will be pushed out"' in shown
+    assert 'aria-label="b-1: 88 % of cpu requested, Pods to be preempted"' in shown
 
 
 def test_the_table_of_a_sweep_is_sorted_by_its_heads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,7 +173,15 @@ def test_the_table_of_a_sweep_is_sorted_by_its_heads(tmp_path: Path, capsys: pyt
     path = tmp_path / "page.html"
     path.write_text(text)
     heads = re.findall('<button type="button">([^<]*)</button>', dumped(path, "--virtual-time-budget=2000"))
-    assert heads == ["question", "fewer", "pending", "pushed out", "budgets broken", "seconds to settle", "settled"]
+    assert heads == [
+        "case",
+        "fewer",
+        "Pending",
+        "preempted",
+        "PDBs violated",
+        "seconds to steady state",
+        "steady state",
+    ]
     path.write_text(with_script(text, "document.querySelectorAll('thead button')[1].click();"))
     assert re.findall('<th scope="row">([^<]*)</th>', text)[0] == "node node-b"
     clicked = dumped(path, "--virtual-time-budget=2000")

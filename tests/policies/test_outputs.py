@@ -171,7 +171,7 @@ def test_sarif_says_what_it_leaves_out(tree: Path, monkeypatch: pytest.MonkeyPat
     assert main(["lint", "--closed", "-q", "-o", "sarif", str(tree)]) == 1
     said = capfd.readouterr()
     assert len(json.loads(said.out)["runs"][0]["results"]) == 1
-    assert said.err == "sarif: the worst 1 of 2 findings, as GitHub takes no more\n"
+    assert said.err == "sarif: the worst 1 of 2 findings (the limit of GitHub)\n"
 
 
 @pytest.mark.parametrize("entries", [[], [1], [{"a": []}, "b\n", {"c": {"d": ["\0"]}}]])
@@ -238,7 +238,7 @@ def test_small_flags(tree: Path) -> None:
     assert (_lint(tree, "--closed").returncode, _lint(tree, "--closed", "--exit-zero").returncode) == (1, 0)
     listed = _lint(tree, "--list-files", "--exclude", "*.json")
     assert listed.stdout.splitlines() == ["./a b/pod.yaml", "./class.yaml"]
-    assert listed.stderr == "left out: ./hostile.json (excluded file)\n"
+    assert listed.stderr == "skipped: ./hostile.json (excluded file)\n"
     assert "1 excluded file left out" in _lint(tree, "--exclude", "*.json").stderr
     assert _lint(tree, "--select", "parse-error", "--closed").returncode == 0
     assert _lint(tree, "--ignore", "unknown-priority-class", "--closed").stdout == ""

@@ -252,18 +252,18 @@ FINE = "template: {status: {capacity: {cpu: 4, memory: 8Gi, pods: 110}}}"
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "g.yaml: there is no node group in it"),
+        ("", "g.yaml: no node groups"),
         ("name: a", "g.yaml:1:1: must be a list"),
         ("- nam: a", 'g.yaml:1:3: [0]: unknown key "nam"; did you mean "name"?'),
         ("- name: a", "g.yaml:1:3: [0]: template is missing"),
         (f"- {FINE}", "g.yaml:1:3: [0]: name is missing"),
         (f'- name: ""\n  {FINE}', "g.yaml:1:9: [0].name: must be 1 to 253"),
         (f'- name: "\\e[2J"\n  {FINE}', "g.yaml:1:9: [0].name: must be 1 to 253"),
-        (f"- name: a\n  {FINE}\n- name: a\n  {FINE}", 'g.yaml:3:3: [1]: node group "a" is here twice'),
+        (f"- name: a\n  {FINE}\n- name: a\n  {FINE}", 'g.yaml:3:3: [1]: node group "a" is duplicated'),
         (f"- name: a\n  maxSize: many\n  {FINE}", "g.yaml:2:12: [0].maxSize: must be a whole number"),
         (f"- name: a\n  maxSize: -1\n  {FINE}", "g.yaml:2:12: [0].maxSize: must be a whole number"),
         (f"- name: a\n  maxSize: {'9' * 5000}\n  {FINE}", "g.yaml:2:12: [0].maxSize: must be a whole number"),
-        (f"- name: a\n  minSize: 3\n  maxSize: 2\n  {FINE}", "g.yaml:2:12: [0].minSize: 3 is more than maxSize, 2"),
+        (f"- name: a\n  minSize: 3\n  maxSize: 2\n  {FINE}", "g.yaml:2:12: [0].minSize: 3 is greater than maxSize 2"),
         ("- name: a\n  template: {kind: Pod}", 'g.yaml:2:20: [0].template.kind: must be Node, not "Pod"'),
         ("- name: a\n  template: {spec: {taint: []}}", 'unknown key "taint"; did you mean "taints"?'),
         (
@@ -274,14 +274,14 @@ FINE = "template: {status: {capacity: {cpu: 4, memory: 8Gi, pods: 110}}}"
             "- name: a\n  template: {status: {capacity: {cpu: lots}}}",
             "g.yaml:2:39: [0].template.status.capacity.cpu: 'lots'",
         ),
-        ("- name: a\n  template: {}", "g.yaml:2:13: [0].template: cpu is missing: no pod would fit"),
+        ("- name: a\n  template: {}", "g.yaml:2:13: [0].template: cpu is missing; no Pod would fit"),
         (
             "- name: a\n  template: {status: {allocatable: {cpu: 4, memory: 8Gi}}}",
-            "g.yaml:2:36: [0].template.status.allocatable: pods is missing: no pod would fit",
+            "g.yaml:2:36: [0].template.status.allocatable: pods is missing; no Pod would fit",
         ),
         (
             "- name: a\n  template: {status: {capacity: {cpu: 0, memory: 8Gi, pods: 1}}}",
-            "g.yaml:2:33: [0].template.status.capacity: cpu and memory must be more than 0",
+            "g.yaml:2:33: [0].template.status.capacity: cpu and memory must be greater than 0",
         ),
         *(
             (f"- name: a\n  template: {{spec: {{taints: [{{key: a, effect: NoExecute}}, {taint}]}}}}", told)
@@ -295,7 +295,7 @@ FINE = "template: {status: {capacity: {cpu: 4, memory: 8Gi, pods: 110}}}"
                 ("null", "g.yaml:2:59: [0].template.spec.taints[1]: key is missing"),
             )
         ),
-        (f"- name: a\n  {FINE}\n---\n- name: b", "one document is all there may be"),
+        (f"- name: a\n  {FINE}\n---\n- name: b", "more than one YAML document; a configuration is one"),
     ],
 )
 def test_what_a_file_may_not_say_is_told_with_its_place(text: str, problem: str) -> None:

@@ -88,7 +88,7 @@ def test_configuration_suppresses_by_path_and_object(tmp_path: Path) -> None:
     printed = _lint(tmp_path, POD % ("", ""))[1]
     assert "suppresses nothing: no finding of pinned-priority here [unused-suppression]" in printed
     config.write_text("suppressions:\n- {rules: [parse-error], reason: x}\n")
-    assert "silences the rules everywhere" in _lint(tmp_path, POD % ("", ""))[1]
+    assert "suppresses the rules everywhere" in _lint(tmp_path, POD % ("", ""))[1]
     config.write_text("suppressions:\n- {rules: [parse-error], paths: [a], reason: x, until: soon}\n")
     assert "suppressions[0].until: must be a day" in _lint(tmp_path, POD % ("", ""))[1]
 
@@ -100,12 +100,12 @@ def test_a_baseline_knows_findings_by_rule_object_and_field_never_by_line(tmp_pa
     again = POD % ("", "") + "---\n" + POD % ("b", "")
     assert _lint(tmp_path, again, "--baseline", "known.json")[0] == [f"12 {NOTE}"]
     told, printed = _lint(tmp_path, POD % ("b", ""), "--baseline", "known.json")
-    assert "1 finding of the baseline is gone: write it anew" in printed
+    assert "1 finding of the baseline no longer found; update it with --write-baseline" in printed
     _lint(tmp_path, POD % ("b", ""), "--write-baseline", "known.json")
     (entry,) = json.loads((tmp_path / "known.json").read_text())["findings"]
     assert entry["name"] == "ab"
     (tmp_path / "known.json").write_text("[]")
-    assert "this is no baseline" in _lint(tmp_path, POD % ("", ""), "--baseline", "known.json")[1]
+    assert "not a baseline" in _lint(tmp_path, POD % ("", ""), "--baseline", "known.json")[1]
 
 
 MISMATCH = """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from policies.findings import Finding
 
-_TITLE: Final = "What is in the cluster"
+_TITLE: Final = "Cluster audit"
 _HEADS: Final = ("severity", "rule", "object", "message", "fix")
 _NAMED_BY: Final = _HEADS.index("object")
 
@@ -30,14 +30,14 @@ def page(findings: Sequence[Finding], objects: int, pods: int, suppressed: int =
         tile("notes", f"{found[Severity.NOTE]}", bad=False),
         tile("suppressed", f"{suppressed}", bad=False),
         tile("objects checked", f"{objects}", bad=False),
-        tile("pods checked", f"{pods}", bad=False),
+        tile("Pods checked", f"{pods}", bad=False),
         class_="tiles",
     )
     lead = element("p", told(f"No prediction: {unknown}"), class_="lead") if unknown else None
     header = element("header", element("p", "forewarn", class_="brand"), element("h1", _TITLE), lead, figures)
     parts = [_by_rule(findings, shown), _findings(findings, shown)]
     if not findings:
-        parts = [section("Findings", "findings", element("p", "There is nothing to say."))]
+        parts = [section("Findings", "findings", element("p", "No findings."))]
     return document(_TITLE, [element("main", header, *parts)], ("tables.js", "rows.js"))
 
 
@@ -55,7 +55,7 @@ def _told_one_by_one(findings: Sequence[Finding]) -> list[Finding]:
 
 def _by_rule(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:
     left_out = len(findings) > len(shown)
-    heads = ["rule", *(f"{severity}s" for severity in Severity), *(["not told below"] if left_out else [])]
+    heads = ["rule", *(f"{severity}s" for severity in Severity), *(["not shown below"] if left_out else [])]
     rows = list(_counted(findings, shown, left_out))
     return section("By rule", "rules", table("Findings by rule and severity", heads, rows, len(rows)))
 
@@ -75,9 +75,7 @@ def _findings(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:
         for finding in shown
     )
     left = len(findings) - len(shown)
-    more = (
-        f"{len(shown)} are told here, some of each rule, and {plural(left, 'more finding')} left out: -o json has all."
-    )
+    more = f"{len(shown)} shown, some of each rule; {plural(left, 'more finding')} not shown. Use -o json for all."
     note = element("p", more) if left else None
     shown_rows = table("Findings", _HEADS, rows, len(shown), _NAMED_BY)
     return section("Findings", "findings", note, _search(), shown_rows)
@@ -85,6 +83,6 @@ def _findings(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:
 
 def _search() -> Element:
     """A field that the script shows and listens to."""
-    field = element("input", type="search", autocomplete="off", placeholder="rule, object or words")
+    field = element("input", type="search", autocomplete="off", placeholder="rule, object or text")
     found = element("span", role="status", class_="dim")
     return element("div", element("label", "Search", field, class_="field"), found, class_="tools of-rows", hidden=True)

@@ -1,4 +1,4 @@
-"""Two drawings: who pushes out whom, and when on which level of the cascade."""
+"""Two charts: which workloads preempt which, and the cascade over time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BINS: Final = 48
 
 
 def flow(pushes: Sequence[Push]) -> Element:
-    """Who (left) pushes out whom (right), as bands as wide as they are many; the largest pairs."""
+    """Preemptors (left) and victims (right), as bands as wide as their number of Pods; the largest pairs."""
     found = pairs(pushes)[:MOST_PAIRS]
     total = sum(len(each) for _, each in found)
     lefts, rights = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
@@ -49,14 +49,14 @@ def flow(pushes: Sequence[Push]) -> Element:
         ends = left[one][0] + used_left[one], right[other][0] + used_right[other]
         used_left[one] += wide[0]
         used_right[other] += wide[1]
-        link = element("path", element("title", told(f"{by} pushes out {plural(len(each), 'pod')} of {whom}")))
+        link = element("path", element("title", told(f"{by} preempts {plural(len(each), 'Pod')} of {whom}")))
         link.set("d", _ribbon(ends, wide))
         drawn.append(link)
     names = element("g", *_names(left, lefts, "end", _LEFT), *_names(right, rights, "start", _RIGHT))
-    title = f"{plural(total, 'pod')} pushed out, by whom: the table below has the numbers"
+    title = f"{plural(total, 'preempted Pod')} by preemptor; the table below has the numbers"
     heads = [
-        element("text", "pushes out", x=_LEFT, y=12, text_anchor="end", class_="head"),
-        element("text", "is pushed out", x=_RIGHT, y=12, class_="head"),
+        element("text", "preemptor", x=_LEFT, y=12, text_anchor="end", class_="head"),
+        element("text", "victim", x=_RIGHT, y=12, class_="head"),
     ]
     return _svg(title, height, [*heads, drawn, names], "flow")
 
@@ -101,7 +101,7 @@ def _names(
 
 
 def cascade(pushes: Sequence[Push]) -> Element:
-    """When pods were pushed out, a lane for each level, a dot the larger the more there were."""
+    """Preemptions over time: one lane per cascade depth, larger dots for more Pods."""
     last = max(push.t for push in pushes) or 1.0
     levels = min(max(push.level for push in pushes), _LEVELS)
     dots = Counter((min(push.level, _LEVELS), min(int(push.t / last * _BINS), _BINS - 1)) for push in pushes)
@@ -110,16 +110,16 @@ def cascade(pushes: Sequence[Push]) -> Element:
     for level in range(1, levels + 1):
         y, more = 34 * level - 8, "+" if level == _LEVELS else ""
         lanes.append(element("line", x1=90, x2=_WIDTH - 20, y1=y, y2=y))
-        lanes.append(element("text", f"level {level}{more}", x=80, y=y + 4, text_anchor="end"))
+        lanes.append(element("text", f"depth {level}{more}", x=80, y=y + 4, text_anchor="end"))
     for (level, place), count in sorted(dots.items()):
         x, y = 100 + (_WIDTH - 140) * (place + 0.5) / _BINS, 34 * level - 8
         radius = 3.5 + 10 * sqrt(count / most)
         moment = duration(place * last / _BINS)
-        hint = element("title", f"{plural(count, 'pod')} about {moment} in, on level {level}")
+        hint = element("title", f"{plural(count, 'Pod')} after about {moment}, cascade depth {level}")
         lanes.append(element("circle", hint, cx=f"{x:.1f}", cy=y, r=f"{radius:.1f}"))
     y = 34 * levels + 24
     axis = [
         element("text", "0 s", x=100, y=y, class_="dim"),
         element("text", duration(last), x=_WIDTH - 40, y=y, text_anchor="end", class_="dim"),
     ]
-    return _svg(f"when {plural(len(pushes), 'pod')} were pushed out", y + 8, [lanes, *axis], "cascade")
+    return _svg(f"time of preemption of {plural(len(pushes), 'Pod')}", y + 8, [lanes, *axis], "cascade")

@@ -77,7 +77,7 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]], co
         body.append(element("tr", *(_cell(value, place == named_by) for place, value in enumerate(row))))
     head = element("thead", element("tr", *(element("th", name, scope="col") for name in heads)))
     shown = element("table", element("caption", caption), head, body, class_="sortable")
-    more = f"The first {MOST_ROWS} of {count} rows; -o json has them all." if count > MOST_ROWS else ""
+    more = f"The first {MOST_ROWS} of {count} rows. Use -o json for all." if count > MOST_ROWS else ""
     note = element("p", more, class_="dim") if more else None
     return element("div", note, shown, class_="scroll", tabindex=0, role="group", aria_label=f"{caption}, a table")
 

@@ -30,7 +30,7 @@ def page(found: Headroom, cluster: ClusterSnapshot) -> str:
     drawn = node_data(NodeBands(Placed(cluster, _coming(found)), ()), (), between=False)
     below = *_why(found), *_classes(found), *_groups(found), *_where(found), *_notes(found)
     main = element("main", _header(found), nodes(drawn), *below)
-    skip = element("a", "to what runs out", href="#why-title", class_="skip")
+    skip = element("a", "skip to what runs out", href="#why-title", class_="skip")
     return document(f"headroom: {found.name}", [skip, main, data("nodes-data", drawn)])
 
 
@@ -53,15 +53,15 @@ def _header(found: Headroom) -> Element:
     first = " and ".join(found.left[0].scarce) if found.left else "-"
     figures = element(
         "dl",
-        tile("more pods fit", _number(found.without), not found.without.pods),
-        tile("more with preemption", _number(found.preempting), not found.preempting.pods),
+        tile("more Pods fit", _number(found.without), not found.without.pods),
+        tile("more Pods with preemption", _number(found.preempting), not found.preempting.pods),
         tile("runs out on most nodes", first, bad=False),
         class_="tiles",
     )
     return element(
         "header",
         element("p", "forewarn", class_="brand"),
-        element("h1", told(f"How many more fit: {found.name}")),
+        element("h1", told(f"Headroom: {found.name}")),
         element("p", told(f"{named}priority {pod.effective_priority}, {size}"), class_="lead"),
         figures,
     )
@@ -73,18 +73,18 @@ def _number(count: Count) -> str:
 
 def _why(found: Headroom) -> Iterator[Element]:
     rows = [(reason, count) for reason, count in found.reasons]
-    shown = table("Why each node takes no more", ("then a node says", "nodes"), rows, len(rows))
+    shown = table("Why no more Pods fit", ("reason", "nodes"), rows, len(rows))
     left = [(" and ".join(each.scarce), each.nodes, stranded(each) or "-") for each in found.left]
-    beside = table("What is stranded", ("lacks", "nodes", "and beside it there is free"), left, len(left))
-    parts = [shown] if rows else [element("p", "It was not looked at what runs out first.")]
+    beside = table("Stranded capacity", ("insufficient", "nodes", "still free"), left, len(left))
+    parts = [shown] if rows else [element("p", "Too many Pods fit to determine what runs out first.")]
     yield section("What runs out", "why-title", *parts, beside if left else None)
 
 
 def _groups(found: Headroom) -> Iterator[Element]:
     if found.groups:
         rows = [(each.name, each.nodes, each.why_not or _number(each.more)) for each in found.groups]
-        heads = ("node group", "nodes that may come", "more pods")
-        yield section("With more nodes", "groups", table("By node group", heads, rows, len(rows)))
+        heads = ("node group", "maximum new nodes", "more Pods")
+        yield section("With scale-up", "groups", table("By node group", heads, rows, len(rows)))
 
 
 def _classes(found: Headroom) -> Iterator[Element]:
@@ -94,17 +94,17 @@ def _classes(found: Headroom) -> Iterator[Element]:
             for each in found.by_class
         ]
         heads = ("class", "priority", "preempts", "fit with preemption")
-        yield section("If it were of another class", "classes", table("By class", heads, rows, len(rows)))
+        yield section("With another PriorityClass", "classes", table("By class", heads, rows, len(rows)))
 
 
 def _where(found: Headroom) -> Iterator[Element]:
     by_node = sorted((found.without.by_node or {}).items(), key=lambda item: (-item[1], item[0]))
     rows = [(node, count) for node, count in by_node if count]
     if rows:
-        yield section("Where", "where", table("By node", ("node", "more pods"), rows, len(rows)))
+        yield section("Where", "where", table("By node", ("node", "more Pods"), rows, len(rows)))
 
 
 def _notes(found: Headroom) -> Iterator[Element]:
     if found.notes:
         lines = [element("li", told(note)) for note in found.notes]
-        yield section("Also", "also-title", element("ul", *lines, class_="plain"))
+        yield section("Notes", "also-title", element("ul", *lines, class_="plain"))

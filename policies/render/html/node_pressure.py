@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def page(found: Answer) -> str:
     """The whole file."""
-    title = told(f"Who goes first on {found.node}")
+    title = told(f"Eviction order on {found.node}")
     header = element(
         "header",
         element("p", "forewarn", class_="brand"),
@@ -39,7 +39,7 @@ def page(found: Answer) -> str:
     if found.order:
         parts.append(section(heading(found.order), "order", *_order(found.order)))
     if found.door:
-        parts.append(section("At the kubelet's door", "door", *_door(found.door, found.node)))
+        parts.append(section("Kubelet admission", "door", *_door(found.door, found.node)))
     if found.shutdown is not None:
         parts.append(section(SHUTDOWN.capitalize(), "shutdown", *_shutdown(found.shutdown)))
     return document(title, [element("main", *parts)], ("tables.js",))
@@ -48,25 +48,25 @@ def page(found: Answer) -> str:
 def _tiles(found: Answer) -> Iterator[Element]:
     if found.order:
         counted = [place.exceeds for place in found.order.places if place.exceeds is not None]
-        yield tile("pods that may be evicted", f"{len(found.order.places)}", bad=False)
+        yield tile("Pods that may be evicted", f"{len(found.order.places)}", bad=False)
         if counted:
-            yield tile("that use more than they request", f"{sum(counted)}", bad=any(counted))
-        yield tile("whose use is not known", f"{sum(not place.known for place in found.order.places)}", bad=False)
+            yield tile("above their request", f"{sum(counted)}", bad=any(counted))
+        yield tile("usage unknown", f"{sum(not place.known for place in found.order.places)}", bad=False)
         yield tile("never evicted", f"{len(found.order.never)}", bad=False)
     if found.door:
-        ends = f"ends {plural(len(found.door.ended), 'pod')}" if found.door.ended else "ends nobody"
+        ends = f"preempts {plural(len(found.door.ended), 'Pod')}" if found.door.ended else "no preemption"
         refused = found.door.refused
-        yield tile("at its door the kubelet", "refuses it" if refused else ends, bad=refused or bool(found.door.ended))
+        yield tile("kubelet admission", "rejects it" if refused else ends, bad=refused or bool(found.door.ended))
     if found.shutdown is not None:
-        yield tile("groups at shutdown", f"{len(found.shutdown)}", bad=False)
+        yield tile("shutdown groups", f"{len(found.shutdown)}", bad=False)
 
 
 def _order(order: Order) -> Iterator[Element]:
     """The pod stands first: it is what a row is about."""
     place, pod, *others = PLACES
-    yield table("The order of eviction", (pod, place, *others), _places(order), len(order.places))
+    yield table("Eviction order", (pod, place, *others), _places(order), len(order.places))
     if order.never:
-        yield table("Never evicted", ("never: critical, or static",), ((key,) for key in order.never), len(order.never))
+        yield table("Never evicted", ("Pod (critical or static)",), ((key,) for key in order.never), len(order.never))
 
 
 def _places(order: Order) -> Iterator[Sequence[Cell]]:
@@ -81,12 +81,12 @@ def _door(door: Door, node: str) -> Iterator[Element]:
     yield element("ul", element("li", told(verdict(door, node))), class_="plain")
     if door.ended:
         rows = ((pod.key, pod.priority, pod.qos) for pod in door.ended)
-        yield table("Whom the kubelet ends", ENDED, rows, len(door.ended))
+        yield table("Pods that the kubelet preempts", ENDED, rows, len(door.ended))
 
 
 def _shutdown(groups: Sequence[Group]) -> Iterator[Element]:
     counts = ((group.priority, group.seconds, len(group.pods)) for group in groups)
-    yield table("The groups", GROUPS, counts, len(groups))
+    yield table("Shutdown groups", GROUPS, counts, len(groups))
     rows = ((pod.key, pod.priority, group.priority) for group in groups for pod in group.pods)
-    heads = ("pod", "priority", "in the group from")
-    yield table("Their pods", heads, rows, sum(len(group.pods) for group in groups))
+    heads = ("Pod", "priority", "group from priority")
+    yield table("Pods by shutdown group", heads, rows, sum(len(group.pods) for group in groups))

@@ -1,4 +1,4 @@
-"""Parts that pages share: the nodes as cells, and who pushes out whom."""
+"""Shared parts of pages: the nodes as cells, and the preemptions."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ def nodes(drawn: dict[str, object]) -> Element:
         id="tools",
         hidden=True,
     )
-    legend = element("ul", id="legend", class_="legend", aria_label="what the colours mean")
+    legend = element("ul", id="legend", class_="legend", aria_label="legend")
     status = element("p", id="found", class_="dim", role="status")
     cells = element("div", id="nodes", role="listbox", aria_label="nodes", aria_describedby="nodes-hint", tabindex=0)
-    empty = element("p", "A node's pods are told here.", class_="dim")
+    empty = element("p", "Select a node to see its Pods.", class_="dim")
     details = element("div", empty, id="details", role="group", aria_live="polite")
-    details.set("aria-label", "the node that is looked at")
+    details.set("aria-label", "selected node")
     hint = element(
         "p",
-        "Each node is filled from below with what its pods request, the highest priority at the bottom; hatched is what"
-        " will be pushed out. Arrow keys go from node to node.",
+        "Each node is filled from the bottom with the requests of its Pods, highest priority first; hatched: victims of"
+        " preemption. Use the arrow keys to move between nodes.",
         id="nodes-hint",
         class_="dim",
     )
     missing = drawn["notDrawn"]
-    more = f"{missing} more nodes, on which less changes, are not drawn: {MOST_NODES} are." if missing else ""
+    more = f"{missing} nodes with fewer changes are not drawn (limit {MOST_NODES})." if missing else ""
     return section(
         "Nodes",
         "nodes-title",
         hint,
-        element("noscript", element("p", "The picture of the nodes needs JavaScript; the tables do not.")),
+        element("noscript", element("p", "The node chart needs JavaScript; the tables do not.")),
         tools,
         legend,
         status,
@@ -69,22 +69,22 @@ def nodes(drawn: dict[str, object]) -> Element:
 
 
 def pushed(pushes: Sequence[Push]) -> Iterator[Element]:
-    """Who pushes out whom, as a drawing and as a table."""
+    """The preemptions, as a chart and as a table."""
     if not pushes:
-        yield section("Who pushes out whom", "pushes-title", element("p", "Nobody is pushed out."))
+        yield section("Preemptions", "pushes-title", element("p", "No Pods are preempted."))
         return
     found = pairs(pushes)
     more = f"The {MOST_PAIRS} largest of {len(found)} pairs." if len(found) > MOST_PAIRS else None
     rows = (
         (by, by_priority, whom, priority, len(each), _named(each)) for (by, by_priority, whom, priority), each in found
     )
-    heads = ("by", "its priority", "pushed out", "priority", "pods", "which")
+    heads = ("preemptor", "preemptor priority", "victim", "victim priority", "Pods", "names")
     yield section(
-        "Who pushes out whom",
+        "Preemptions",
         "pushes-title",
-        chart("Who pushes out whom, drawn", flow(pushes)),
+        chart("Preemptions, chart", flow(pushes)),
         element("p", more, class_="dim") if more else None,
-        table("Who pushes out whom", heads, rows, len(found)),
+        table("Preemptions", heads, rows, len(found)),
     )
 
 

@@ -9,7 +9,7 @@
     return made;
   };
   const bytes = (text) => Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
-  const pods = (count) => (count === 1 ? "1 pod" : `${count} pods`);
+  const pods = (count) => (count === 1 ? "1 Pod" : `${count} Pods`);
 
   // Shares: by node, band, lasts or doomed, cpu or memory; 200 is the whole node.
   const WHOLE = 200;
@@ -87,8 +87,8 @@
       hatch.style.height = percent(Math.min(tall, WHOLE - from));
       cell.append(hatch);
     }
-    const state = ["", ", cordoned", ", gone"][states[node]];
-    const victims = hatches.length ? ", pods that will be pushed out" : "";
+    const state = ["", ", cordoned", ", removed"][states[node]];
+    const victims = hatches.length ? ", Pods to be preempted" : "";
     cell.setAttribute(
       "aria-label",
       `${data.names[node]}: ${Math.round((used(node) * 100) / WHOLE)} % of ${["cpu", "memory"][what]} requested${state}${victims}`,
@@ -142,18 +142,18 @@
     const name = data.names[node];
     const zone = data.zones[data.zone[node]];
     const parts = [make("h3", "", name)];
-    const state = ["", " · cordoned", " · gone"][states[node]];
+    const state = ["", " · cordoned", " · removed"][states[node]];
     parts.push(make("p", "dim", `${zone ? `zone ${zone}` : "no zone"}${state}`));
     const lines = [];
     for (let band = bands - 1; band >= 0; band--) {
       const sum = share(node, band, 0) + share(node, band, 1);
       const doomed = share(node, band, 1);
       const part = `${Math.round((sum * 100) / WHOLE)} %`;
-      if (sum) lines.push(`${data.bands[band]}: ${part}${doomed ? `, ${Math.round((doomed * 100) / WHOLE)} % to be pushed out` : ""}`);
+      if (sum) lines.push(`${data.bands[band]}: ${part}${doomed ? `, ${Math.round((doomed * 100) / WHOLE)} % to be preempted` : ""}`);
     }
     parts.push(...list(`${["cpu", "memory"][what]} requested, ${frameName(moment)}`, lines.length ? lines : ["nothing"]));
     const pushes = triples(data.pushes[node], 3);
-    if (pushes.length) parts.push(...list("pushed out here", pushes.map(([by, whom, n]) => `${pods(n)} of ${whom} by ${by}`)));
+    if (pushes.length) parts.push(...list("preempted here", pushes.map(([by, whom, n]) => `${pods(n)} of ${whom} by ${by}`)));
     const told = data.pods[node];
     const unit = data.byNamespace ? "namespaces" : "workloads";
     if (told) {
@@ -163,9 +163,9 @@
       if (here.length > 12) parts.push(make("p", "dim", `and ${here.length - 12} more`));
       if (change.length) {
         const signed = ([group, n]) => `${data.groups[group]}: ${n > 0 ? "+" : "−"}${Math.abs(n)}`;
-        parts.push(...list("in the end", change.slice(0, 12).map(signed)));
+        parts.push(...list("change at the end", change.slice(0, 12).map(signed)));
       }
-    } else parts.push(make("p", "dim", "Its pods are left out: the page would be too large."));
+    } else parts.push(make("p", "dim", "Pods not shown: the page would be too large."));
     byId("details").replaceChildren(...parts);
   };
   const select = (node, focus) => {
@@ -219,11 +219,11 @@
   };
   const keys = data.bands.map((label, band) => key(label, (square) => (square.style.background = color(band)))).reverse();
   keys.push(key("free", () => {}));
-  if (Object.keys(data.pushes).length) keys.push(key("will be pushed out", (square) => square.classList.add("hatched")));
+  if (Object.keys(data.pushes).length) keys.push(key("to be preempted", (square) => square.classList.add("hatched")));
   const ever = new Set(states);
   frames.forEach((frame) => frame.states.forEach((state) => ever.add(state)));
   if (ever.has(1)) keys.push(key("cordoned", (square) => square.classList.add("cordoned")));
-  if (ever.has(2)) keys.push(key("gone", (square) => square.classList.add("gone")));
+  if (ever.has(2)) keys.push(key("removed", (square) => square.classList.add("gone")));
   byId("legend").append(...keys);
 
   // Tools

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policies.replicas import Placement
     from policies.scheduling.schedule_one import Prediction
 
-_SAID: Final = {"fits": "fits", "preempts": "pushes others out", "pending": "stays pending"}
+_SAID: Final = {"fits": "fits", "preempts": "preempts", "pending": "stays Pending"}
 _MOST_LINES: Final = 500
 
 
@@ -36,25 +36,25 @@ def page(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Itera
     counts = Counter(prediction.outcome for _, prediction in every)
     figures = element(
         "dl",
-        tile("new pods", f"{len(every)}", bad=False),
+        tile("new Pods", f"{len(every)}", bad=False),
         tile("fit", f"{counts['fits']}", bad=False),
-        tile("push others out", f"{counts['preempts']}", bool(counts["preempts"])),
-        tile("stay pending", f"{counts['pending']}", bool(counts["pending"])),
-        tile("pods pushed out", f"{len(going)}", bool(going)),
+        tile("preempt other Pods", f"{counts['preempts']}", bool(counts["preempts"])),
+        tile("stay Pending", f"{counts['pending']}", bool(counts["pending"])),
+        tile("victims", f"{len(going)}", bool(going)),
         class_="tiles",
     )
     header = element(
         "header",
         element("p", "forewarn", class_="brand"),
-        element("h1", told(f"Whom it would push out: {title}")),
-        element("p", "As the cluster is now; pods that come are there at once, their victims gone.", class_="lead"),
+        element("h1", told(f"Predicted preemption: {title}")),
+        element("p", "The current cluster with the new Pods placed and their victims removed.", class_="lead"),
         figures,
     )
     rows = [
         (p.pod.key, p.pod.effective_priority, _SAID.get(p.outcome, p.outcome), p.node or "-", len(p.victims))
         for _, p in every
     ]
-    heads = ("pod", "priority", "comes to", "node", "victims")
+    heads = ("Pod", "priority", "outcome", "node", "victims")
     said = [
         element("li", told(line), class_="in" if line.startswith(" ") else "")
         for line, _ in zip(lines, range(_MOST_LINES), strict=False)
@@ -64,11 +64,11 @@ def page(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Itera
         header,
         nodes(drawn),
         *pushed(pushes),
-        section("New pods", "pods-title", table("New pods", heads, rows, len(rows))),
-        section("In words", "words-title", element("ul", *said, class_="plain")),
+        section("New Pods", "pods-title", table("New Pods", heads, rows, len(rows))),
+        section("Details", "words-title", element("ul", *said, class_="plain")),
     )
-    skip = element("a", "to the new pods", href="#pods-title", class_="skip")
-    return document(f"preempt: {title}", [skip, main, data("nodes-data", drawn)])
+    skip = element("a", "skip to the new Pods", href="#pods-title", class_="skip")
+    return document(f"predict: {title}", [skip, main, data("nodes-data", drawn)])
 
 
 def _coming(every: Iterable[tuple[Placement, Prediction]]) -> Iterator[tuple[Pod, str, str]]:

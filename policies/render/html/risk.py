@@ -5,30 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.render.html.elements import document, element, section, table, tile, told
-from policies.render.risk import HEADS, cells, notes, pushed_out_by
+from policies.render.risk import HEADS, cells, notes, preempted_by
 
 if TYPE_CHECKING:
     from policies.risk import Risks
 
-_TITLE = "What each workload risks"
+_TITLE = "Risks by workload"
 
 
 def page(found: Risks) -> str:
     """The whole file."""
     losing = sum(bool(risk.losses) for risk in found.risks)
-    exposed = sum(bool(pushed_out_by(risk)) for risk in found.risks)
+    exposed = sum(bool(preempted_by(risk)) for risk in found.risks)
     figures = element(
         "dl",
         tile("workloads", f"{len(found.risks)}", bad=False),
-        tile("lose replicas with one loss", f"{losing}", bad=losing > 0),
-        tile("with classes above that push out", f"{exposed}", bad=False),
-        tile("zones and nodes whose loss was tried", f"{sum(found.tried)} of {sum(found.there)}", bad=False),
+        tile("lose replicas with one node or zone", f"{losing}", bad=losing > 0),
+        tile("may be preempted", f"{exposed}", bad=False),
+        tile("zones and nodes simulated", f"{sum(found.tried)} of {sum(found.there)}", bad=False),
         class_="tiles",
     )
     header = element("header", element("p", "forewarn", class_="brand"), element("h1", _TITLE), figures)
     rows = table(_TITLE, HEADS, map(cells, found.risks), len(found.risks))
-    parts = [header, section("Those that lose most first", "rows", rows)]
+    parts = [header, section("Workloads, largest loss first", "rows", rows)]
     items = [element("li", told(note)) for note in notes(found)]
     if items:
-        parts.append(section("Also", "also", element("ul", *items, class_="plain")))
+        parts.append(section("Notes", "also", element("ul", *items, class_="plain")))
     return document(_TITLE, [element("main", *parts)], ("tables.js",))

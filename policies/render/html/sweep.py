@@ -28,11 +28,11 @@ def page(sweep: Sweep) -> str:
         element("dl", *_tiles(sweep), class_="tiles"),
     )
     rows = table(title, _heads(sweep), (_cells(sweep, row) for row in sweep.rows), len(sweep.rows))
-    shown = element("section", element("h2", "The worst first", id="rows"), rows, aria_labelledby="rows")
+    shown = element("section", element("h2", "Cases, worst first", id="rows"), rows, aria_labelledby="rows")
     parts = [header, shown]
     items = [element("li", told(note)) for note in sweep.notes]
     if items:
-        also = element("h2", "Also", id="also")
+        also = element("h2", "Notes", id="also")
         parts.append(element("section", also, element("ul", *items, class_="plain"), aria_labelledby="also"))
     return document(title, [element("main", *parts)], ("tables.js",))
 
@@ -41,7 +41,7 @@ def _heads(sweep: Sweep) -> list[str]:
     """Seconds are a number, by which a table can be sorted."""
     heads = heads_of(sweep)
     place = heads.index(SETTLED)
-    return [*heads[:place], *heads[place + 1 :], "seconds to settle", "settled"]
+    return [*heads[:place], *heads[place + 1 :], "seconds to steady state", "steady state"]
 
 
 def _cells(sweep: Sweep, row: Row) -> list[str | int]:
@@ -53,11 +53,11 @@ def _tiles(sweep: Sweep) -> Iterable[Element]:
     bad = len(harmful(sweep))
     longest = max((row.settled_at for row in sweep.rows), default=0.0)
     figures = (
-        ("asked", f"{len(sweep.rows)}", False),
-        ("that cost something", f"{bad}", bad > 0),
+        ("cases", f"{len(sweep.rows)}", False),
+        ("with an impact", f"{bad}", bad > 0),
         ("most replicas lost", f"{max((row.fewer for row in sweep.rows), default=0)}", False),
-        ("most pushed out", f"{max((row.pushed_out for row in sweep.rows), default=0)}", False),
-        ("longest time to settle", duration(longest), False),
+        ("most preempted", f"{max((row.pushed_out for row in sweep.rows), default=0)}", False),
+        ("longest time to steady state", duration(longest), False),
     )
     for name, value, is_bad in figures:
         yield element("div", element("dt", name), element("dd", value), class_="tile bad" if is_bad else "tile")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import plural
 from policies.render import autoscalers
 from policies.render import simulation as timeline_text
 from policies.render.html.charts import cascade
 from policies.render.html.elements import chart, data, document, element, section, table, tile, told
 from policies.render.html.node_data import node_data
 from policies.render.html.nodes import nodes, pushed
-from policies.render.simulation import duration, missing, settled
-from policies.render.whatif import class_change, not_emptied, upgraded, without_it
+from policies.render.simulation import duration, missing, settled, violated
+from policies.render.whatif import class_change, not_emptied, too_few_healthy, upgraded, without_it
 from policies.whatif.node_bands import NodeBands
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def page(answer: Answer, change: ClassChange | None = None, notes: Iterable[str]
     parts = [*_change(change), nodes(drawn), *pushed(answer.pushes), *_workloads(answer)]
     parts += [*_autoscalers(answer), *_timeline(answer), *_odds_and_ends(answer, notes)]
     main = element("main", _header(answer), *parts)
-    skip = element("a", "to the workloads", href="#workloads", class_="skip")
+    skip = element("a", "skip to the workloads", href="#workloads", class_="skip")
     return document(answer.title, [skip, main, data("nodes-data", drawn)])
 
 
@@ -45,11 +44,11 @@ def _header(answer: Answer) -> Element:
         tile(
             "running", f"{answer.running_before} → {answer.running_after}", answer.running_after < answer.running_before
         ),
-        tile("pending", f"{before} → {pending}" if before else f"{pending}", pending > before),
-        tile("pushed out", f"{len(answer.pushes)}", bool(answer.pushes)),
-        tile("levels of the cascade", f"{answer.summary.depth}", answer.summary.depth > 1),
-        tile("beyond disruption budgets", f"{broken}", bool(broken)),
-        tile("time to settle", duration(answer.summary.settled_at), not answer.summary.settled),
+        tile("Pending", f"{before} → {pending}" if before else f"{pending}", pending > before),
+        tile("preempted", f"{len(answer.pushes)}", bool(answer.pushes)),
+        tile("cascade depth", f"{answer.summary.depth}", answer.summary.depth > 1),
+        tile("Pods beyond PDBs", f"{broken}", bool(broken)),
+        tile("time to steady state", duration(answer.summary.settled_at), not answer.summary.settled),
     ]
     figures = element("dl", *tiles, class_="tiles")
     return element(
@@ -64,7 +63,7 @@ def _header(answer: Answer) -> Element:
 def _change(change: ClassChange | None) -> Iterator[Element]:
     if change is not None:
         lines = [element("li", told(line.strip())) for line in class_change(change)]
-        yield section("The class", "class-title", element("ul", *lines, class_="plain"))
+        yield section("PriorityClass", "class-title", element("ul", *lines, class_="plain"))
 
 
 def _workloads(answer: Answer) -> Iterator[Element]:
@@ -73,10 +72,10 @@ def _workloads(answer: Answer) -> Iterator[Element]:
         (s.workload, s.priority_class or "-", s.priority, s.before, s.after, s.pending, s.message or s.failure)
         for s in standings
     )
-    heads = ("workload", "class", "priority", "before", "after", "pending", "why")
-    shown = element("p", "For no workload anything differs.")
+    heads = ("workload", "class", "priority", "before", "after", "Pending", "reason")
+    shown = element("p", "No workload changes.")
     if standings:
-        shown = table("Workloads for which something differs", heads, rows, len(standings))
+        shown = table("Changed workloads", heads, rows, len(standings))
     yield section("Workloads", "workloads", shown)
 
 
@@ -89,8 +88,8 @@ def _autoscalers(answer: Answer) -> Iterator[Element]:
 def _timeline(answer: Answer) -> Iterator[Element]:
     lines = [_moment(line) for line in timeline_text.timeline(answer.simulation)]
     if lines:
-        drawn = chart("When who is pushed out, drawn", cascade(answer.pushes)) if answer.pushes else None
-        yield section("One after the other", "timeline-title", drawn, element("ol", *lines, class_="timeline"))
+        drawn = chart("Preemptions over time, chart", cascade(answer.pushes)) if answer.pushes else None
+        yield section("Timeline", "timeline-title", drawn, element("ol", *lines, class_="timeline"))
 
 
 def _moment(line: str) -> Element:
@@ -99,20 +98,15 @@ def _moment(line: str) -> Element:
 
 
 def _odds_and_ends(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
-    lines = [
-        f"disruption budget {name}: {plural(count, 'pod')} more than it allows were pushed out"
-        for name, count in sorted(answer.summary.broken_budgets.items())
-    ]
-    lines += [
-        f"disruption budget {n}: {h} healthy in the end, {d} wanted" for n, (h, d) in sorted(answer.budgets.items())
-    ]
+    lines = [violated(name, count) for name, count in sorted(answer.summary.broken_budgets.items())]
+    lines += [too_few_healthy(n, h, d) for n, (h, d) in sorted(answer.budgets.items())]
     lines += [*missing(answer.summary), *upgraded(answer), *not_emptied(answer)]
-    lines += [*(f"nothing is done for {problem}" for problem in answer.unread), *answer.not_modelled]
+    lines += [*(f"not simulated: {problem}" for problem in answer.unread), *answer.not_modelled]
     if answer.anyway is not None:
         lines.append(without_it(answer))
     lines += list(notes)
     if lines:
         items = [element("li", told(line)) for line in lines[:_MOST_NOTES]]
-        more = f"and {len(lines) - _MOST_NOTES} more: -o json has them all"
+        more = f"and {len(lines) - _MOST_NOTES} more; use -o json for all"
         items += [element("li", more)] if len(lines) > _MOST_NOTES else []
-        yield section("Also", "also-title", element("ul", *items, class_="plain"))
+        yield section("Notes", "also-title", element("ul", *items, class_="plain"))

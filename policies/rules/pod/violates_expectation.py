@@ -2,7 +2,7 @@
 
 Why: you guarantee some tenants that certain Pods never preempt theirs. Nothing in Kubernetes checks that.
 
-Details: an expectation in `promises` selects Pods as in `forewarn test`: those that must not be preempted, and the
+Details: an expectation in `expectations` selects Pods as in `forewarn test`: those that must not be preempted, and the
 preemptors. The rule checks the prediction of preempts-running-pods: what the new Pods themselves preempt. If several
 nodes tie, the first by name counts. For what replacement Pods preempt later, run `forewarn test`. The webhook warns;
 with `actions: {violates-expectation: deny}` it denies, workloads too. It also denies a Pod that exceeds a limit of the
@@ -11,10 +11,10 @@ removes replicas; the audit log then has a note.
 
 Options:
 
-    promises:
+    expectations:
     - name: reports never preempt the shop
       expect:
-        nonePushedOut: {namespace: shop}
+        noPreemption: {namespace: shop}
         by: {class: reports}
 
 Cluster:

@@ -85,7 +85,7 @@ def test_a_baseline_leaves_what_is_new(capsys: pytest.CaptureFixture[str], tmp_p
     assert run(capsys, "--cluster", SHOWN, "--write-baseline", baseline)[0] == 0
     status, out, err = run(capsys, "--cluster", SHOWN, "--baseline", baseline, "--fail-on", "note")
     assert (status, out) == (0, "")
-    assert "nothing to say (7 suppressed)" in err
+    assert "no findings (7 suppressed)" in err
 
 
 def test_an_annotation_suppresses_what_is_meant(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_report_shows_so_many_of_a_rule(capsys: pytest.CaptureFixture[str], tm
     ]
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": classes}))
     _, out, err = run(capsys, "--cluster", str(tmp_path / "cluster.json"))
-    assert "  and 80 more of unused-priority-class: -o json has them all\n" in out
+    assert "  and 80 more of unused-priority-class; use -o json for all\n" in out
     assert len(out.splitlines()) == 22
     assert "100 notes" in err
 
@@ -138,7 +138,7 @@ def test_a_page_has_a_row_for_each_finding_and_counts_them_by_rule(capsys: pytes
         'PriorityClass "gold" not found; Pods will be rejected',
         "create it, or use launch-day, normal, shop",
     ]
-    for name, value in (("errors", 1), ("warnings", 4), ("notes", 2), ("objects checked", 11), ("pods checked", 4)):
+    for name, value in (("errors", 1), ("warnings", 4), ("notes", 2), ("objects checked", 11), ("Pods checked", 4)):
         assert f"<dt>{name}</dt><dd>{value}</dd>" in out
     counted = "".join(f'<td class="number">{count}</td>' for count in (0, 1, 0))
     assert f'<tr><th scope="row">restart-preempts</th>{counted}</tr>' in out
@@ -147,7 +147,7 @@ def test_a_page_has_a_row_for_each_finding_and_counts_them_by_rule(capsys: pytes
 
 def test_a_page_says_when_there_is_nothing_and_when_nothing_is_predicted() -> None:
     text = page([], 3, 5, suppressed=2, unknown="<b>its scheduler is another one")
-    assert "There is nothing to say." in text
+    assert "No findings." in text
     assert "No prediction: &lt;b&gt;its scheduler is another one" in text
     assert "<dt>suppressed</dt><dd>2</dd>" in text
     assert "<table" not in text
@@ -165,7 +165,7 @@ def test_a_page_of_many_findings_has_some_of_each_rule_and_says_how_many_are_lef
     rows = cells_of(text)
     assert [row[1] for row in rows] == ["first"] * 333 + ["second"] * 166 + ["third"]
     assert [row[3] for row in rows[:3]] == ["m0", "m1", "m2"]
-    assert "500 are told here, some of each rule, and 100201 more findings left out: -o json has all." in text
+    assert "500 shown, some of each rule; 100201 more findings not shown. Use -o json for all." in text
     assert len(text) < 200_000
     for rule, counts in (("first", (100_000, 0, 0, 99_667)), ("second", (0, 700, 0, 534)), ("third", (0, 0, 1, 0))):
         numbers = "".join(f'<td class="number">{count}</td>' for count in counts)

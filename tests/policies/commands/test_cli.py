@@ -136,7 +136,7 @@ def test_so_they_do_in_every_command_that_takes_several(arguments: list[str], tm
 def test_a_directory_without_manifests_is_not_a_clean_bill(tmp_path: Path) -> None:
     done = _run("lint", str(tmp_path))
     assert done.returncode == 3
-    assert "no .yaml, .yml or .json file to read" in done.stderr
+    assert "no .yaml, .yml or .json files found" in done.stderr
 
 
 def test_several_outputs_are_written_in_one_run(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def places(tmp_path: Path) -> dict[str, Path]:
         "other": POD.replace("SCHEDULER", "other"),
         "service": SERVICE,
         "class": CLASS,
-        "expectations": "[{name: a, when: {apply: none.yaml}, expect: {nonePending: {}}}]",
+        "expectations": "[{name: a, when: {apply: none.yaml}, expect: {noPending: {}}}]",
         "misspelt": "[{name: a, expect: {run: {class: glod}}}]",
     }
     for name, text in texts.items():

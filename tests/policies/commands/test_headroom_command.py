@@ -56,7 +56,7 @@ def made(cpu: int, memory: int, priority: int, how: str, port: bool) -> MadePod:
 
 
 def one_by_one(cluster: ClusterSnapshot, obj: Any, *, preempting: bool) -> int:
-    """How many fit until one stays pending."""
+    """How many fit until one stays Pending."""
     snapshot, pod, count = cluster.scheduling, admitted(obj, cluster), 0
     while True:
         prediction = Prediction(snapshot, replace(pod, name=f"new-{count}", uid=""), reasons=True)
@@ -114,18 +114,18 @@ def test_json_says_what_runs_out(capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(out)
     assert (status, err) == (0, "")
     assert (told["withoutPreemption"]["pods"], told["withPreemption"]["pods"]) == (4, 8)
-    assert told["thenOutOf"] == {"Insufficient cpu": 4}
-    assert told["left"] == [{"lacks": ["cpu"], "nodes": 4, "milliCpu": 0, "memory": 40 * 2**30}]
+    assert told["reasons"] == {"Insufficient cpu": 4}
+    assert told["stranded"] == [{"insufficient": ["cpu"], "nodes": 4, "milliCpu": 0, "memory": 40 * 2**30}]
     assert [(each["class"], each["pods"]) for each in told["byClass"]] == [("batch", 4), ("gold", 8)]
 
 
 @pytest.mark.parametrize(
     ("requests", "said"),
     [
-        ({"cpu": "500m", "memory": "6Gi"}, "0.5 cpu and 6Gi of memory each)"),
+        ({"cpu": "500m", "memory": "6Gi"}, "0.5 cpu and 6Gi memory each)"),
         ({"cpu": "1"}, "priority 0, 1 cpu each)"),
-        ({"memory": "1Gi"}, "priority 0, 1Gi of memory each)"),
-        ({}, "priority 0, no request for cpu or memory)"),
+        ({"memory": "1Gi"}, "priority 0, 1Gi memory each)"),
+        ({}, "priority 0, no cpu or memory request)"),
     ],
 )
 @pytest.mark.parametrize("output", ["text", "html"])
@@ -179,7 +179,7 @@ def test_a_daemon_set_has_none(capsys: pytest.CaptureFixture[str], tmp_path: Any
     (tmp_path / "d.json").write_text(json.dumps(daemons))
     status, _, err = run(capsys, "-f", str(tmp_path / "d.json"), "--cluster", "docs/examples/whatif/cluster.yaml")
     assert status == 3
-    assert "there is nothing to scale" in err
+    assert "does not scale" in err
 
 
 @pytest.mark.parametrize("pods", [300_000, 2_000_000_000, 2**62])
@@ -192,8 +192,8 @@ def test_a_node_that_claims_to_hold_any_number_of_pods_costs_no_more(
     new.write_text(json.dumps(make_pod("new").obj))
     status, out, err = run(capsys, "-f", str(new), "--cluster", str(cluster))
     assert (status, err) == (0, "")
-    assert f"without preemption: {min(pods, 2**31)} more pods" in out
-    assert "note: so many fit that it was not looked at what runs out first" in out
+    assert f"without preemption: {min(pods, 2**31)} more Pods" in out
+    assert "note: too many fit to determine what runs out first" in out
 
 
 def test_a_pod_whose_claims_will_be_made_with_it_is_counted_without_them() -> None:
@@ -204,7 +204,7 @@ def test_a_pod_whose_claims_will_be_made_with_it_is_counted_without_them() -> No
     cache.add(make_node("a").obj)
     found = headroom(cache.snapshot(), pod.obj)
     assert found.without.pods == 4
-    assert found.notes == ["volumes whose claims will be made with the pods are left out"]
+    assert found.notes == ["volumes of claims that are created with the Pods are ignored"]
 
 
 def of_group(found: Headroom) -> tuple[int, bool, str]:
@@ -269,7 +269,7 @@ def test_what_a_group_brings_is_what_fits_when_its_nodes_are_there(
     [
         (one_group(10, 4), "and 20 more with up to 10 nodes of group g"),
         (one_group(1, 4), "and 2 more with 1 node of group g"),
-        (one_group(None, 4), "and 2000 more with up to 1000 nodes of group g, as many as one scale-up brings"),
+        (one_group(None, 4), "and 2000 more with up to 1000 nodes of group g (limit of one scale-up)"),
         (one_group(0, 4), "no more with group g: max node group size reached"),
         (one_group(3, 4, taint="gpu"), "no more with group g: node(s) had untolerated taint(s)"),
         (one_group(3, 1), "no more with group g: Insufficient cpu"),
@@ -295,7 +295,7 @@ def test_a_group_is_told_in_a_line_of_its_own(
     assert f">{cell}</td>" in run(capsys, *asked, "-o", "html")[1]
     (told,) = json.loads(run(capsys, *asked, "-o", "json")[1])["nodeGroups"]
     assert told["pods"] == (0 if line.startswith("no") else int(line.split()[1]))
-    assert told.get("whyNot", "") == line.partition(": ")[2]
+    assert told.get("reason", "") == line.partition(": ")[2]
 
 
 def test_without_groups_nothing_is_said_of_any(capsys: pytest.CaptureFixture[str]) -> None:
@@ -307,7 +307,7 @@ def test_a_pod_below_the_cutoff_is_brought_no_node() -> None:
     cache = Cache()
     cache.add(make_node("a").obj)
     found = headroom(cache.snapshot(), make_pod("new").priority(-20).obj, Autoscaling(groups=one_group(1, 4)))
-    assert "cluster-autoscaler brings no node for it: below its cutoff -10" in found.notes
+    assert "cluster-autoscaler does not scale up for it: priority below cutoff -10" in found.notes
 
 
 def test_a_template_that_claims_to_hold_any_number_of_pods_costs_no_more() -> None:
@@ -326,4 +326,4 @@ def test_too_many_groups_to_work_out_are_told(monkeypatch: pytest.MonkeyPatch) -
     cache.add(make_node("a").obj)
     found = headroom(cache.snapshot(), make_pod("new").request(cpu="1m").obj, Autoscaling(groups=one_group(3, 4) * 500))
     assert len(found.groups or ()) == 500
-    assert (found.groups or ())[-1].why_not == "the estimate ended before its turn"
+    assert (found.groups or ())[-1].why_not == "estimate limit reached"

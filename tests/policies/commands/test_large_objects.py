@@ -51,10 +51,10 @@ def _dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        ("risk", f"not predicted: what replaces the lost Pods of Deployment team/app: {WHY}"),
-        ("whatif lose node n1", f"nothing is done for Deployment team/app: {WHY}"),
-        ("whatif drain n1", f"nothing is done for Deployment team/app: {WHY}"),
-        ("whatif scale Deployment/app 5 -n team", f"nothing is done for Deployment team/app: {WHY}"),
+        ("risk", f"not predicted: replacement Pods of Deployment team/app: {WHY}"),
+        ("whatif lose node n1", f"not simulated: Deployment team/app: {WHY}"),
+        ("whatif drain n1", f"not simulated: Deployment team/app: {WHY}"),
+        ("whatif scale Deployment/app 5 -n team", f"not simulated: Deployment team/app: {WHY}"),
         ("audit", "not evaluated: Deployment team/app exceeds what forewarn keeps (64 KiB)"),
     ],
 )

@@ -268,10 +268,10 @@ def test_a_node_with_room_and_a_pod_that_is_not_critical(capsys: pytest.CaptureF
     (tmp_path / "small.yaml").write_text(text.replace('cpu: "1", memory: 1Gi', "cpu: 100m, memory: 64Mi"))
     (tmp_path / "plain.yaml").write_text(text.replace("priorityClassName: system-node-critical", "hostNetwork: false"))
     small = told(capsys, "--admit", str(tmp_path / "small.yaml"))["admission"]
-    assert small == {"pod": "kube-system/agent", "lacks": {}, "refused": False, "ended": []}
+    assert small == {"pod": "kube-system/agent", "insufficient": {}, "rejected": False, "preempted": []}
     plain = told(capsys, "--admit", str(tmp_path / "plain.yaml"))["admission"]
-    assert (plain["refused"], plain["ended"]) == (True, [])
-    assert "it is not critical" in run(capsys, *NODE, "--admit", str(tmp_path / "plain.yaml"))[1]
+    assert (plain["rejected"], plain["preempted"]) == (True, [])
+    assert "not critical" in run(capsys, *NODE, "--admit", str(tmp_path / "plain.yaml"))[1]
 
 
 # At shutdown
@@ -317,25 +317,28 @@ def test_a_comment_has_a_table_of_each_that_was_asked(capsys: pytest.CaptureFixt
     status, out, err = run(capsys, *NODE, *ALL, "-o", "markdown")
     assert (status, err) == (0, "")
     assert out.replace("\\", "").splitlines() == [
-        "### a-1, memory: one pod at a time, until there is enough again",
+        "### a-1, eviction order under memory pressure",
         "",
-        "| place | pod | priority | uses | requests | why |",
+        "| order | Pod | priority | uses | requests | reason |",
         "|---|---|---|---|---|---|",
-        "| 1 | shop/web-1 | 100000 | 6Gi | 4Gi | uses 6Gi, 2Gi more than it requests |",
-        "| 2 | reports/archive-1 | 100 | 512Mi | 1Gi | uses 512Mi, within the 1Gi that it requests |",
+        "| 1 | shop/web-1 | 100000 | 6Gi | 4Gi | uses 6Gi, 2Gi above its request |",
+        "| 2 | reports/archive-1 | 100 | 512Mi | 1Gi | uses 512Mi, within its request of 1Gi |",
         f"| 3 | reports/nightly-1 | 100 | 1.5Gi | 2Gi | {TIED} |",
         "",
-        "never: kube-system/dns-a (critical, or static)",
+        "never evicted: kube-system/dns-a (critical or static)",
         "",
-        "### kube-system/agent: a-1 lacks 0.6 cpu, 128Mi memory; the kubelet ends 1 pod, whatever their budgets say",
+        (
+            "### kube-system/agent: insufficient capacity on a-1 (missing 0.6 cpu, 128Mi memory): "
+            "the kubelet preempts 1 Pod and ignores PDBs"
+        ),
         "",
-        "| pod | priority | quality of service |",
+        "| Pod | priority | QoS class |",
         "|---|---|---|",
         "| reports/archive-1 | 100 | Burstable |",
         "",
-        "### a-1, graceful shutdown: group after group",
+        "### a-1, graceful node shutdown, lowest group first",
         "",
-        "| from priority | within seconds | pods | who |",
+        "| minimum priority | seconds | Pods | names |",
         "|---|---|---|---|",
         "| 0 | 60 | 2 | reports/archive-1, reports/nightly-1 |",
         "| 100000 | 30 | 2 | kube-system/dns-a, shop/web-1 |",
@@ -359,7 +362,7 @@ def test_a_page_has_use_against_request_as_numbers(
     check_alone(out)
     row = out.partition('<th scope="row">shop/web-1</th>')[2].partition("</tr>")[0]
     cells = re.findall('data-value="([^"]*)">([^<]*)<', row)
-    assert ("that use more than they request" in out) == (requests[0] != "-"), "only where that counts"
+    assert ("above their request" in out) == (requests[0] != "-"), "only where that counts"
     assert [(shown, int(value)) for value, shown in cells] == [uses, requests]
 
 
@@ -367,11 +370,14 @@ def test_a_page_has_what_the_other_forms_have(capsys: pytest.CaptureFixture[str]
     _, out, _ = run(capsys, *NODE, *ALL, "-o", "html")
     texts = [text for _, text in check_alone(out).texts]
     for told_too in (
-        "Who goes first on a-1",
+        "Eviction order on a-1",
         TIED,
-        "kube-system/agent: a-1 lacks 0.6 cpu, 128Mi memory; the kubelet ends 1 pod, whatever their budgets say",
-        "ends 1 pod",
-        "Graceful shutdown: group after group",
+        (
+            "kube-system/agent: insufficient capacity on a-1 (missing 0.6 cpu, 128Mi memory): "
+            "the kubelet preempts 1 Pod and ignores PDBs"
+        ),
+        "preempts 1 Pod",
+        "Graceful node shutdown, lowest group first",
     ):
         assert told_too in texts
     assert texts.count("kube-system/dns-a") == 2, "among those that are never evicted, and in its group"
@@ -414,7 +420,7 @@ def test_as_many_rows_are_told_as_a_comment_or_a_page_takes(
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
     asked = ("n1", "--cluster", str(tmp_path / "cluster.json"), "--signal", "memory", "--shutdown", "0=1")
     _, out, _ = run(capsys, *asked, "-o", form)
-    assert ("and 500 more: -o json has them all" if form == "markdown" else "The first 500 of 600 rows;") in out
+    assert ("and 500 more; use -o json for all" if form == "markdown" else "The first 500 of 600 rows.") in out
     assert out.count("default/p") == (100 + 1 if form == "markdown" else 500 * 2)
     assert "x" * 400 not in out
 
@@ -429,7 +435,7 @@ def test_as_many_pods_are_told_at_the_door_as_one_reads(tmp_path: Path, capsys: 
     cluster = ("--cluster", str(tmp_path / "cluster.json"), "--admit", str(tmp_path / "pod.json"))
     _, out, _ = run(capsys, "n1", *cluster)
     assert out.count("  - default/p") == 200
-    assert out.endswith("  and 10 more: -o json has them all\n")
+    assert out.endswith("  and 10 more; use -o json for all\n")
 
 
 # What cannot be asked
@@ -466,7 +472,7 @@ def test_statistics_of_another_node_are_refused(tmp_path: Path, capsys: pytest.C
     summary.write_text(json.dumps({"node": {"nodeName": "b-1"}, "pods": []}))
     status, out, err = run(capsys, *NODE, "--signal", "memory", "--stats", str(summary))
     assert (status, out) == (3, "")
-    assert err == f'forewarn whatif pressure: {summary}: this is the /stats/summary of node "b-1", not of "a-1"\n'
+    assert err == f'forewarn whatif pressure: {summary}: the /stats/summary of node "b-1", not of "a-1"\n'
 
 
 @given(

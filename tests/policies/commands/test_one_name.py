@@ -102,7 +102,7 @@ def test_a_sweep_passes_over_a_daemon_set_alone(tmp_path: Path, capsys: pytest.C
     rows = json.loads(run(tmp_path, capsys, beside_a_daemon_set(), "whatif", "lose", "--each", "node", "-o", "json"))[
         "rows"
     ]
-    assert {row["question"]: row["fewer"] for row in rows} == {"node a": 1, "node b": 0}
+    assert {row["case"]: row["fewer"] for row in rows} == {"node a": 1, "node b": 0}
 
 
 def test_what_is_simulated_tells_them_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,8 +115,8 @@ def test_what_is_simulated_tells_them_apart(tmp_path: Path, capsys: pytest.Captu
     (outcome,) = json.loads(run(tmp_path, capsys, items, "whatif", "events", "-f", str(new), "-o", "json"))["outcomes"]
     assert outcome["summary"]["byWorkload"] == outcome["summary"]["pending"] == {REPLICA_SET: 2}
     out = run(tmp_path, capsys, items, "whatif", "events", "-f", str(new), "--timeline")
-    assert f"{STATEFUL_SET} (priority 100) pushes out 2 pods of {REPLICA_SET} (priority 0) on a" in out
-    assert f"{REPLICA_SET} (priority 0): 2 → 0, 2 pending" in out
+    assert f"{STATEFUL_SET} (priority 100) preempts 2 Pods of {REPLICA_SET} (priority 0) on a" in out
+    assert f"{REPLICA_SET} (priority 0): 2 → 0, 2 Pending" in out
 
 
 def test_what_a_quota_refuses_is_told_of_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,7 +129,7 @@ def test_what_a_quota_refuses_is_told_of_each(tmp_path: Path, capsys: pytest.Cap
     }
     items = [*full(), node("c", "9"), quota]
     answer = json.loads(run(tmp_path, capsys, items, "whatif", "lose", "node", "a", "-o", "json"))
-    assert answer["missing"] == {REPLICA_SET: 2}
+    assert answer["rejectedByQuota"] == {REPLICA_SET: 2}
     told = json.loads(run(tmp_path, capsys, items, "risk", "-o", "json"))["workloads"]
     assert {each["workload"]: each["refusedByQuota"] for each in told} == {
         REPLICA_SET: {"node a": 2},
@@ -151,14 +151,14 @@ def test_an_expectation_names_workloads_of_every_kind(tmp_path: Path, capsys: py
     """A pattern is of `namespace/name`, and fits both."""
     lost = {"lost": {"node": "a"}}
     expectations = [
-        {"name": workload, "when": lost, "expect": {"nonePending": {"workload": workload}}}
+        {"name": workload, "when": lost, "expect": {"noPending": {"workload": workload}}}
         for workload in ("default/web", "default/db")
     ]
     path = tmp_path / "expectations.json"
     path.write_text(json.dumps(expectations))
     told = json.loads(run(tmp_path, capsys, full(), "test", str(path), "--allow-empty", "-o", "json"))["expectations"]
-    assert [each["holds"] for each in told] == [False, True]
-    assert REPLICA_SET in told[0]["broken"][0]
+    assert [each["met"] for each in told] == [False, True]
+    assert REPLICA_SET in told[0]["failures"][0]
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,8 @@ def test_a_fault_of_the_cluster_is_the_dumps(tmp_path: Path, capsys: pytest.Capt
         ('[{"name": "fine", "expect": {"run": {}}},\n  {"nam": 1}]', ':2:3: expectation 2: unknown key "nam" in an'),
         ("name: fine\nexpect: {run: {}}\n---\n---\n# nothing\n---\nname: [a]\n", ":7:1: expectation 2: name must be a"),
         ("just text", ":1:1: expectation 1: an expectation must be an object"),
-        ("", ": no expectations in it"),
-        ("[]", ": no expectations in it"),
+        ("", ": no expectations found"),
+        ("[]", ": no expectations found"),
     ],
 )
 def test_an_expectation_that_cannot_be_read_is_wrong_usage(
@@ -111,7 +111,7 @@ def test_an_expectation_that_cannot_be_read_is_wrong_usage(
     [
         ("- {at: 1, drain: a-1}\n- at: 2\n  drian: a-1\n", ":2:3: event 2: must have `at` and one of"),
         ('{"at": 1, "drain": "a-1"}\n---\n[{"at": "x", "lost": "a-1"}]', ":3:2: event 2: at must be seconds"),
-        ("", ": no event in it: a list of"),
+        ("", ": no events: use a list of"),
     ],
 )
 def test_an_event_that_cannot_be_read_is_told_likewise(
@@ -137,7 +137,7 @@ def test_events_about_what_is_not_there_are_told(tmp_path: Path, capsys: pytest.
     )
     assert main(["whatif", "events", "--events", str(file), "--cluster", SHOWN]) == 0
     named = "loss of node nope, scale of Deployment shop/nope"
-    told = f"note: 2 events name what is not in the cluster, and nothing comes of that: {named}\n"
+    told = f"note: 2 events without effect (object not in the cluster): {named}\n"
     assert told in capsys.readouterr().out
 
 
@@ -157,16 +157,18 @@ def test_what_is_not_there_is_not_deleted(text: str, tmp_path: Path, capsys: pyt
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"forewarn whatif: {file}:")
-    assert "it is not in the cluster: nothing could be deleted" in err
+    assert "not found in the cluster" in err
 
 
 def test_what_nodes_lack_is_told_in_the_plural_and_as_room(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "pod.yaml"
     file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n")
     assert main(["headroom", "-f", str(file), "--cluster", SHOWN]) == 0
-    assert "stranded where room for pods lacks: 2 cpu and 64Gi of memory" in capsys.readouterr().out
+    assert "stranded on nodes with insufficient Pod slots: 2 cpu and 64Gi memory" in capsys.readouterr().out
 
 
 def test_a_class_that_ranks_nobody_otherwise_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["whatif", "class", "batch", "--default", "--cluster", SHOWN]) == 0
-    assert "\nnow: nothing, and no workload's new pods rank otherwise\n" in capsys.readouterr().out
+    assert (
+        "\nnow: running Pods keep their priority; no workload's new Pods change priority\n" in capsys.readouterr().out
+    )

@@ -134,8 +134,8 @@ def test_nominated_pods_of_a_batch_count_unless_they_are_to_be_ignored(
         (["-f", "x"], 3, "no kubeconfig found"),
         (["--pod", "x"], 3, "no kubeconfig found"),
         (["-f", "no-such-file", "--cluster", "dump.json"], 2, "no-such-file: no such file or directory"),
-        (["--pod", "team/none", "--cluster", "dump.json"], 3, "--pod team/none: no such pod in the cluster"),
-        (["--pod", "old", "--cluster", "dump.json"], 3, "--pod old: it is on node n1 already"),
+        (["--pod", "team/none", "--cluster", "dump.json"], 3, "--pod team/none: Pod not found in the cluster"),
+        (["--pod", "old", "--cluster", "dump.json"], 3, "--pod old: already runs on node n1"),
     ],
 )
 @pytest.mark.usefixtures("cluster")
@@ -152,12 +152,12 @@ def test_a_pending_pod_is_told_what_it_would_cost(capsys: pytest.CaptureFixture[
     status, out, _ = run(capsys, "--pod", "team/waiting", "--cluster", "dump.json")
     assert status == 0
     assert out == (
-        "team/waiting (priority 7): no room; 1 pod would be pushed out of n1\n"
+        "team/waiting (priority 7): would preempt 1 Pod on n1\n"
         "  - default/old  priority 0, started 2026-01-01 00:00\n"
-        "  budgets: 1 of the pods is protected by a disruption budget that allows no more (default/keep)\n"
-        "  wait: up to 45 seconds until they have ended (all at the same time)\n"
-        "  no help from:\n"
-        "    1 node: the taint dedicated:NoSchedule, which the pod does not tolerate\n"
+        "  PDB: 1 victim violates a PDB with no disruptions allowed (default/keep)\n"
+        "  wait: up to 45 seconds until the victims have terminated\n"
+        "  not on the other nodes:\n"
+        "    1 node: untolerated taint dedicated:NoSchedule\n"
     )
 
 
@@ -191,17 +191,17 @@ def test_replicas_are_placed_one_after_the_other(tmp_path: Path, capsys: pytest.
     path = write(tmp_path / "web.json", deployment(1, "2"))
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "--replicas", "4")
     assert out.splitlines()[0] == (
-        "Deployment default/web: 4 new pods: 1 would push others out, "
-        "1 would wait for pods that are ending, 2 would stay pending"
+        "Deployment default/web: 4 new Pods: 1 would preempt other Pods, "
+        "1 would wait for terminating Pods, 2 would stay Pending"
     )
-    assert "default/web-3 (priority 5): as the one before" in out
-    assert "pods are placed one after the other" in out
+    assert "default/web-3 (priority 5): same as above" in out
+    assert "Pods are placed one after the other" in out
 
 
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize(
     ("replicas", "says"),
-    [(0, "it asks for no pods (no replicas, suspended, or no node lets it in)"), (1, "1 of 1 pod there")],
+    [(0, "it creates no Pods (0 replicas, suspended, or no node matches)"), (1, "1 of 1 Pod exist; no new Pods")],
 )
 def test_a_workload_that_lacks_no_pods_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], replicas: int, says: str
@@ -209,7 +209,7 @@ def test_a_workload_that_lacks_no_pods_says_why(
     workload = deployment(replicas, "1").spec(selector={"matchLabels": {"app": "old"}})
     path = write(tmp_path / "web.json", workload)
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
-    assert out == f"Deployment default/web: {says}: nothing to place\n"
+    assert out == f"Deployment default/web: {says}\n"
 
 
 @pytest.mark.usefixtures("cluster")
@@ -228,11 +228,17 @@ def test_of_several_objects_each_finds_what_those_before_it_left(
     assert err == ""
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
     assert out.splitlines()[0] == (
-        "3 objects, 3 new pods, one after the other: 1 would push others out, 1 would wait for pods that are ending, "
-        "1 would stay pending"
+        "3 objects, 3 new Pods, one after the other: 1 would preempt other Pods, 1 would wait for terminating Pods, "
+        "1 would stay Pending"
     )
-    assert "default/b (priority 5): no room yet; 1 pod on its node is ending already (n1)" in out
-    assert out.endswith("--cascade tells of it\n  note: an autoscaler would look for a node for it\n")
+    assert "default/b (priority 5): waits for 1 terminating Pod on n1" in out
+    assert out.endswith(
+        "see --cascade\n  note: cluster-autoscaler and Karpenter would try to scale up for the Pending Pod\n"
+    )
+    assert "default/b (priority 5): waits for 1 terminating Pod on n1" in out
+    assert out.endswith(
+        "see --cascade\n  note: cluster-autoscaler and Karpenter would try to scale up for the Pending Pod\n"
+    )
 
 
 def on_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,11 +254,11 @@ def test_a_pod_that_a_later_one_pushes_out_is_told_so(
     path = write(tmp_path / "a.json", make_pod("low").request(cpu="3"), make_pod("high").priority(9).request(cpu="3"))
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
     low, high = map(json.loads, out.splitlines())
-    assert (low["outcome"], low["pushedOutBy"]) == ("fits", "default/high")
+    assert (low["outcome"], low["preemptedBy"]) == ("fits", "default/high")
     assert high["candidates"]["n1"]["victims"] == ["default/low"]
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
-    assert "2 new pods, one after the other: 1 would push others out, 1 would be pushed out again\n" in out
-    assert "  note: pushed out again by default/high, which comes later\n" in out
+    assert "2 new Pods, one after the other: 1 would preempt other Pods, 1 would be preempted again\n" in out
+    assert "  note: preempted again by default/high, which is applied later\n" in out
 
 
 def test_a_pod_that_wants_to_be_near_one_that_comes_later_is_tried_again(
@@ -266,7 +272,7 @@ def test_a_pod_that_wants_to_be_near_one_that_comes_later_is_tried_again(
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
     first, _ = map(json.loads, out.splitlines())
     assert (first["outcome"], first["attempts"]) == ("fits", 2)
-    assert "tried 2 times" in run(capsys, "-f", path, "--cluster", "dump.json")[1]
+    assert "2 scheduling attempts" in run(capsys, "-f", path, "--cluster", "dump.json")[1]
 
 
 def test_a_nominated_pod_that_is_overtaken_is_tried_again(
@@ -363,8 +369,8 @@ def test_classes_and_claims_of_the_file_come_with_its_pods(tmp_path: Path, capsy
     pod = of_class("gold").request(cpu="1").volume(persistentVolumeClaim={"claimName": "data"})
     path = write(tmp_path / "all.json", pod, priority_class("gold", 1000), make_claim("data"))
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
-    assert out.startswith("default/new (priority 1000): no room; 1 pod would be pushed out of n1\n")
-    assert "volumes whose claims will be made with the pods are left out" in out
+    assert out.startswith("default/new (priority 1000): would preempt 1 Pod on n1\n")
+    assert "volumes of claims that are created with the Pods are ignored" in out
 
 
 @pytest.mark.usefixtures("cluster")

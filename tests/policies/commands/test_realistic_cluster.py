@@ -45,7 +45,7 @@ def test_pods_whose_volume_is_in_a_lost_zone_stay_pending(
 
 
 def test_each_zone_has_one_figure(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = {row["question"]: row for row in asked(capsys, cluster, ["whatif", "lose", "--each", "zone"])["rows"]}
+    rows = {row["case"]: row for row in asked(capsys, cluster, ["whatif", "lose", "--each", "zone"])["rows"]}
     for zone in ZONES:
         answer = asked(capsys, cluster, ["whatif", "lose", "zone", zone])
         assert rows[f"zone {zone}"]["fewer"] == answer["fewer"]

@@ -79,8 +79,8 @@ def test_who_may_push_out_and_how_large_it_must_be_is_what_the_scheduler_does(
     for risk in found["workloads"]:
         node = risk["workload"].partition("/")[2].partition("-")[0]
         above = {"low": ["middle", "high", "higher"], "middle": ["high", "higher"], "high": ["higher"]}
-        assert [by["class"] for by in risk["mayBePushedOutBy"]] == above[risk["priorityClass"]]
-        for by in risk["mayBePushedOutBy"]:
+        assert [by["class"] for by in risk["mayBePreemptedBy"]] == above[risk["priorityClass"]]
+        for by in risk["mayBePreemptedBy"]:
             least, most = by["moreThan"]["milliCpu"], by["upTo"]["milliCpu"]
             asks = make_pod("new").spec(priorityClassName=by["class"])
             assert predict(cluster, asks.request(cpu=f"{least}m").priority(by["priority"]).obj).outcome == "fits"
@@ -100,13 +100,13 @@ def test_the_losses_are_those_of_whatif(capsys: pytest.CaptureFixture[str]) -> N
         status, out, _ = run(capsys, "whatif", *what.split(), "--cluster", SHOWN, "-o", "json")
         (standing,) = (each for each in json.loads(out)["workloads"] if each["workload"] == "reports/nightly")
         assert (status, standing["running"]["before"] - standing["running"]["after"]) == (0, lost)
-    assert found["lossesTried"] == found["there"] == {"zones": 2, "nodes": 4}
+    assert found["simulated"] == found["total"] == {"zones": 2, "nodes": 4}
 
 
 def test_only_so_many_losses_are_tried_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "risk", "--cluster", SHOWN, "--most", "1")
-    assert "of 2 zones the loss of 1 was simulated: --most N" in out
-    assert "of 4 nodes the loss of 1 was simulated: --most N" in out
+    assert "simulated the loss of 1 of 2 zones; use --most N for more" in out
+    assert "simulated the loss of 1 of 4 nodes; use --most N for more" in out
 
 
 def test_the_kubelet_passes_over_critical_and_static_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,16 +134,16 @@ def test_workloads_can_be_chosen_and_a_loss_can_fail_the_run(capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("chosen", "named"),
     [
-        (["-n", "shpo"], "no workload in namespace shpo runs"),
-        (["--class", "glod"], "no workload of class glod runs"),
-        (["-n", "shop", "--class", ""], "no workload without a class in namespace shop runs"),
+        (["-n", "shpo"], "no running workload in namespace shpo"),
+        (["--class", "glod"], "no running workload of class glod"),
+        (["-n", "shop", "--class", ""], "no running workload without a class in namespace shop"),
     ],
 )
 def test_where_no_workload_is_chosen_that_is_said_and_nothing_is_promised(
     chosen: list[str], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, out, err = run(capsys, "risk", "--cluster", SHOWN, *chosen, "--fail-on", "loss")
-    assert (status, out, err) == (3, "", f"forewarn risk: {named}: there is nothing to ask\n")
+    assert (status, out, err) == (3, "", f"forewarn risk: {named}\n")
 
 
 def test_a_name_that_is_spelled_wrong_is_refused_before_any_loss_is_tried(
@@ -195,18 +195,18 @@ def quota(pods: int) -> Obj:
 @pytest.mark.parametrize(
     ("allowed", "lost", "refused", "line"),
     [
-        (5, {}, {}, "survives the loss of each single one of 0 zones and 3 nodes"),
+        (5, {}, {}, "survives the loss of any single zone or node (0 zones, 3 nodes)"),
         (
             4,
             {"node a": 1, "node b": 1},
             {"node a": 1, "node b": 1},
-            "loses replicas for good with node a (1), node b (1); a ResourceQuota refuses the replacements",
+            "loses replicas with the loss of node a (1), node b (1); a ResourceQuota rejects the replacements",
         ),
         (
             3,
             {"node a": 2, "node b": 2},
             {"node a": 2, "node b": 2},
-            "loses replicas for good with node a (2), node b (2); a ResourceQuota refuses the replacements",
+            "loses replicas with the loss of node a (2), node b (2); a ResourceQuota rejects the replacements",
         ),
     ],
 )
@@ -229,7 +229,7 @@ def test_a_quota_that_refuses_replacements_loses_them(
     assert f"  {line}\n" in run(capsys, "risk", "--cluster", str(dump))[1]
     for what, count in lost.items():
         answer = json.loads(run(capsys, "whatif", *what.split(), "--cluster", str(dump), "-o", "json")[1])
-        assert answer["missing"] == {"default/web": count}
+        assert answer["rejectedByQuota"] == {"default/web": count}
 
 
 def test_of_what_is_lost_a_quota_may_refuse_a_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,41 +240,43 @@ def test_of_what_is_lost_a_quota_may_refuse_a_part(tmp_path: Path, capsys: pytes
     (web,) = told(capsys, "--cluster", str(dump))["workloads"]
     assert web["losesReplicasWith"] == {"node a": 3, "node b": 2}
     assert web["refusedByQuota"] == {"node a": 1, "node b": 1}
-    with_which = "node a (3), node b (2); a ResourceQuota refuses replacements with node a (1), node b (1)"
-    assert f"loses replicas for good with {with_which}\n" in run(capsys, "risk", "--cluster", str(dump))[1]
+    with_which = "node a (3), node b (2); a ResourceQuota rejects replacements with node a (1), node b (1)"
+    assert f"loses replicas with the loss of {with_which}\n" in run(capsys, "risk", "--cluster", str(dump))[1]
 
 
 def test_a_loss_that_does_not_settle_in_time_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     found = told(capsys, "--cluster", SHOWN, "--until", "30s")
-    assert set(found["notToTheEnd"]) == {"zone a", "zone b", "node a-1", "node a-2", "node b-1", "node b-2"}
-    assert found["notToTheEnd"]["zone a"] == {"stopped": "", "at": 30.0}
-    assert told(capsys, "--cluster", SHOWN)["notToTheEnd"] == {}
+    assert set(found["unfinished"]) == {"zone a", "zone b", "node a-1", "node a-2", "node b-1", "node b-2"}
+    assert found["unfinished"]["zone a"] == {"stopped": "", "at": 30.0}
+    assert told(capsys, "--cluster", SHOWN)["unfinished"] == {}
     _, out, _ = run(capsys, "risk", "--cluster", SHOWN, "--until", "30s")
     which = "zone a, zone b, node a-1, node a-2, node b-1 and 1 more"
-    assert f"6 losses not settled after 30 s ({which}): told as of then; longer with --until" in out
+    assert f"6 simulations without a steady state after 30 s ({which}): results are as of then; increase --until" in out
 
 
 def test_a_loss_that_is_given_up_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("policies.simulation.simulation.MOST_STEPS", 10)
     monkeypatch.setattr("policies.simulation.simulation.STEPS_EACH", 12)
     found = told(capsys, "--cluster", SHOWN)
-    assert found["notToTheEnd"]["zone a"]["stopped"] == "after 144 steps"
+    assert found["unfinished"]["zone a"]["stopped"] == "after 144 steps"
     _, out, _ = run(capsys, "risk", "--cluster", SHOWN)
-    assert "given up after 144 steps (zone a" in out
-    assert "): told as of then\n" in out
+    assert "simulations stopped after 144 steps (zone a" in out
+    assert "): results are as of then\n" in out
 
 
 def test_a_comment_and_a_page_have_a_row_for_each_workload(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "risk", "--cluster", SHOWN, "-o", "markdown", "--most", "1")
     rows = [line.replace("\\", "") for line in out.splitlines() if line.startswith("| ")]
-    assert rows[1].startswith(
-        "| reports/nightly | batch | 100 | 4 | zone a (4), node a-1 (2) | class gold (100000): by a"
-    )
+    assert rows[1].startswith("| reports/nightly | batch | 100 | 4 | zone a (4), node a-1 (2) | class gold (100000): a")
     assert rows[2] == "| shop/web | gold | 100000 | 4 | - | - | 0 |"
-    assert "- of 2 zones the loss of 1 was simulated" in out
+    assert "- simulated the loss of 1 of 2 zones" in out
     _, page, err = run(capsys, "risk", "--cluster", SHOWN, "-o", "html", "--most", "1")
     assert err == ""
-    for told_too in ("reports/nightly", "zone a (4), node a-1 (2)", "of 4 nodes the loss of 1 was simulated: --most N"):
+    for told_too in (
+        "reports/nightly",
+        "zone a (4), node a-1 (2)",
+        "simulated the loss of 1 of 4 nodes; use --most N for more",
+    ):
         assert told_too in page
     hostile = make_pod("x\x1b[2J|<b>").priority(1).on("n1").obj
     items = [make_node("n1").obj, make_node("n2").zone("<script>").obj, hostile]

@@ -105,16 +105,16 @@ def cluster_of(seed: int) -> list[dict[str, Any]]:
 
 def row_of(answer: Any, nodes: int) -> dict[str, Any]:
     """The counts that a row is to have, of the whole answer to its question, for which so many nodes are lost."""
-    change, budgets = answer.get("classChange", {}), answer["budgets"]
+    change, budgets = answer.get("classChange", {}), answer["pdbs"]
     lost = [(s["running"], nodes if s["workload"] == "default/agent" else 0) for s in answer["workloads"]]
     return {
         "fewer": sum(max(running["before"] - running["after"] - daemons, 0) for running, daemons in lost),
         "pending": sum(answer["pending"]["byWorkload"].values()),
-        "pushedOut": len(answer["pushedOut"]),
-        "budgetsBroken": len({*budgets["brokenByPreemption"], *budgets["short"]}),
+        "preempted": len(answer["preempted"]),
+        "violatedPDBs": len({*budgets["violatedByPreemption"], *budgets["tooFewHealthy"]}),
         "settledAt": answer["settledAt"],
         "settled": answer["settled"],
-        "refused": sum(
+        "rejected": sum(
             sum(each["running"].values()) for each in change.get("workloads", ()) if each["newPods"]["after"] is None
         ),
     }
@@ -129,16 +129,16 @@ def test_each_row_is_what_its_question_comes_to(
     cluster = written(tmp_path, objects)
     zones = [o["metadata"]["labels"]["topology.kubernetes.io/zone"] for o in objects if o["kind"] == "Node"]
     sweep = asked(capsys, *SWEEPS[kind], "--cluster", cluster)
-    assert {row["question"].partition(" ")[0] for row in sweep["rows"]} == {kind}
+    assert {row["case"].partition(" ")[0] for row in sweep["rows"]} == {kind}
     for row in sweep["rows"]:
-        what, name = row["question"].split(" ")
+        what, name = row["case"].split(" ")
         answer = asked(capsys, *SINGLE[kind], name, *(("--delete",) if kind == "class" else ()), "--cluster", cluster)
         nodes = {"node": 1, "zone": zones.count(name), "class": 0}[what]
-        assert {key: value for key, value in row.items() if key != "question"} == row_of(answer, nodes), name
+        assert {key: value for key, value in row.items() if key != "case"} == row_of(answer, nodes), name
         assert sweep["before"]["running"] == answer["running"]["before"]
-        assert ("withoutIt" in sweep) is ("withoutIt" in answer)
-        if "withoutIt" in sweep and kind != "class":
-            assert sweep["withoutIt"]["pushedOut"] == answer["withoutIt"]["pushedOut"]
+        assert ("withoutChange" in sweep) is ("withoutChange" in answer)
+        if "withoutChange" in sweep and kind != "class":
+            assert sweep["withoutChange"]["preempted"] == answer["withoutChange"]["preempted"]
 
 
 @pytest.mark.parametrize("cpu", ["100m", "3500m"], ids=["room beside it", "room in its place"])
@@ -180,12 +180,12 @@ def test_what_controllers_do_anyway_is_told_apart_from_the_loss(
     web["spec"] = web["spec"] | {"replicas": 2}
     del web["spec"]["template"]["spec"]["priority"]  # that of its class
     cluster = written(tmp_path, [*nodes, *classes(), low, *low_pods, web, *web_pods])
-    anyway = {"pushedOut": 1, "pending": {"default/low": 1}}
+    anyway = {"preempted": 1, "pending": {"default/low": 1}}
     answer = asked(capsys, "lose", "node", "empty", "--cluster", cluster)
-    assert {key: answer["withoutIt"][key] for key in anyway} == anyway
-    assert (len(answer["pushedOut"]), answer["pending"]["byWorkload"]) == (1, anyway["pending"])
+    assert {key: answer["withoutChange"][key] for key in anyway} == anyway
+    assert (len(answer["preempted"]), answer["pending"]["byWorkload"]) == (1, anyway["pending"])
     sweep = asked(capsys, "lose", "--each", "node", "--cluster", cluster)
-    assert (sweep["withoutIt"]["pushedOut"], sweep["withoutIt"]["pending"]) == (1, 1)
+    assert (sweep["withoutChange"]["preempted"], sweep["withoutChange"]["pending"]) == (1, 1)
 
 
 def test_so_are_pods_that_are_too_many_and_those_that_a_taint_ends_later(
@@ -201,22 +201,22 @@ def test_so_are_pods_that_are_too_many_and_those_that_a_taint_ends_later(
         stays = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "tolerationSeconds": 300}
         pod["spec"] = pod["spec"] | {"tolerations": [{**stays, "effect": "NoExecute"}]}
     cluster = written(tmp_path, [*nodes, *classes(), many, *pods, web, *web_pods])
-    without = asked(capsys, "lose", "node", "empty", "--cluster", cluster)["withoutIt"]
-    sweep = asked(capsys, "lose", "--each", "node", "--cluster", cluster)["withoutIt"]
+    without = asked(capsys, "lose", "node", "empty", "--cluster", cluster)["withoutChange"]
+    sweep = asked(capsys, "lose", "--each", "node", "--cluster", cluster)["withoutChange"]
     assert without["fewer"] == sweep["fewer"] > 0
-    assert (without["pushedOut"], sum(without["pending"].values())) == (sweep["pushedOut"], sweep["pending"])
+    assert (without["preempted"], sum(without["pending"].values())) == (sweep["preempted"], sweep["pending"])
     assert "fewer running" in run(capsys, "whatif", "lose", "node", "empty", "--cluster", cluster)[1]
 
 
 def test_every_node_zone_and_class_is_asked_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster = written(tmp_path, [*cluster_of(1), make_node("of-no-zone").obj])
-    nodes = {row["question"] for row in asked(capsys, "lose", "--each", "node", "--cluster", cluster)["rows"]}
+    nodes = {row["case"] for row in asked(capsys, "lose", "--each", "node", "--cluster", cluster)["rows"]}
     assert "node of-no-zone" in nodes
-    assert {row["question"] for row in asked(capsys, "lose", "--each", "zone", "--cluster", cluster)["rows"]} == {
+    assert {row["case"] for row in asked(capsys, "lose", "--each", "zone", "--cluster", cluster)["rows"]} == {
         "zone a",
         "zone b",
     }
-    found = {row["question"] for row in asked(capsys, "class", "--each", "--cluster", cluster)["rows"]}
+    found = {row["case"] for row in asked(capsys, "class", "--each", "--cluster", cluster)["rows"]}
     assert found == {"class low", "class mid", "class high"}, "and not the cluster's own"
 
 
@@ -250,14 +250,14 @@ def test_a_text_tells_so_many_and_of_the_others_how_many() -> None:
     lines = list(render(sweep))
     assert sum(line.startswith("  node n") for line in lines) == MOST_ROWS
     assert lines[-2:] == [
-        "  and 5 more: -o json has them all",
-        "  70 others: nobody is lost, waits or is pushed out",
+        "  and 5 more; use -o json for all",
+        "  70 others: no Pods lost, Pending or preempted",
     ]
     assert markdown(sweep).count("| node n") == MOST_ROWS
     waited = Sweep("node", 9, 2, rows(3, pending=2))
-    said = "nobody is lost or pushed out, and no more pods wait than before"
-    assert list(render(waited))[-1] == f"  3 questions: {said}"
-    assert markdown(waited).endswith(f"Of 3, {said}.\n")
+    said = "no Pods lost or preempted, no more Pending Pods than before"
+    assert list(render(waited))[-1] == f"  3 cases: {said}"
+    assert markdown(waited).endswith(f"3 cases: {said}.\n")
     assert list(render(Sweep("node", 9, 0, rows(1))))[-1].startswith("  1 question: nobody")
 
 
@@ -293,7 +293,7 @@ def test_fail_on_looks_at_every_row(happening: str, kind: str, status: int, caps
 def test_a_cluster_without_zones_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster = written(tmp_path, [make_node("a").obj])
     status, _, err = run(capsys, "whatif", "lose", "--each", "zone", "--cluster", cluster)
-    assert (status, err) == (3, "forewarn whatif: the cluster has no zones: there is nothing to ask\n")
+    assert (status, err) == (3, "forewarn whatif: the cluster has no zones\n")
 
 
 # Parts
@@ -380,7 +380,7 @@ def test_parts_put_together_are_the_whole(
     forms = ("text", "json", "junit") if name == "test" else ("text", "json", "markdown", "html")
     for form in forms:
         whole = run(capsys, *COMMANDS[name], "--cluster", cluster, "-o", form)
-        assert name != "node" or "1 pod would not be replaced" in whole[1]
+        assert name != "node" or "1 Pod is not replaced" in whole[1]
         assert run(capsys, "whatif", "merge", *reversed(parts), "-o", form) == whole
     assert run(capsys, "whatif", "merge", str(tmp_path)) == run(capsys, *COMMANDS[name], "--cluster", cluster)
     assert {path.name for path in tmp_path.iterdir()} == {Path(part).name for part in parts}
@@ -410,19 +410,19 @@ def test_what_is_not_all_of_one_run_is_said(tmp_path: Path, capsys: pytest.Captu
 
     nodes, zones = parts_of(tmp_path, "node", 2), parts_of(tmp_path, "zone", 2)
     assert refused(nodes[0]) == "forewarn whatif merge: node-0.json: one of 2 parts; part 1 missing\n"
-    assert "node-0.json: part 0 is here twice" in refused(nodes[0], nodes[1], nodes[0])
+    assert "node-0.json: part 0 is duplicated" in refused(nodes[0], nodes[1], nodes[0])
     assert 'command was "each node" there, and is "each zone" here' in refused(nodes[0], zones[1])
     assert "one of 2 parts, and this one of 3" in refused(nodes[0], changed("count.json", count=3))
     assert "another state of the cluster" in refused(nodes[0], changed("cluster.json", cluster="x"))
-    assert "of 4 questions, and this one of 5" in refused(nodes[0], changed("of.json", of=5))
+    assert "of 4 cases, and this one of 5" in refused(nodes[0], changed("of.json", of=5))
     few = refused(changed("1.json", of=8), changed("0.json", index=0, of=8))
-    assert few == "forewarn whatif merge: 0.json: it has not the 4 rows that part 0 has\n"
+    assert few == "forewarn whatif merge: 0.json: it does not have the 4 rows that part 0 has\n"
     twice = refused(changed("0.json", index=0), nodes[1])
     assert twice.startswith("forewarn whatif merge: every-node-1.json: node ")
-    assert twice.endswith(": another part has that too\n")
+    assert twice.endswith(": also in another part\n")
     before = json.loads(Path(nodes[1]).read_text()) | {"before": {"running": 7, "pending": 0}}
     Path(nodes[1]).write_text(json.dumps(before))
-    assert "says something else than node-0.json of the cluster before" in refused(*nodes)
+    assert "differs from node-0.json about the cluster before" in refused(*nodes)
     (tmp_path / "first.json").write_text(Path(nodes[0]).read_text())
     later = parts_of(tmp_path, "node", 2, SHOWN, "--until", "30m")
     assert "until was 3600.0 there, and is 1800.0 here" in refused(str(tmp_path / "first.json"), later[1])
@@ -446,10 +446,10 @@ SWEEP = f'{{{SHARD}: {{}}}}, "version": 1, "sweep": "node", '
         '{"shard": {"index": -1}}',
         '{"shard": {"index": 0, "count": 1, "of": 1, "cluster": "", "asked": {}}}',
         TEST + '"expectations": [3]}',
-        TEST + '"expectations": [{"name": "x", "cases": 1, "holds": true, "broken": ["x"]}]}',
+        TEST + '"expectations": [{"name": "x", "cases": 1, "met": true, "failures": ["x"]}]}',
         '{"shard": {"index": 0, "count": 1, "of": 0, "cluster": "", "asked": {}}, "rows": []}',
         SWEEP + '"before": {"running": 1, "pending": -1}, "rows": [{}]}',
-        SWEEP + '"before": {"running": 1, "pending": 0}, "rows": [{"question": "node a"}]}',
+        SWEEP + '"before": {"running": 1, "pending": 0}, "rows": [{"case": "node a"}]}',
         '{"shard": {"index": 0, "count": 1e3, "of": true, "cluster": "", "asked": {}}}',
     ],
 )
@@ -463,7 +463,7 @@ def test_a_file_that_forewarn_did_not_write_is_refused(
     assert "part.json" in err
     assert "internal error" not in err
     assert run(capsys, "whatif", "merge", str(tmp_path)) == (status, out, err), "and nothing else of the directory"
-    assert "no .json file in it" in run(capsys, "whatif", "merge", str(tmp_path / "lost+found"))[2]
+    assert "no .json files found" in run(capsys, "whatif", "merge", str(tmp_path / "lost+found"))[2]
 
 
 def test_what_is_told_can_be_read_again() -> None:
@@ -497,14 +497,12 @@ def test_the_nodes_needed_are_those_of_the_question_alone(
     cluster = written(tmp_path, cluster_of(seed))
     swept = asked(capsys, kind, "--cluster", cluster, "--node-templates", GROUPS)
     for row in swept["rows"]:
-        single = asked(
-            capsys, *row["question"].split(), *SINGLE[kind], "--cluster", cluster, "--node-templates", GROUPS
-        )
+        single = asked(capsys, *row["case"].split(), *SINGLE[kind], "--cluster", cluster, "--node-templates", GROUPS)
         plan, nodes = single["autoscalers"].get("nodeGroups", {}), dict[str, int]()
         for each in plan.get("scaleUps", ()):
             nodes[each["group"]] = nodes.get(each["group"], 0) + each["nodes"]
-        left = sum(each["pods"] for each in plan.get("notHelped", ()))
-        assert row["nodeGroups"] == {"nodes": nodes, "notHelped": left, "cut": False}
+        left = sum(each["pods"] for each in plan.get("noScaleUp", ()))
+        assert row["nodeGroups"] == {"nodes": nodes, "noScaleUp": left, "truncated": False}
     if (kind, seed) == ("zone", 0):
         assert any(row["nodeGroups"]["nodes"] for row in swept["rows"])
 
@@ -530,8 +528,12 @@ def test_parts_with_node_groups_are_the_whole_too(
 def test_what_no_group_helps_and_what_is_not_worked_out_is_told() -> None:
     row = Row("node a", 5, 5, 0, 0, 1.0, True, needs=Needs({"spot": 2, "gpu": 1}, 3, True))
     sweep = Sweep("node", 9, 0, [row])
-    assert "2 of spot, 1 of gpu; none for 3 pods; more not worked out" in "\n".join(render(sweep))
-    assert as_dict(sweep)["rows"][0]["nodeGroups"] == {"nodes": {"spot": 2, "gpu": 1}, "notHelped": 3, "cut": True}
+    assert "2 of spot, 1 of gpu; none for 3 Pods; estimate incomplete" in "\n".join(render(sweep))
+    assert as_dict(sweep)["rows"][0]["nodeGroups"] == {
+        "nodes": {"spot": 2, "gpu": 1},
+        "noScaleUp": 3,
+        "truncated": True,
+    }
     assert from_dict(as_dict(sweep)).rows == [row]
 
 

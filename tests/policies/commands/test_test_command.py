@@ -49,7 +49,9 @@ def judged(capsys: pytest.CaptureFixture[str], path: Path, *expectations: Any) -
     status, out, err = run(capsys, str(path / "expectations.json"), *CLUSTER, "-o", "json")
     assert err == ""
     told: list[Any] = json.loads(out)["expectations"]
-    assert status == (1 if any("broken" in each for each in told) else 3 if any("unanswered" in e for e in told) else 0)
+    assert status == (
+        1 if any("failures" in each for each in told) else 3 if any("notEvaluated" in e for e in told) else 0
+    )
     return told
 
 
@@ -58,8 +60,8 @@ def test_junit_has_the_counterexample(capsys: pytest.CaptureFixture[str]) -> Non
     suites = ElementTree.fromstring(out)
     assert (status, suites.get("tests"), suites.get("failures")) == (1, "5", "2")
     failures = [failure.text or "" for failure in suites.iter("failure")]
-    assert "node a-1 with 2 pods drained" in failures[0]
-    assert "pushes out 1 pod of reports/nightly" in failures[1]
+    assert "drained: node a-1 with 2 Pods" in failures[0]
+    assert "preempts 1 Pod of reports/nightly" in failures[1]
 
 
 def no_fork() -> int:
@@ -81,23 +83,23 @@ def test_a_cluster_is_read_once_and_where_nothing_is_forked_anew_after_a_class_i
     monkeypatch.setattr("policies.sources.cluster.load_cluster", counted)
     (tmp_path / "class.yaml").write_text(CLASS)
     (tmp_path / "pod.yaml").write_text(POD)
-    lost = {"name": "lost", "when": {"lost": {"node": "any"}}, "expect": {"nonePushedOut": {"class": "gold"}}}
-    with_class = {"name": "a", "when": {"apply": "class.yaml"}, "expect": {"nonePending": {}}}
-    without = {"name": "b", "when": {"apply": "pod.yaml"}, "expect": {"nonePushedOut": {}}}
-    assert [each["holds"] for each in judged(capsys, tmp_path, lost, with_class, without, lost)] == [True] * 4
+    lost = {"name": "lost", "when": {"lost": {"node": "any"}}, "expect": {"noPreemption": {"class": "gold"}}}
+    with_class = {"name": "a", "when": {"apply": "class.yaml"}, "expect": {"noPending": {}}}
+    without = {"name": "b", "when": {"apply": "pod.yaml"}, "expect": {"noPreemption": {}}}
+    assert [each["met"] for each in judged(capsys, tmp_path, lost, with_class, without, lost)] == [True] * 4
     assert len(reads) == (1 if forks else 2)
 
 
 @pytest.mark.parametrize(
     ("when", "expect", "broken"),
     [
-        (None, {"nonePending": {}}, False),
-        ({"lost": {"zone": "a"}}, {"nonePending": {"namespace": "shop"}}, False),
-        ({"lost": {"zone": "a"}}, {"nonePending": {"namespace": "rep*"}}, True),
+        (None, {"noPending": {}}, False),
+        ({"lost": {"zone": "a"}}, {"noPending": {"namespace": "shop"}}, False),
+        ({"lost": {"zone": "a"}}, {"noPending": {"namespace": "rep*"}}, True),
         ({"lost": {"zone": "a"}}, {"run": {"class": "gold"}, "within": "10m"}, False),
         ({"lost": {"zone": "a"}}, {"run": {"class": "gold"}, "within": 10}, True),
-        ({"lost": {"zone": "a"}}, {"nonePushedOut": {}, "by": {"class": "batch"}}, False),
-        ({"lost": {"zone": "a"}}, {"nonePushedOut": {"workload": "reports/*"}}, True),
+        ({"lost": {"zone": "a"}}, {"noPreemption": {}, "by": {"class": "batch"}}, False),
+        ({"lost": {"zone": "a"}}, {"noPreemption": {"workload": "reports/*"}}, True),
         ({"lost": {"pool": "pool=web"}}, {"run": {"namespace": "shop"}}, True),
         ({"lost": {"node": "b-1"}}, {"run": {"namespace": "shop"}}, False),
         ({"drain": {"zone": "b"}}, {"run": {"namespace": "shop"}}, False),
@@ -129,27 +131,27 @@ def test_whether_it_holds(
     named = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\n"
     (tmp_path / "web.yaml").write_text(named)
     (told,) = judged(capsys, tmp_path, {"name": "it", "when": when, "expect": expect})
-    assert told["holds"] is not broken
-    assert bool(told.get("broken")) is broken
+    assert told["met"] is not broken
+    assert bool(told.get("failures")) is broken
 
 
 def test_of_any_the_first_that_breaks_it_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (told,) = judged(capsys, tmp_path, {"name": "it", "when": {"lost": {"zone": "any"}}, "expect": {"nonePending": {}}})
-    assert (told["cases"], told["case"]) == (1, "zone a lost: 2 nodes (a-1, a-2) with 4 pods")
+    (told,) = judged(capsys, tmp_path, {"name": "it", "when": {"lost": {"zone": "any"}}, "expect": {"noPending": {}}})
+    assert (told["cases"], told["case"]) == (1, "zone a lost: 2 nodes (a-1, a-2) with 4 Pods")
 
 
 @pytest.mark.parametrize(
     ("expect", "unanswered"),
     [
-        ({"run": {"class": "glod"}}, ["run: there is no pod of class glod"]),
-        ({"run": {"namespace": ""}}, ['run: there is no pod in namespace ""']),
-        ({"nonePending": {"workload": "web"}}, ["nonePending: there is no pod of workload web"]),
-        ({"nonePushedOut": {"class": ""}}, ["nonePushedOut: there is no pod without a class"]),
+        ({"run": {"class": "glod"}}, ["run: no Pod of class glod exists"]),
+        ({"run": {"namespace": ""}}, ['run: no Pod in namespace "" exists']),
+        ({"noPending": {"workload": "web"}}, ["noPending: no Pod of workload web exists"]),
+        ({"noPreemption": {"class": ""}}, ["noPreemption: no Pod without a class exists"]),
         (
-            {"nonePushedOut": {"namespace": "shop"}, "by": {"class": "x" * 99, "namespace": "y\x1b"}},
-            ["by: there is no pod of class " + "x" * 79 + "… in namespace y\x1b"],
+            {"noPreemption": {"namespace": "shop"}, "by": {"class": "x" * 99, "namespace": "y\x1b"}},
+            ["by: no Pod of class " + "x" * 79 + "… in namespace y\x1b exists"],
         ),
-        ({"run": {"namespace": "sh*"}, "nonePushedOut": {"class": "gold"}, "by": {"namespace": "shop"}}, []),
+        ({"run": {"namespace": "sh*"}, "noPreemption": {"class": "gold"}, "by": {"namespace": "shop"}}, []),
     ],
 )
 def test_an_expectation_that_selects_no_pod_has_no_answer(
@@ -157,15 +159,15 @@ def test_an_expectation_that_selects_no_pod_has_no_answer(
 ) -> None:
     promise = {"name": "it", "when": {"lost": {"zone": "any"}}, "expect": expect}
     (told,) = judged(capsys, tmp_path, promise)
-    assert (told.get("unanswered", []), told.get("notes", [])) == (unanswered, [])
-    assert told["holds"] is not bool(unanswered)
+    assert (told.get("notEvaluated", []), told.get("notes", [])) == (unanswered, [])
+    assert told["met"] is not bool(unanswered)
     path = str(tmp_path / "expectations.json")
     status, out, _ = run(capsys, path, *CLUSTER, "--allow-empty", "-o", "json")
     assert (status, json.loads(out)["expectations"][0].get("notes", [])) == (0, unanswered)
     if unanswered:
         status, out, _ = run(capsys, path, *CLUSTER)
-        assert out.splitlines()[0] == "NO ANSWER  it (2 cases)"
-        assert out.splitlines()[-2] == "1 expectation: 1 without an answer"
+        assert out.splitlines()[0] == "NOT EVALUATED  it (2 cases)"
+        assert out.splitlines()[-2] == "1 expectation: 1 not evaluated"
         errors = [
             each.get("message")
             for each in ElementTree.fromstring(run(capsys, path, *CLUSTER, "-o", "junit")[1]).iter("error")
@@ -174,11 +176,11 @@ def test_an_expectation_that_selects_no_pod_has_no_answer(
 
 
 def test_by_may_select_no_pod_if_its_class_exists(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    expect = {"nonePushedOut": {"namespace": "shop"}, "by": {"class": "gold", "namespace": "elsewhere"}}
+    expect = {"noPreemption": {"namespace": "shop"}, "by": {"class": "gold", "namespace": "elsewhere"}}
     (told,) = judged(capsys, tmp_path, {"name": "it", "when": {"lost": {"zone": "any"}}, "expect": expect})
-    assert (told["holds"], told["notes"]) == (True, ["by: there is no pod of class gold in namespace elsewhere"])
+    assert (told["met"], told["notes"]) == (True, ["by: no Pod of class gold in namespace elsewhere exists"])
     path = str(tmp_path / "expectations.json")
-    note = "  note: by: there is no pod of class gold in namespace elsewhere"
+    note = "  note: by: no Pod of class gold in namespace elsewhere exists"
     assert run(capsys, path, *CLUSTER)[1].splitlines()[1:-1] == [note]
     assert ElementTree.fromstring(run(capsys, path, *CLUSTER, "-o", "junit")[1]).find(".//system-out") is not None
     whole, parts = run(capsys, path, *CLUSTER)[1], [str(tmp_path / f"part-{number}.json") for number in range(2)]
@@ -197,19 +199,19 @@ def test_by_may_select_no_pod_if_its_class_exists(capsys: pytest.CaptureFixture[
         ({"name": ""}, "name must have 1 to 1000 characters"),
         ({"name": "x" * 1000}, f"expectation 1 ({'x' * 79}…): expect must be an object, not null"),
         ({"name": "x"}, "(x): expect must be an object, not null"),
-        ({"name": "x", "expect": {}}, "expect must have one of run, nonePending, nonePushedOut, fit"),
-        ({"name": "x", "expect": {"runs": {}}}, 'unknown key "runs" in expect: there are run, within'),
+        ({"name": "x", "expect": {}}, "expect must have one of run, noPending, noPreemption, fit"),
+        ({"name": "x", "expect": {"runs": {}}}, 'unknown key "runs" in expect: allowed are run, within'),
         (
-            {"name": "x", "expect": {"nonePending": {"ns": "a"}}},
-            'unknown key "ns" in nonePending: there are namespace, class, workload',
+            {"name": "x", "expect": {"noPending": {"ns": "a"}}},
+            'unknown key "ns" in noPending: allowed are namespace, class, workload',
         ),
-        ({"name": "x", "expect": {"nonePending": {}, "within": "1m"}}, "within goes with run"),
-        ({"name": "x", "expect": {"run": {}, "by": {"class": "a"}}}, "by goes with nonePushedOut"),
+        ({"name": "x", "expect": {"noPending": {}, "within": "1m"}}, "within needs run"),
+        ({"name": "x", "expect": {"run": {}, "by": {"class": "a"}}}, "by needs noPreemption"),
         ({"name": "x", "when": {"lost": {}}, "expect": {"run": {}}}, "lost must have one of zone, node, pool"),
         ({"name": "x", "when": {"lost": {"zone": "a"}, "drain": {}}, "expect": {"run": {}}}, "when must have one of"),
         (
             {"name": "x", "when": {"lose": 1}, "expect": {"run": {}}},
-            'unknown key "lose" in when: there are lost, drain',
+            'unknown key "lose" in when: allowed are lost, drain',
         ),
         (
             {"name": "x", "expect": {"fit": {"file": "f", "replicas": -1}}},
@@ -218,7 +220,7 @@ def test_by_may_select_no_pod_if_its_class_exists(capsys: pytest.CaptureFixture[
         ({"name": "x", "expect": {"k" * 1000: 1}}, 'unknown key "' + "k" * 79 + '…" in expect'),
         (
             {"name": "x", "when": {"lost": {"zone": "a"}}, "expect": {"fit": {"file": "f", "replicas": 1}}},
-            "it goes without when",
+            "remove when",
         ),
     ],
 )
@@ -235,8 +237,8 @@ def test_what_is_written_wrongly_is_wrong_usage(
 @pytest.mark.parametrize(
     ("entry", "options", "said"),
     [
-        ({"when": {"lost": {"zone": "z"}}}, (), "no node is of zone z"),
-        ({"when": {"lost": {"node": "any"}}}, ("--most", "3"), "any node: there are 4, more than --most 3"),
+        ({"when": {"lost": {"zone": "z"}}}, (), "no node matches zone z"),
+        ({"when": {"lost": {"node": "any"}}}, ("--most", "3"), "any node: 4 exist, more than --most 3"),
         ({"when": {"lost": {"pool": "any"}}}, (), "pool must be a selector"),
     ],
 )

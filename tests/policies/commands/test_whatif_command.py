@@ -119,7 +119,7 @@ def test_the_answer_is_what_the_simulation_of_the_event_comes_to(
     for standing in answer["workloads"]:
         assert standing["running"]["after"] == running[standing["workload"]]
     first = {event["pod"]: event["t"] for event in reversed(outcome["timeline"]) if event["event"] == "preempted"}
-    assert {push["victim"]["pod"]: push["t"] for push in answer["pushedOut"]}.keys() == first.keys()
+    assert {push["victim"]["pod"]: push["t"] for push in answer["preempted"]}.keys() == first.keys()
     assert answer["settledAt"] == outcome["summary"]["settledAt"]
 
 
@@ -128,7 +128,7 @@ def test_an_upgrade_takes_each_node_once_and_so_many_at_a_time(capsys: pytest.Ca
     two = asked(capsys, "upgrade", "--max-unavailable", "2", "--away", "30s")
     assert one["running"] == two["running"] == {"before": 8, "after": 8}
     assert one["settledAt"] > two["settledAt"] > 0
-    assert one["notEmptied"] == {}
+    assert one["notDrained"] == {}
     assert [step["node"] for step in one["upgrade"]["order"]] == ["a-1", "a-2", "b-1", "b-2"]
     assert all(step["startedAt"] < step["emptiedAt"] < step["backAt"] for step in one["upgrade"]["order"])
     assert (one["upgrade"]["complete"], two["upgrade"]["complete"]) == (True, True)
@@ -153,14 +153,14 @@ def test_an_upgrade_that_a_budget_blocks_says_where_by_what_and_what_is_left(
     asked_for = ("upgrade", "--cluster", cluster)
     status, out, _ = run(capsys, *asked_for, "--fail-on", "blocked")
     assert status == 1
-    assert "  upgraded: 1 of 4 nodes in 2 min 35 s: a-1\n  not upgraded: a-2\n  not reached: 2 nodes: b-1, b-2\n" in out
-    assert "all 4 nodes take 8 min at least, 1 at a time, 2 min each" in out
-    assert "a-2 is not emptied: 1 pod left (shop/web-2): PodDisruptionBudget shop/web allows no eviction" in out
+    assert "  upgraded: 1 of 4 nodes in 2 min 35 s: a-1\n  not upgraded: a-2\n  not started: 2 nodes: b-1, b-2\n" in out
+    assert "all 4 nodes take at least 8 min: 1 at a time, 2 min each" in out
+    assert "a-2 is not drained: 1 Pod left (shop/web-2): PodDisruptionBudget shop/web allows no disruptions" in out
     for form in ("markdown", "html"):
-        assert "not reached" in run(capsys, *asked_for, "-o", form)[1]
+        assert "not started" in run(capsys, *asked_for, "-o", form)[1]
     told = asked(capsys, "upgrade", cluster=cluster)
     assert (told["upgrade"]["complete"], told["upgrade"]["notReached"]) == (False, ["b-1", "b-2"])
-    assert told["evictionForbidden"] == {"shop/web-2": ["shop/web"]}
+    assert told["evictionBlockedBy"] == {"shop/web-2": ["shop/web"]}
     assert run(capsys, "upgrade", "--cluster", SHOWN, "--fail-on", "blocked")[0] == 0
     assert run(capsys, "drain", "a-2", "--cluster", cluster, "--fail-on", "blocked")[0] == 1
 
@@ -182,7 +182,7 @@ def test_a_drain_that_a_budget_forbids_names_what_is_left(tmp_path: Path, capsys
     text = Path(SHOWN).read_text().replace("maxUnavailable: 1", "maxUnavailable: 0")
     (tmp_path / "cluster.yaml").write_text(text)
     answer = asked(capsys, "drain", "a-1", cluster=str(tmp_path / "cluster.yaml"))
-    assert answer["notEmptied"] == {"a-1": ["shop/web-1"]}
+    assert answer["notDrained"] == {"a-1": ["shop/web-1"]}
 
 
 def test_a_node_that_is_not_emptied_when_time_runs_out_is_told_so(
@@ -192,9 +192,9 @@ def test_a_node_that_is_not_emptied_when_time_runs_out_is_told_so(
     given.write_text(Path(SHOWN).read_text().replace("maxUnavailable: 1", "maxUnavailable: 0"))
     for form in ("text", "html"):
         asked = ("drain", "a-1", "--cluster", str(given), "-o", form)
-        assert "a-1 is not emptied: 1 pod left (shop/web-1)" in run(capsys, *asked)[1]
+        assert "a-1 is not drained: 1 Pod left (shop/web-1)" in run(capsys, *asked)[1]
         cut = run(capsys, *asked, "--until", "1m")[1]
-        assert "a-1 is not emptied yet, time ran out (--until): 1 pod left (shop/web-1)" in cut
+        assert "a-1 is not drained before --until: 1 Pod left (shop/web-1)" in cut
 
 
 NODE = """
@@ -219,7 +219,7 @@ def test_the_timeline_says_what_becomes_of_a_node(tmp_path: Path, capsys: pytest
         "is uncordoned",
         "is tainted",
         "is untainted",
-        "changes",
+        "updated",
     ]
 
 
@@ -240,7 +240,7 @@ def test_budgets_stand_apart_from_the_table_in_markdown(tmp_path: Path, capsys: 
     high.write_text(json.dumps(make_pod("high").priority(10).request(cpu="2").obj))
     _, out, _ = run(capsys, "apply", "-f", str(high), "--cluster", str(given), "-o", "markdown")
     lines = out.splitlines()
-    bullet = next(number for number, line in enumerate(lines) if line.startswith("- disruption budget"))
+    bullet = next(number for number, line in enumerate(lines) if line.startswith("- PDB"))
     assert lines[bullet - 2].startswith("| default/low")
     assert lines[bullet - 1] == ""
 
@@ -251,7 +251,7 @@ def test_a_class_that_is_deleted_refuses_what_is_made_anew(capsys: pytest.Captur
     (web,) = answer["classChange"]["workloads"]
     assert (web["workload"], web["newPods"]["after"], web["running"]) == ("shop/web", None, {"100000": 4})
     assert answer["running"] == {"before": 8, "after": 8}
-    assert {(cell["class"], cell["workload"]): cell["inTheEnd"] for cell in answer["classChange"]["mayPushOut"]} == {
+    assert {(cell["class"], cell["workload"]): cell["after"] for cell in answer["classChange"]["mayPreempt"]} == {
         ("gold", "reports/nightly"): 0
     }
 
@@ -277,7 +277,7 @@ spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 64}}}]}
 
 @pytest.mark.parametrize("output", ["text", "markdown", "html"])
 def test_every_form_says_what_is_left_undone(output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A node that is not emptied, a budget that is too short of pods, a workload whose pods are refused, and what
+    """A node that is not drained, a budget that is too short of pods, a workload whose pods are refused, and what
     happens anyway."""
 
     def said(*arguments: str) -> str:
@@ -287,19 +287,19 @@ def test_every_form_says_what_is_left_undone(output: str, tmp_path: Path, capsys
     (tmp_path / "unknown.yaml").write_text(UNKNOWN_CLASS)
     (tmp_path / "waits.yaml").write_text(WAITS)
     out = said("apply", "-f", str(tmp_path / "unknown.yaml"))
-    assert "nothing is done for Deployment shop/big: spec.priorityClassName: no PriorityClass with name nope" in out
+    assert "not simulated: Deployment shop/big: spec.priorityClassName: no PriorityClass with name nope" in out
     out = said("lose", "node", "a-1", "a-2", "b-1", "b-2", "--cluster", str(tmp_path / "waits.yaml"))
-    assert "disruption budget shop/web: 0 healthy in the end, 3 wanted" in out
-    assert "without it" in out
-    assert "1 pod pending in the end" in out or output == "html"
+    assert "PDB shop/web: 0 of 3 desired Pods healthy at the end" in out
+    assert "without this change" in out
+    assert "1 Pod Pending at the end" in out or output == "html"
     out = said("drain", "a-1", "--until", "1s")
-    assert "a-1 is not emptied yet, time ran out (--until): 2 pods left" in out
+    assert "a-1 is not drained before --until: 2 Pods left" in out
 
 
 def test_of_twenty_one_things_one_is_one_more() -> None:
     lines = list(_limited(iter(["x"] * 21), 21, "pair", "pairs"))
-    assert lines[20:] == ["  and 1 more pair: -o json has them all"]
-    assert list(_limited(iter(["x"] * 23), 23, "pair", "pairs"))[20:] == ["  and 3 more pairs: -o json has them all"]
+    assert lines[20:] == ["  and 1 more pair; use -o json for all"]
+    assert list(_limited(iter(["x"] * 23), 23, "pair", "pairs"))[20:] == ["  and 3 more pairs; use -o json for all"]
 
 
 def test_where_nothing_happens_all_is_settled_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
@@ -308,14 +308,16 @@ def test_where_nothing_happens_all_is_settled_at_the_start(capsys: pytest.Captur
 
 @pytest.mark.parametrize("kind", ["deploy", "Deployment", "deployments", "deployments.apps", "deployments.v1.apps"])
 def test_a_kind_may_be_written_as_kubectl_takes_it(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert asked(capsys, "scale", f"{kind}/web", "4", "-n", "shop")["question"] == "Deployment shop/web has 4 replicas"
+    assert (
+        asked(capsys, "scale", f"{kind}/web", "4", "-n", "shop")["change"] == "Deployment shop/web scaled to 4 replicas"
+    )
 
 
 def test_a_default_takes_the_place_of_the_one_that_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = Path(SHOWN).read_text().replace("value: 100000}", "value: 100000, globalDefault: true}")
     (tmp_path / "cluster.yaml").write_text(text)
     answer = asked(capsys, "class", "batch", "--default", cluster=str(tmp_path / "cluster.yaml"))
-    assert answer["question"] == "PriorityClass batch: becomes the global default in the place of gold"
+    assert answer["change"] == "PriorityClass batch changed (global default instead of gold)"
     assert answer["classChange"]["workloads"] == []
 
 
@@ -331,8 +333,8 @@ def test_what_is_deleted_runs_no_more(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_markdown_has_a_table_and_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "lose", "zone", "a", "--cluster", SHOWN, "-o", "markdown", "--fail-on", "preemption")
     assert status == 1
-    assert "| workload | class | priority | running | pending | why |" in out
-    assert '-->|"2 pods, 40 s"|' in out or '-->|"2 pods,' in out
+    assert "| workload | class | priority | running | Pending | reason |" in out
+    assert '-->|"2 Pods, 40 s"|' in out or '-->|"2 Pods,' in out
 
 
 @pytest.mark.parametrize("output", ["text", "markdown"])
@@ -340,7 +342,7 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
     output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, out, _ = run(capsys, "class", "gold", "--delete", "--cluster", SHOWN, "-o", output)
-    assert "nothing replaces 4 pods of shop/web" in out
+    assert "4 Pods of shop/web" in out
     _, out, _ = run(capsys, "class", "gold", "--value", "7", "--cluster", SHOWN, "-o", output)
     assert "nothing replaces" not in out
 
@@ -351,22 +353,22 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
         (
             ["lose", "zone", "c", "--cluster", SHOWN],
             3,
-            "no node is of zone c; of topology.kubernetes.io/zone there are a, b",
+            "no node matches zone c; values of topology.kubernetes.io/zone: a, b",
         ),
-        (["lose", "node", "x", "--cluster", SHOWN], 3, 'there is no node "x" in the cluster'),
-        (["lose", "pool", "web", "--cluster", SHOWN], 3, '"web" is no selector: write key=value'),
-        (["scale", "web", "3", "--cluster", SHOWN], 3, "write KIND/NAME"),
-        (["scale", "shop/web", "3", "--cluster", SHOWN], 3, "and its namespace with -n"),
-        (["scale", "deploy/shop/web", "3", "--cluster", SHOWN], 3, "and its namespace with -n"),
+        (["lose", "node", "x", "--cluster", SHOWN], 3, 'node "x" not found in the cluster'),
+        (["lose", "pool", "web", "--cluster", SHOWN], 3, 'invalid selector "web": use key=value'),
+        (["scale", "web", "3", "--cluster", SHOWN], 3, "use KIND/NAME"),
+        (["scale", "shop/web", "3", "--cluster", SHOWN], 3, "set the namespace with -n"),
+        (["scale", "deploy/shop/web", "3", "--cluster", SHOWN], 3, "set the namespace with -n"),
         (
             ["scale", "deploy/web", "3", "--cluster", SHOWN],
             3,
-            "there is no Deployment default/web in the cluster, but there is in shop: -n says which",
+            "Deployment default/web not found in the cluster; found in shop, pass -n",
         ),
         (["scale", "deploy/web", "-1", "--cluster", SHOWN], 2, ""),
         (["scale", "deploy/web", "99999999999", "--cluster", SHOWN], 2, "must be between 0 and"),
         (["class", "gold", "--cluster", SHOWN], 2, "give --value, --default"),
-        (["class", "new", "--default", "--cluster", SHOWN], 3, "give it a value"),
+        (["class", "new", "--default", "--cluster", SHOWN], 3, "pass --value"),
         (["class", "gold", "--delete", "--value", "1", "--cluster", SHOWN], 2, "--delete goes without --value"),
         (["class", "gold", "--delete", "--default", "--cluster", SHOWN], 2, "--delete goes without --value"),
         (
@@ -375,9 +377,9 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
             "PriorityClass system-mine: metadata.name: Forbidden: priority class names with 'system-' prefix are",
         ),
         (["class", "Big_One", "--value", "1", "--cluster", SHOWN], 3, "PriorityClass Big_One: metadata.name: Invalid"),
-        (["scale", "rc.apps/web", "1", "--cluster", SHOWN], 3, "rc.apps/web: write KIND/NAME, with one of deployment"),
+        (["scale", "rc.apps/web", "1", "--cluster", SHOWN], 3, "rc.apps/web: use KIND/NAME with one of deployment"),
         (["scale", "DaemonSet/web", "1", "--cluster", SHOWN], 3, "with one of deployment (deploy), replicaset (rs)"),
-        (["class", "system-node-critical", "--delete", "--cluster", SHOWN], 3, "the cluster's own"),
+        (["class", "system-node-critical", "--delete", "--cluster", SHOWN], 3, "a system class"),
         (["class", "gold", "--value", "1000000001", "--cluster", SHOWN], 3, "maximum allowed value"),
         (["lose", "zone", "a"], 3, "no kubeconfig found"),
         (
@@ -410,11 +412,11 @@ def test_pods_that_a_quota_refuses_are_told_of_in_every_form(
     given = tmp_path / "cluster.yaml"
     given.write_text(f"{Path(SHOWN).read_text()}\n---\n{json.dumps(quota)}\n")
     scaled = ("scale", "deployment/web", "7", "-n", "shop", "--cluster", str(given))
-    told = "shop/web: 2 pods missing, which a quota refuses: exceeded quota: few"
+    told = "shop/web: a ResourceQuota rejects 2 Pods: exceeded quota: few"
     assert told in run(capsys, *scaled)[1]
     assert told in run(capsys, *scaled, "-o", "html")[1]
     assert told in run(capsys, *scaled, "-o", "markdown")[1].replace("\\", "")
-    assert json.loads(run(capsys, *scaled, "-o", "json")[1])["missing"] == {"shop/web": 2}
+    assert json.loads(run(capsys, *scaled, "-o", "json")[1])["rejectedByQuota"] == {"shop/web": 2}
 
 
 def test_what_many_workloads_wait_for_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -427,21 +429,21 @@ def test_what_many_workloads_wait_for_is_told_once(tmp_path: Path, capsys: pytes
     asked_with = ("apply", "-f", str(file), "--cluster", str(cluster), "--expendable-pods-priority-cutoff", "-1")
     _, out, _ = run(capsys, *asked_with)
     assert out.count("Insufficient cpu") == 1
-    assert out.count(": 1 pending: likewise") == 2
+    assert out.count(": 1 Pending: same reason") == 2
     _, table, _ = run(capsys, *asked_with, "-o", "markdown")
     assert table.count("Insufficient cpu") == 1
-    assert table.count("| 1 | likewise |") == 2
+    assert table.count("| 1 | same reason |") == 2
     small = tmp_path / "groups.yaml"
     small.write_text(Path(groups).read_text().replace("cpu: 4,", "cpu: 1,").replace("cpu: 15500m", "cpu: 1500m"))
     _, out, _ = run(capsys, *asked_with, "--node-templates", str(small))
-    assert out.count("no node group helps") == 1
-    assert "no node group helps default/a (1 pod), default/b (1 pod), default/c (1 pod): " in out
+    assert out.count("no node group fits") == 1
+    assert "no node group fits default/a (1 Pod), default/b (1 Pod), default/c (1 Pod): " in out
 
 
 def test_markdown_of_a_class_is_a_list_of_lists_and_a_paragraph(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "class", "batch", "--value", "200000", "--cluster", SHOWN, "-o", "markdown")
-    assert "\n- new pods\\:\n  - reports/nightly" in out
-    assert "\n\n8 → 8 running, 0 pending" in out
+    assert "\n- new Pods\\:\n  - reports/nightly" in out
+    assert "\n\n8 → 8 running, 0 Pending" in out
 
 
 def test_a_zone_and_every_zone_count_one_loss_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -457,15 +459,14 @@ def test_a_zone_and_every_zone_count_one_loss_alike(tmp_path: Path, capsys: pyte
     both = ("--cluster", SHOWN, "--cluster", str(tmp_path / "agents.json"))
     zone = json.loads(run(capsys, "lose", "zone", "a", *both, "-o", "json")[1])
     every = json.loads(run(capsys, "lose", "--each", "zone", *both, "-o", "json")[1])
-    (row,) = [row for row in every["rows"] if row["question"] == "zone a"]
+    (row,) = [row for row in every["rows"] if row["case"] == "zone a"]
     assert zone["fewer"] == row["fewer"] > 0
-    assert zone["goneWithNodes"] == 2
-    assert zone["running"]["before"] - zone["running"]["after"] == zone["fewer"] + zone["goneWithNodes"]
-    told = f"({row['fewer']} fewer, and 2 DaemonSet Pods go with their nodes)"
+    assert zone["daemonPodsOfLostNodes"] == 2
+    assert zone["running"]["before"] - zone["running"]["after"] == zone["fewer"] + zone["daemonPodsOfLostNodes"]
+    told = f"({row['fewer']} lost, and 2 DaemonSet Pods leave with their nodes)"
     assert told in run(capsys, "lose", "zone", "a", *both)[1]
     assert (
-        "fewer: replicas that no longer run, without the DaemonSet Pods"
-        in run(capsys, "lose", "--each", "zone", *both)[1]
+        "fewer: replicas that no longer run, without DaemonSet Pods" in run(capsys, "lose", "--each", "zone", *both)[1]
     )
 
 
@@ -491,11 +492,11 @@ def test_each_count_of_a_rollout_has_its_basis_and_the_settled_one_is_shared(
     given = ("-f", str(tmp_path / "web.yaml"), "--cluster", SHOWN)
     applied = json.loads(run(capsys, "apply", *given, "-o", "json")[1])
     assert applied["basis"] == "settled"
-    assert "counts are those of the whole rollout, when it has settled" in run(capsys, "apply", *given)[1]
+    assert "counts cover the whole rollout" in run(capsys, "apply", *given)[1]
     out = run(capsys, *given, "--cascade", command="predict")[1]
-    assert "counts are those of the missing replicas" in out
+    assert "counts cover the missing replicas only" in out
     settled = out.partition("aftermath: ")[2]
-    assert f"pushed out: {len(applied['pushedOut'])} pods" in settled
+    assert f"preempted: {len(applied['preempted'])} Pods" in settled
     lines = run(capsys, *given, "-o", "json", command="predict")[1].splitlines()
     assert {json.loads(line)["basis"] for line in lines} == {"missing-replicas"}
     linted = run(capsys, str(tmp_path / "web.yaml"), "--cluster", SHOWN, command="lint")[1]

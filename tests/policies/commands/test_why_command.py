@@ -99,17 +99,17 @@ def victim_world(budget: int | None, *, elsewhere: str = "4") -> list[Made]:
 
 def test_a_victim_reads_for_whom_and_why_no_lower_one_went(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, tmp_path, victim_world(0), "default/new")
-    assert "it makes room on n1 for default/high (priority 9, its own is 3)" in out
-    assert "a pod of priority 0 stays on n2: a disruption budget that allows no more speaks for it" in out
+    assert "preempted on n1 by default/high (priority 9; its own is 3)" in out
+    assert "a Pod of priority 0 on n2 is not preempted: preempting it would violate a PDB" in out
     _, out, _ = run(capsys, tmp_path, victim_world(None), "default/new")
-    assert "a pod of priority 0 stays on n2: 1 pod would have had to go there, which costs no less" in out
+    assert "a Pod of priority 0 on n2 is not preempted: 1 Pod would be preempted there, at no lower cost" in out
     made = victim_world(None)
     made[1].spec(unschedulable=True)
     _, out, _ = run(capsys, tmp_path, made, "default/new")
-    assert "that node cannot be cleared for default/high (node(s) were unschedulable)" in out
+    assert "that node is no candidate for default/high (node(s) were unschedulable)" in out
     made = [*victim_world(None, elsewhere="2"), make_pod("other").priority(5).request(cpu="2").on("n2")]
     _, out, _ = run(capsys, tmp_path, made, "default/new")
-    assert "a pod of priority 5 would have had to go there too" in out
+    assert "a Pod of priority 5 would be preempted there too" in out
 
 
 @pytest.mark.parametrize(
@@ -133,14 +133,14 @@ def test_a_priority_that_nobody_may_have_meant_is_told(
 def test_the_class_with_which_it_would_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = [PENDING, *FULL, priority_class("seven", 7), priority_class("ten", 10)]
     _, out, _ = run(capsys, tmp_path, made, "default/new")
-    assert "    help: with class ten (10) it would push 1 pod out of n1\n" in out
-    assert "    1 node: too little cpu" in out
+    assert "    help: with class ten (10) it would preempt 1 Pod on n1\n" in out
+    assert "    1 node: insufficient cpu" in out
 
 
 def test_who_is_ahead_in_the_queue_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = [PENDING, make_node("n1"), make_pod("ahead").priority(9)]
     _, out, _ = run(capsys, tmp_path, made, "default/new")
-    assert "    help: 1 pending pod of higher priority comes first: default/ahead" in out
+    assert "    help: 1 Pending Pod of higher priority is scheduled first: default/ahead" in out
 
 
 def event(reason: str, message: str, name: str = "new", uid: str = "", **fields: Any) -> Made:
@@ -164,10 +164,10 @@ def preempted_by_uid(uid: str) -> Made:
 @pytest.mark.parametrize(
     ("made", "by_name", "by_uid"),
     [
-        ([], "default/high, which is gone by now", "a pod that is gone by now"),
+        ([], "default/high, which no longer exists", "a Pod that no longer exists"),
         ([make_pod("high").priority(9).on("n1")], "default/high (priority 9)", "default/high (priority 9)"),
-        ([make_pod("high").priority(9).on("n1").metadata(uid="another")], "default/high, which is gone by now",
-         "a pod that is gone by now"),
+        ([make_pod("high").priority(9).on("n1").metadata(uid="another")], "default/high, which no longer exists",
+         "a Pod that no longer exists"),
     ],
 )  # fmt: skip
 def test_of_a_victim_that_is_gone_an_event_says_for_whom_it_went(
@@ -179,16 +179,16 @@ def test_of_a_victim_that_is_gone_an_event_says_for_whom_it_went(
         assert status == 1
         assert out == (
             "default/new: gone\n"
-            f"  preempted: it was pushed out of n1 for {expected}\n"
-            "  Preempted says: Preempted by pod uid-high on node n1\n"
+            f"  preempted: preempted on n1 by {expected}\n"
+            "  Preempted: Preempted by pod uid-high on node n1\n"
         )
         _, out, _ = run(capsys, tmp_path, cluster, "default/new", "-o", "json")
         assert json.loads(out) == {
             "id": "default/new",
             "state": "gone",
-            "troubles": [{"id": "preempted", "message": f"it was pushed out of n1 for {expected}"}],
+            "troubles": [{"id": "preempted", "message": f"preempted on n1 by {expected}"}],
             "nodes": [],
-            "said": {"Preempted": "Preempted by pod uid-high on node n1"},
+            "reported": {"Preempted": "Preempted by pod uid-high on node n1"},
         }
 
 
@@ -199,17 +199,17 @@ def test_an_event_says_for_whom_a_pod_ends_when_the_other_is_bound_already(
     high = make_pod("high").priority(9).on("n2")
     nodes = [make_node("n1"), make_node("n2")]
     _, out, _ = run(capsys, tmp_path, [*nodes, victim, high], "default/new")
-    assert "pushes it out of n1; for whom is not to be seen any more" in out
+    assert "kube-scheduler preempts it on n1; the preemptor is unknown" in out
     _, out, _ = run(capsys, tmp_path, [*nodes, victim, high, preempted_by("high")], "default/new")
-    assert "it makes room on n1 for default/high (priority 9, its own is 3)" in out
+    assert "preempted on n1 by default/high (priority 9; its own is 3)" in out
     _, out, _ = run(capsys, tmp_path, [*nodes, victim, preempted_by("high")], "default/new")
-    assert "the scheduler pushes it out of n1 for default/high, which is gone by now" in out
+    assert "kube-scheduler preempts it on n1 by default/high, which no longer exists" in out
 
 
 def test_a_pod_that_failed_as_it_was_preempted_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     victim = make_pod("new").priority(3).on("n1").terminating(preempted=True).status(phase="Failed")
     _, out, _ = run(capsys, tmp_path, [make_node("n1"), victim, preempted_by("high")], "default/new")
-    assert "ended on n1\n  preempted: it was pushed out of n1 for default/high, which is gone by now\n" in out
+    assert "ended on n1\n  preempted: preempted on n1 by default/high, which no longer exists\n" in out
 
 
 def test_what_became_of_the_pod_of_the_same_name_before_is_told_apart(
@@ -220,9 +220,9 @@ def test_what_became_of_the_pod_of_the_same_name_before_is_told_apart(
     answer = json.loads(out)
     assert troubles(out) == ["not-tried-yet", "former-preempted"]
     assert answer["troubles"][1]["message"] == (
-        "the pod of this name before it was pushed out of n1 for default/high, which is gone by now"
+        "the previous Pod of this name was preempted on n1 by default/high, which no longer exists"
     )
-    assert answer["said"] == {}
+    assert answer["reported"] == {}
 
 
 def test_the_last_events_are_quoted_of_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -233,12 +233,12 @@ def test_the_last_events_are_quoted_of_many(tmp_path: Path, capsys: pytest.Captu
     made += [event(f"R{number}", "x", lastTimestamp=at(number)) for number in range(300, 0, -1)]
     made += [event("R300", "before", lastTimestamp=at(5)), event("R1", "again", eventTime=at(400))]
     _, out, _ = run(capsys, tmp_path, made, "default/new", "-o", "json")
-    said = json.loads(out)["said"]
+    said = json.loads(out)["reported"]
     assert [*said] == ["R297", "R298", "R299", "R300", "R1"]
     assert (said["R300"], said["R1"]) == ("x", "again")
 
 
-@pytest.mark.parametrize("odd", [{"reason": 5}, {"message": {}}, {"related": "x"}, {"lastTimestamp": "soon"},
+@pytest.mark.parametrize("odd", [{"why": 5}, {"message": {}}, {"related": "x"}, {"lastTimestamp": "soon"},
                                  {"series": {"lastObservedTime": "0001-01-01T00:00:00+14:00"}}])  # fmt: skip
 def test_an_event_that_is_not_as_it_should_be_stops_nothing(
     odd: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -256,7 +256,7 @@ def test_events_and_conditions_are_quoted_and_bounded(tmp_path: Path, capsys: py
     many = [event(f"Reason{number}", "x" * 1000) for number in range(50)]
     other = event("FailedScheduling", "of another pod", "other")
     status, out, _ = run(capsys, tmp_path, [pending, make_node("n1"), *many, other], "default/new")
-    quoted = [line for line in out.splitlines() if " says: " in line]
+    quoted = [line for line in out.splitlines() if line.startswith(("  Reason", "  PodScheduled"))]
     assert status == 0
     assert len(quoted) == 6
     assert all(len(line) < 330 for line in quoted)
@@ -267,8 +267,8 @@ def test_events_and_conditions_are_quoted_and_bounded(tmp_path: Path, capsys: py
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["default/none"], 3, "forewarn why: default/none: no such pod in the cluster (write NAMESPACE/NAME)"),
-        (["none", "-n", "team"], 3, "forewarn why: team/none: no such pod in the cluster; used up in its namespace"),
+        (["default/none"], 3, "forewarn why: default/none: Pod not found in the cluster"),
+        (["none", "-n", "team"], 3, "forewarn why: team/none: Pod not found in the cluster; its namespace has used up"),
         ([], 2, "the following arguments are required"),
     ],
 )

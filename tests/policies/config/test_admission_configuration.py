@@ -84,7 +84,7 @@ def test_a_file_without_limits_limits_nothing(tmp_path: Path, text: str) -> None
         ),
         (
             plugin(INNER + "limitedResources: [{resource: pods, matchScopes: [{scopeName: P, operator: in}]}]"),
-            'unknown operator "in"; there are DoesNotExist, Exists, In, NotIn',
+            'unknown operator "in"; known: DoesNotExist, Exists, In, NotIn',
         ),
     ],
 )

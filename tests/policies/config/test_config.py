@@ -43,10 +43,10 @@ allowedClasses:
   namespaceSelector: {matchLabels: {tier: production}}
   users: [ann]
   groups: [sre]
-promises:
+expectations:
 - name: the shop stays
   expect:
-    nonePushedOut: {namespace: shop, class: ""}
+    noPreemption: {namespace: shop, class: ""}
     by: {workload: "batch/*"}
 annotate: workloads
 exemptions:
@@ -104,88 +104,92 @@ def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
         ),
         pytest.param(
             "actions: {parse-error: deny}",
-            "f:1:24: actions.parse-error: the linter's alone; the webhook never does anything with it",
+            "f:1:24: actions.parse-error: a linter-only rule has no action; use severities",
             id="linter only",
         ),
         pytest.param(
             "severities: {final-priority-mismatch: note}",
-            "f:1:39: severities.final-priority-mismatch: the webhook's alone; the linter never says it",
+            "f:1:39: severities.final-priority-mismatch: a webhook-only rule has no severity; use actions",
             id="webhook only",
         ),
         pytest.param("autoscalerCutoff: low", 'f:1:19: autoscalerCutoff: must be a whole number, not "low"', id="int"),
-        pytest.param("annotate: [pods]", "f:1:11: annotate: must be text", id="text"),
+        pytest.param("annotate: [pods]", "f:1:11: annotate: must be a string", id="text"),
         pytest.param("exemptions: {}", "f:1:13: exemptions: must be a list", id="list"),
         pytest.param("- a", "f:1:1: must be a mapping", id="mapping"),
-        pytest.param("annotate: all\nannotate: off", 'f:2:1: "annotate" is here twice', id="twice"),
+        pytest.param("annotate: all\nannotate: off", 'f:2:1: "annotate" is duplicated', id="twice"),
         pytest.param(
             "exemptions:\n- reason: r",
-            "f:2:3: exemptions[0]: exempts everything: name namespaces, a namespaceSelector, users or groups",
+            "f:2:3: exemptions[0]: exempts everything; set namespaces, a namespaceSelector, users or groups",
             id="everything",
         ),
         pytest.param(
             "exemptions:\n- users: [a]",
-            "f:2:3: exemptions[0]: reason is missing: say why, it is logged with every request that is let pass",
+            "f:2:3: exemptions[0]: reason is missing; it is logged with every exempt request",
             id="no reason",
         ),
         pytest.param(
             "exemptions:\n- reason: r\n  namespaceSelector: {}",
-            "f:3:22: exemptions[0].namespaceSelector: selects everything; name at least one label",
+            "f:3:22: exemptions[0].namespaceSelector: selects everything; set at least one label",
             id="empty selector",
         ),
         pytest.param(
             "podTemplatePaths: {Rollout: spec.template}",
-            'f:1:29: podTemplatePaths.Rollout: "Rollout" must be group/Kind, as in argoproj.io/Rollout',
+            'f:1:29: podTemplatePaths.Rollout: "Rollout" must be group/Kind, such as argoproj.io/Rollout',
             id="kind",
         ),
         pytest.param(
             "exemptions:\n- reason: r\n  users: []",
-            "f:3:10: exemptions[0].users: is empty: it would mean all of them; name some, or leave it out",
+            "f:3:10: exemptions[0].users: must not be empty; list at least one, or remove the key",
             id="empty list",
         ),
         pytest.param(
             "limitedResources:\n- matchScopes: []",
-            "f:2:3: limitedResources[0]: resource is missing: name what is limited, as in pods",
+            "f:2:3: limitedResources[0]: resource is missing; set the limited resource, such as pods",
             id="limited nothing",
         ),
         pytest.param(
             "allowedClasses:\n- namespaces: [a]",
-            "f:2:3: allowedClasses[0]: classes is missing: name the PriorityClasses that it is about",
+            "f:2:3: allowedClasses[0]: classes is missing; list the PriorityClasses",
             id="no classes",
         ),
         pytest.param(
             "allowedClasses:\n- classes: []\n  namespaces: [a]",
-            "f:2:3: allowedClasses[0]: classes is missing: name the PriorityClasses that it is about",
+            "f:2:3: allowedClasses[0]: classes is missing; list the PriorityClasses",
             id="empty classes",
         ),
         pytest.param(
             "allowedClasses:\n- classes: [gold]",
-            "f:2:3: allowedClasses[0]: allows them to everybody: name namespaces, a namespaceSelector, users or groups",
+            "f:2:3: allowedClasses[0]: allows them to everyone; set namespaces, a namespaceSelector, users or groups",
             id="allowed to everybody",
         ),
-        pytest.param("promises:\n- expect: {nonePushedOut: {}}", "f:2:3: promises[0]: name is missing", id="no name"),
-        pytest.param("promises:\n- name: a", "f:2:3: promises[0]: expect is missing", id="no promise"),
         pytest.param(
-            "promises:\n- name: a\n  when: {lost: {zone: a}}\n  expect: {nonePushedOut: {}}",
-            "f:3:9: promises[0].when: is for `forewarn test`: here it is whatever is applied",
+            "expectations:\n- expect: {noPreemption: {}}", "f:2:3: expectations[0]: name is missing", id="no name"
+        ),
+        pytest.param("expectations:\n- name: a", "f:2:3: expectations[0]: expect is missing", id="no promise"),
+        pytest.param(
+            "expectations:\n- name: a\n  when: {lost: {zone: a}}\n  expect: {noPreemption: {}}",
+            "f:3:9: expectations[0].when: not supported in the configuration; use `forewarn test`",
             id="a promise for an event",
         ),
         pytest.param(
-            "promises:\n- name: a\n  expect: {run: {}}",
-            "f:3:17: promises[0].expect.run: takes more than a prediction: leave it to `forewarn test`",
+            "expectations:\n- name: a\n  expect: {run: {}}",
+            "f:3:17: expectations[0].expect.run: not supported in the configuration; use `forewarn test`",
             id="a promise that takes a simulation",
         ),
         pytest.param(
-            "promises:\n- name: a\n  expect: {by: {}}",
-            "f:3:11: promises[0].expect: nonePushedOut is missing",
+            "expectations:\n- name: a\n  expect: {by: {}}",
+            "f:3:11: expectations[0].expect: noPreemption is missing",
             id="a promise of nothing",
         ),
         pytest.param(
-            "promises:\n- name: a\n  expect: {nonePushedOut: {ns: a}}",
-            'f:3:28: promises[0].expect.nonePushedOut: unknown key "ns"; there are class, namespace, workload',
+            "expectations:\n- name: a\n  expect: {noPreemption: {ns: a}}",
+            'f:3:27: expectations[0].expect.noPreemption: unknown key "ns"; known: class, namespace, workload',
             id="a promise to nobody",
         ),
         pytest.param("a: [", "f:2:1: did not find expected node content", id="syntax"),
-        pytest.param("a: 1\n---\nb: 2", "f:3:1: one document is all there may be", id="two documents"),
+        pytest.param(
+            "a: 1\n---\nb: 2", "f:3:1: more than one YAML document; a configuration is one", id="two documents"
+        ),
     ],
 )
 def test_a_fault_is_told_with_its_place_and_what_would_be_right(text: str, message: str) -> None:
@@ -277,10 +281,10 @@ BROKEN = (
     "allowedClasses: [{classes: [gold]}]",
     "allowedClasses: [{classes: [], users: [a]}]",
     "allowedClasses: [{users: [a]}]",
-    "promises: [{name: a}]",
-    "promises: [{name: a, expect: {nonePending: {}}}]",
-    "promises: [{name: a, expect: {nonePushedOut: {ns: a}}}]",
-    "promises: [{name: '', expect: {nonePushedOut: {}}}]",
+    "expectations: [{name: a}]",
+    "expectations: [{name: a, expect: {noPending: {}}}]",
+    "expectations: [{name: a, expect: {noPreemption: {ns: a}}}]",
+    "expectations: [{name: '', expect: {noPreemption: {}}}]",
     "breakGlass: {maxDuration: 1w}",
     "predictionBudget: {user: {exact: 1}}",
     "predictionBudget: {user: {exact: -1, coarse: 1}}",

@@ -19,7 +19,7 @@ def zoned(name: str, zone: str = "a") -> Made:
     return make_node(name).label("kubernetes.io/hostname", name).label(ZONE, zone)
 
 
-ACROSS = "anti-affinity with a pod on another node of the zone, and preemption never crosses nodes"
+ACROSS = "anti-affinity with a Pod on another node of the zone; preemption does not cross nodes"
 WEB = make_pod("web").labels(app="web").priority(10).affinity("podAntiAffinity", apart(ZONE, "web"))
 SHY = make_pod("shy").priority(0).affinity("podAntiAffinity", apart(ZONE, "web")).on("n2")
 NEAR = make_pod("near").priority(10).request(cpu="3").affinity("podAffinity", apart("kubernetes.io/hostname", "db"))
@@ -41,17 +41,17 @@ NEAR = make_pod("near").priority(10).request(cpu="3").affinity("podAffinity", ap
         (
             WEB,
             [zoned("n1"), make_pod("other").labels(app="web").priority(10).on("n1")],
-            ["anti-affinity with a pod there whose priority is not lower (default/other)"],
+            ["anti-affinity with a Pod there of equal or higher priority (default/other)"],
         ),
         (
             NEAR,
             [zoned("n1"), make_pod("db").labels(app="db").request(cpu="3").on("n1")],
-            ["the pod must be close to one of lower priority, which would have to go with all the others"],
+            ["its Pod affinity needs a Pod of lower priority, which preemption would remove"],
         ),
         (
             make_pod("web").priority(10).request(cpu="2"),
             [zoned("n1"), make_pod("as-important").priority(10).request(cpu="3").on("n1")],
-            ["too little cpu, and no pod of lower priority that could make room"],
+            ["insufficient cpu, and no Pod of lower priority to preempt"],
         ),
     ],
     ids=[
@@ -83,7 +83,10 @@ def test_a_dearer_victim_is_explained_by_the_budget_of_the_others() -> None:
     there = small("n1"), small("n2"), cheap, dear
     assert said(asked, *there) == []
     assert said(asked, *there, make_budget("b", 0, app="a")) == [
-        "a pod of priority 5 goes although there are lower ones: disruption budgets that allow no more speak for those"
+        (
+            "preempts a Pod of priority 5 although Pods of lower priority run: PDBs with no disruptions allowed "
+            "protect those"
+        )
     ]
 
 
@@ -92,14 +95,14 @@ def test_a_dearer_victim_on_the_same_node_too() -> None:
     dear = make_pod("dear").priority(5).request(cpu="500m").on("n1")
     asked = make_pod("web").priority(10).request(cpu="500m")
     (line,) = said(asked, small("n1"), cheap, dear, make_budget("b", 0, app="a"))
-    assert line.startswith("a pod of priority 5 goes although there are lower ones")
+    assert line.startswith("preempts a Pod of priority 5 although Pods of lower priority run")
 
 
 def test_a_pod_that_never_preempts_is_told_to_wait() -> None:
     full = make_pod("full").request(cpu="1").on("n1")
     asked = make_pod("web").priority(10).request(cpu="1").spec(preemptionPolicy="Never")
     assert said(asked, small("n1"), full) == [
-        "its preemptionPolicy is Never: it waits until there is room, ahead of pods of lower priority"
+        "its preemptionPolicy is Never: it waits for free capacity, ahead of Pods of lower priority"
     ]
 
 
@@ -109,5 +112,5 @@ def test_pods_ahead_in_the_queue_are_named() -> None:
     others = make_pod("equal").priority(10), make_pod("done").priority(50).status(phase="Succeeded")
     asked = make_pod("web").priority(10).request(cpu="1")
     assert said(asked, small("n1"), full, ahead, *others) == [
-        "1 pending pod of higher priority is ahead in the queue and may take the room first: default/ahead"
+        "1 Pending Pod of higher priority is ahead in the queue: default/ahead"
     ]

@@ -94,7 +94,7 @@ def test_a_workload_of_the_cluster_that_asks_for_so_many(run: Run, monkeypatch: 
         "--until", "1h", new=[workload("Deployment", "new")], cluster=[workload("ReplicaSet", "many", 2 * 10**9)]
     )
     assert status == 0
-    assert "given up after 1,500 new pods, at " in out
+    assert "simulation stopped after 1,500 new Pods, at " in out
     assert "new pods get a node" in out
 
 
@@ -123,7 +123,7 @@ def test_a_job_every_minute_is_given_up(run: Run, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("policies.simulation.simulation.MOST_STEPS", 3000)
     status, out, _ = run("--until", "744h", new=[cron_job()])
     assert status == 0
-    assert "given up after 3,000 steps, at " in out
+    assert "simulation stopped after 3,000 steps, at " in out
     assert "a shorter --until, or less asked at once, comes to an end" in out
 
 
@@ -135,7 +135,7 @@ def test_who_loads_more_may_ask_for_more(run: Run, monkeypatch: pytest.MonkeyPat
     there = [workload("ReplicaSet", "web", pods), *(owned("ReplicaSet", "web", number) for number in range(pods))]
     status, out, _ = run("--until", "744h", new=[cron_job()], cluster=there)
     assert status == 0
-    assert f"given up after {max(3000, 100 * (pods + 2)):,} steps, at " in out
+    assert f"simulation stopped after {max(3000, 100 * (pods + 2)):,} steps, at " in out
 
 
 @pytest.mark.parametrize("suffix", ["json", "yaml"])
@@ -153,7 +153,7 @@ def test_more_events_than_are_simulated(run: Run) -> None:
     events = [{"at": 1, "cordon": "n1"}] * 10_001
     status, _, err = run("--events", run.file("events.json", json.dumps(events)))
     assert status == 3
-    assert "10,001 events are more than the 10,000 that are simulated" in err
+    assert "10,001 events; the limit is 10,000" in err
 
 
 def test_workloads_that_control_each_other(run: Run) -> None:
@@ -164,7 +164,7 @@ def test_workloads_that_control_each_other(run: Run) -> None:
     ]
     status, out, _ = run(new=circle)
     assert status == 0
-    assert "settled after" in out
+    assert "steady state after" in out
     assert run(new=[workload("Deployment", "c")], cluster=circle)[0] == 0
 
 
@@ -285,5 +285,5 @@ def test_ten_thousand_budgets_of_one_pod(run: Run, monkeypatch: pytest.MonkeyPat
     started = time.process_time()
     status, out, _ = run("--events", run.file("events.json", json.dumps(events)), cluster=[*there, *budgets])
     assert status == 0
-    assert "given up after 20,000 steps" in out
+    assert "simulation stopped after 20,000 steps" in out
     assert time.process_time() - started < 30

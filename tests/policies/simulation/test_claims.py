@@ -257,7 +257,7 @@ def test_whatif_says_that_a_database_waits_for_the_zone_of_its_volume(
     cluster = write_cluster(tmp_path)
     status, out = run(capsys, "whatif", "lose", "zone", "a", "--cluster", cluster, "--fail-on", "pending")
     assert status == 1
-    assert "default/db (priority 0): 1 → 0, 1 pending" in out
+    assert "default/db (priority 0): 1 → 0, 1 Pending" in out
     assert NOT_IN_ZONE in out
     status, out = run(capsys, "whatif", "lose", "node", "a-1", "--cluster", cluster, "--fail-on", "pending")
     assert (status, "1 → 0" in out) == (0, False)
@@ -279,7 +279,7 @@ def test_an_expectation_that_a_database_survives_its_zone_is_broken(
     (tmp_path / "expectations.json").write_text(json.dumps([expectation]))
     status, out = run(capsys, "test", str(tmp_path / "expectations.json"), "--cluster", cluster)
     assert status == 1
-    assert "default/db: 1 pods ran before, 0 in the end" in out
+    assert "default/db: 1 → 0 running Pods" in out
 
 
 @pytest.mark.parametrize("missing", ["PersistentVolumeClaim", "PersistentVolume"])
@@ -310,7 +310,7 @@ def test_claims_that_a_snapshot_lacks_are_not_modelled(
             "WaitForFirstConsumer",
             ZONE,
             "",
-            "volumes made of a snapshot or of another claim",
+            "volumes created from a snapshot or another claim",
         ),
     ],
 )

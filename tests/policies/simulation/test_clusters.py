@@ -57,7 +57,7 @@ def test_an_ordered_set_makes_the_next_pod_when_one_is_ready_and_not_when_it_is_
 
 
 def victims(pods: Sequence[MadePod], runs: int) -> Counter[str]:
-    """Whom a pod of 1 cpu and higher priority pushes out of a node that these fill, by what it comes to."""
+    """Whom a pod of 1 cpu and higher priority preempts of a node that these fill, by what it comes to."""
     made = [make_node("n").has(cpu=str(len(pods))), *pods]
     new = make_pod("new").request(cpu="1").priority(10)
     found = Counter[str]()

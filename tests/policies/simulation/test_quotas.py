@@ -114,8 +114,8 @@ def test_the_end_says_whose_pods_are_missing() -> None:
     assert [(each.group, each.pods) for each in summary.missing] == [("default/web", 3)]
     assert summary.to_dict()["missing"] == {"default/web": 3}
     told = "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
-    assert f"default/web: 3 pods missing, which a quota refuses: {told}" in list(ending(summary))
-    assert any(line.endswith(f"a quota refuses a pod of default/web: {told}") for line in timeline(simulation))
+    assert f"default/web: a ResourceQuota rejects 3 Pods: {told}" in list(ending(summary))
+    assert any(line.endswith(f"a ResourceQuota rejects a Pod of default/web: {told}") for line in timeline(simulation))
 
 
 def test_a_quota_that_its_controller_has_not_seen_refuses_nobody() -> None:

@@ -67,10 +67,10 @@ def test_a_replacement_that_pushes_out_the_next_is_a_level_deeper(simulate: Call
     only_n1 = make_pod("high").priority(100).request(cpu="4").spec(nodeSelector={"kubernetes.io/hostname": "n1"})
     status, out, _ = simulate([*NODES, *mid, *low], [only_n1])
     assert status == 0
-    assert "default/high (priority 100) pushes out 1 pod of default/mid (priority 10) on n1, with 30 s to end" in out
-    assert "default/mid (priority 10) pushes out 1 pod of default/low (priority 1) on n2" in out
-    assert "pushed out: 2 pods in 2 levels" in out
-    assert "default/low (priority 1): 1 → 0, 1 pending" in out
+    assert "default/high (priority 100) preempts 1 Pod of default/mid (priority 10) on n1, grace period 30 s" in out
+    assert "default/mid (priority 10) preempts 1 Pod of default/low (priority 1) on n2" in out
+    assert "preempted: 2 Pods (cascade depth 2)" in out
+    assert "default/low (priority 1): 1 → 0, 1 Pending" in out
 
 
 def test_fail_on_tells_what_happens(simulate: Callable[..., Run]) -> None:
@@ -103,7 +103,7 @@ def test_pods_of_a_workload_that_is_not_there_are_not_replaced_and_a_note_says_s
     lost = running("lost", "gone", "4", "n1").metadata(ownerReferences=[owner])
     _, out, _ = simulate([NODES[0], lost], [make_pod("high").priority(9).request(cpu="4")])
     assert "pending" not in out
-    assert "1 pod would not be replaced: 1 workload that they belong to are not in the dump" in out
+    assert "1 Pod is not replaced: 1 workload missing from the cluster snapshot" in out
 
 
 def test_a_class_or_namespace_that_goes_is_told_as_passed_over(simulate: Callable[..., Run]) -> None:
@@ -114,9 +114,9 @@ def test_a_class_or_namespace_that_goes_is_told_as_passed_over(simulate: Callabl
         {"at": 3, "update": {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "a"}}},
     ]
     notes = [
-        "1 update of a LimitRange passed over: what is there counts from the beginning to the end",
-        "2 deletes of Namespace passed over: what is there counts from the beginning to the end",
-        "1 delete of a PriorityClass passed over: what is there counts from the beginning to the end",
+        "1 update of a LimitRange ignored: existing objects apply for the whole simulation",
+        "2 deletes of Namespace ignored: existing objects apply for the whole simulation",
+        "1 delete of a PriorityClass ignored: existing objects apply for the whole simulation",
     ]
     _, out, _ = simulate([NODES[0]], [], events=gone)
     assert [line.removeprefix("  note: ") for line in out.splitlines() if "note" in line] == notes
@@ -128,7 +128,7 @@ def test_a_limit_range_that_is_applied_counts(simulate: Callable[..., Run]) -> N
         limits=[{"type": "Container", "defaultRequest": {"cpu": "9"}}]
     )
     _, out, _ = simulate([NODES[0]], [limits, make_pod("a").metadata(uid="")])
-    assert "0 of 1 new pod get a node" in out
+    assert "0 of 1 new Pod scheduled" in out
 
 
 def test_a_deployment_whose_template_changes_rolls_out(simulate: Callable[..., Run]) -> None:
@@ -182,9 +182,9 @@ def test_a_drain_asks_the_budget_about_pods_that_are_not_ready(
 def test_pods_of_a_lost_node_are_collected_and_made_anew(simulate: Callable[..., Run]) -> None:
     web = [workload("ReplicaSet", "web", 1, "1"), running("web-0", "web", "1", "n1")]
     _, out, _ = simulate([*NODES, *web], [], events=[{"at": 10, "lost": "n1"}])
-    assert "10 s  node n1 is gone" in out
-    assert "default/web: 1 pod deleted (pod garbage collector)" in out
-    assert "default/web: 1 pod bound to n2" in out
+    assert "10 s  node n1 removed" in out
+    assert "default/web: 1 Pod deleted (pod garbage collector)" in out
+    assert "default/web: 1 Pod bound to n2" in out
 
 
 @pytest.mark.parametrize(("op", "nodes"), [("update", ["n1"]), ("create", ["n1", "n2"])])
@@ -205,14 +205,14 @@ def test_what_is_scaled_down_ends(simulate: Callable[..., Run]) -> None:
     web = [workload("ReplicaSet", "web", 2, "1"), *(running(f"web-{n}", "web", "1", "n1") for n in range(2))]
     scale = {"at": "5s", "scale": {"kind": "ReplicaSet", "name": "web", "replicas": 1}}
     _, out, _ = simulate([*NODES, *web], [], events=[scale])
-    assert "5 s  default/web: 1 pod deleted (ReplicaSet web)" in out
+    assert "5 s  default/web: 1 Pod deleted (ReplicaSet web)" in out
 
 
 def test_a_run_that_is_cut_off_says_so(simulate: Callable[..., Run]) -> None:
     low = [workload("ReplicaSet", "low", 1, "4", priority=1), running("low-a", "low", "4", "n1", priority=1)]
     high = make_pod("high").priority(100).request(cpu="4")
     _, out, _ = simulate([NODES[0], *low], [high], "--until", "10s")
-    assert "not settled" in out
+    assert "no steady state" in out
 
 
 @pytest.mark.parametrize(
@@ -260,8 +260,8 @@ def test_an_unreadable_workload_of_the_dump_stops_nothing(simulate: Callable[...
     broken["spec"]["replicas"] = "many"
     status, out, _ = simulate([NODES[0], broken], [make_pod("a").request(cpu="1")])
     assert status == 0
-    assert "the new pod has a node" in out
-    assert "nothing is done for ReplicaSet default/broken: spec.replicas" in out
+    assert "the new Pod is scheduled" in out
+    assert "not simulated: ReplicaSet default/broken: spec.replicas" in out
 
 
 def test_a_prediction_tells_its_aftermath(capsys: pytest.CaptureFixture[str]) -> None:
@@ -269,9 +269,9 @@ def test_a_prediction_tells_its_aftermath(capsys: pytest.CaptureFixture[str]) ->
     cluster = ["--cluster", str(page / "cluster.yaml"), "--cluster", str(page / "default-class.yaml")]
     assert predict(["-f", str(page / "tenant.yaml"), *cluster, "--cascade"]) == 0
     told = capsys.readouterr().out
-    assert "1 pod would be pushed out" in told
-    assert "aftermath: settled after 8 min" in told
-    assert "pushed out: 4 pods in 4 levels" in told
+    assert "would preempt 1 Pod" in told
+    assert "aftermath: steady state after 8 min" in told
+    assert "preempted: 4 Pods (cascade depth 4)" in told
 
 
 @pytest.mark.parametrize("options", [["--pod", "a"], ["-f", "x", "-o", "json"], ["-f", "x", "--replicas", "2"]])
@@ -309,8 +309,8 @@ def test_pods_of_another_profile_are_scheduled_too(simulate: Any, tmp_path: Path
         )
     )
     pod = make_pod("other").request(cpu="1").spec(schedulerName="second")
-    assert "0 of 1 new pod" in simulate([NODES[0]], [pod])[1]
-    assert "the new pod has a node" in simulate([NODES[0]], [pod], "--scheduler-config", str(config))[1]
+    assert "0 of 1 new Pod" in simulate([NODES[0]], [pod])[1]
+    assert "the new Pod is scheduled" in simulate([NODES[0]], [pod], "--scheduler-config", str(config))[1]
 
 
 @pytest.mark.parametrize(

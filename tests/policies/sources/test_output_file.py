@@ -121,7 +121,7 @@ def test_directories_on_the_way_that_are_links_of_the_tree_are_rejected(
     (work_tree / "deep").mkdir()
     (work_tree / link).symlink_to(target)
     path = f"{work_tree}/{output}" if absolute else output
-    with pytest.raises(SourceError, match=r"linked is a symbolic link of a working tree\. Fix: "):
+    with pytest.raises(SourceError, match=r"linked is a symbolic link in a working tree\. Fix: "):
         write_file(path, b"report")
     assert not os.listdir(work_tree.parent / "elsewhere")
 

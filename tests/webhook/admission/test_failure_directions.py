@@ -1013,8 +1013,8 @@ limitedResources:
 - {resource: pods, matchScopes: [{scopeName: PriorityClass, operator: In, values: [gold]}]}
 """,
     "violates-expectation": """
-promises:
-- {name: nobody goes, expect: {nonePushedOut: {}}}
+expectations:
+- {name: nobody goes, expect: {noPreemption: {}}}
 """,
     "class-not-allowed": """
 allowedClasses:

@@ -42,7 +42,7 @@ class Forking:
 
 def world() -> tuple[list[Made], dict[str, Any]]:
     """A full cluster, and a Deployment of it that grows and gets a higher priority. The Pods that it lacks come first,
-    of the old template, and the first of them stays pending."""
+    of the old template, and the first of them stays Pending."""
     nodes = [f"n{number}" for number in range(4)]
     made = [*deployment("web", nodes, "1", 0, strategy=rolling(1, 0)), *map(make_node, nodes)]
     made += deployment("low", nodes * 3, "1", 0)

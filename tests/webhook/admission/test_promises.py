@@ -50,9 +50,9 @@ STATE = cluster(NODE, SET, running(ownerReferences=[MADE]))
 
 
 def promising(pushed_out: str, by: str = "{}", action: str = "deny") -> Config:
-    expect = f"{{nonePushedOut: {pushed_out}, by: {by}}}"
+    expect = f"{{noPreemption: {pushed_out}, by: {by}}}"
     text = f"actions: {{violates-expectation: {action}}}\n"
-    text += "promises:\n- name: n\n  expect: {nonePushedOut: {class: x}}\n"
+    text += "expectations:\n- name: n\n  expect: {noPreemption: {class: x}}\n"
     return read_config(f"{text}- name: the nights are quiet\n  expect: {expect}\n", "c")
 
 
@@ -176,7 +176,7 @@ def test_the_linter_and_forewarn_test_agree_on_what_a_pod_itself_pushes_out(
     spared = random.choice(
         [{"workload": f"default/{name}"}, {"class": ""}, {"namespace": "default"}, {"namespace": "x"}]
     )
-    expect = {"nonePushedOut": spared, "by": {"workload": "default/new"}}
+    expect = {"noPreemption": spared, "by": {"workload": "default/new"}}
     files = {
         "cluster": {"apiVersion": "v1", "kind": "List", "items": objects},
         "pod": asking,
@@ -222,7 +222,7 @@ def test_the_linter_says_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[st
     items = [NODE, running(), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}]
     gold = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 1000}
     (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*items, gold]}))
-    (tmp_path / "c.yaml").write_text("promises: [{name: quiet, expect: {nonePushedOut: {namespace: batch}}}]")
+    (tmp_path / "c.yaml").write_text("expectations: [{name: quiet, expect: {noPreemption: {namespace: batch}}}]")
     files = (str(tmp_path / "pod.json"), "--cluster", str(tmp_path / "cluster.json"), "-c", str(tmp_path / "c.yaml"))
     assert main(["lint", *files]) == 1
     out = capsys.readouterr().out
