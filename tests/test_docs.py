@@ -102,7 +102,7 @@ def test_the_reference_has_every_key_of_json(section: str) -> None:
         assert set(printed) - listed == set(), command
 
 
-LIMIT = "docs/limit-a-priority-class.md"
+LIMIT = "docs/guides/limit-a-priority-class.md"
 CONFIG = "docs/examples/limit-a-priority-class/forewarn.yaml"
 
 

@@ -1,4 +1,4 @@
-"""The page "Limit a priority class", as somebody reads it who has a cluster.
+"""The page docs/guides/limit-a-priority-class.md, as somebody reads it who has a cluster.
 
 What is not as on the page: the status of the quotas is written here, as there is no controller-manager; forewarn's
 configuration is a file instead of a ConfigMap; and the linter reads this cluster, which has more in it, instead of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-PAGE = Path("docs/limit-a-priority-class.md")
+PAGE = Path("docs/guides/limit-a-priority-class.md")
 FILES = Path("docs/examples/limit-a-priority-class")
 CONSOLE = re.compile(r"^```console\n\$ (.+)\n((?:.*\n)*?)```$", re.MULTILINE)
 SNAPSHOT = str(FILES / "cluster.yaml")
