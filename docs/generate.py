@@ -17,10 +17,17 @@ ROOT = Path(__file__).resolve().parent.parent
 RBAC = ROOT / "manifests/base/rbac.yaml"
 JOBS_RBAC = ROOT / "manifests/jobs/base/rbac.yaml"
 DUMP = ROOT / "docs/guides/predict.md"
-DIRECTIONS = ROOT / "docs/failure-directions.md"
+DIRECTIONS = ROOT / "docs/reference/failure-modes.md"
 _WIDTH = 110
-_ROWS_BY_STATE = "| row | goes by | its denial | why |\n|---|---|---|---|\n"
-_LATE = {True: "confirmed", False: "warns while late"}
+_ROWS_BY_STATE = "| rule | reads | denial |\n|---|---|---|\n"
+_STORED = {
+    "classes": "PriorityClasses",
+    "namespaces": "Namespaces",
+    "nodes": "Nodes",
+    "pods": "Pods",
+    "quotas": "ResourceQuotas",
+}
+_STALE = {True: "confirmed", False: "warns if stale"}
 sys.path.insert(0, str(ROOT))
 
 import chart  # noqa: E402
@@ -358,10 +365,14 @@ def dumped() -> str:
 
 
 def by_the_state() -> str:
-    """The rows of docs/failure-directions.md on rules that go by the cluster state."""
+    """The rows of docs/reference/failure-modes.md on rules that read the cluster state."""
     heard = [rule for rule in RULES if rule.ACTION is not None and rule.DEPENDS_ON.stored]
     rows = [
-        (rule.ID, ", ".join(rule.DEPENDS_ON.stored), _LATE[rule.DEPENDS_ON.is_confirmed], rule.DEPENDS_ON.why)
+        (
+            f"`{rule.ID}`",
+            ", ".join(_STORED.get(what, what) for what in rule.DEPENDS_ON.stored),
+            _STALE[rule.DEPENDS_ON.is_confirmed],
+        )
         for rule in sorted(heard, key=lambda rule: not rule.DEPENDS_ON.is_confirmed)
     ]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
@@ -382,9 +393,7 @@ def main() -> int:
         ROOT / "manifests/components/audit-only/config.yaml": audit_only(),
         RBAC: between(RBAC, "rules:\n", "# whether API servers", watched()),
         JOBS_RBAC: between(JOBS_RBAC, "rules:\n", "---\n", watched(("list",))),
-        DIRECTIONS: between(
-            DIRECTIONS, "| row | goes by | its denial | why |\n|---|---|---|---|\n", "", by_the_state()
-        ),
+        DIRECTIONS: between(DIRECTIONS, _ROWS_BY_STATE, "", by_the_state()),
         ROOT / "webhook/doctor/shipped.json": registered(),
         DUMP: between(DUMP, "kubectl get -A -o json ", " > cluster.json", dumped()),
         ROOT / "docs/reference/metrics.md": webhook_pages.metrics_page(),

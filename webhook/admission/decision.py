@@ -108,7 +108,7 @@ class Direction(Enum):
 
 
 class DirectionRow(NamedTuple):
-    """One row of docs/failure-directions.md: which requests, and what is done with them."""
+    """One row of docs/reference/failure-modes.md: which requests, and what is done with them."""
 
     id: str
     applies: Callable[[AdmissionRequest, Config], bool]

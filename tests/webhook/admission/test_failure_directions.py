@@ -1,4 +1,4 @@
-"""docs/failure-directions.md, row by row."""
+"""docs/reference/failure-modes.md, row by row."""
 
 from __future__ import annotations
 
@@ -53,8 +53,10 @@ if TYPE_CHECKING:
 
     from webhook.admission.endpoint import Endpoint
 
-TABLE = Path(__file__).parents[3] / "docs" / "failure-directions.md"
+TABLE = Path(__file__).parents[3] / "docs" / "reference" / "failure-modes.md"
 TESTS: dict[str, Callable[[Running], None]] = {}
+DECIDED_IN: dict[str, tuple[str, ...]] = {}
+"""Row -> what in the code decides it; rows about rules have nothing."""
 DANGLING = pod("nothing", 7)
 OLD_WEB = {**deployment("gold"), "metadata": {"name": "web", "namespace": "team"}}
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "team"}}
@@ -62,13 +64,16 @@ SCALE = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "
 
 
 def rows() -> list[str]:
-    return [row for row in re.findall(r"^\| ([a-z0-9-]+) \|", TABLE.read_text(), re.MULTILINE) if row != "row"]
+    return re.findall(r"^\| `([a-z0-9-]+)` \|", TABLE.read_text(), re.MULTILINE)
 
 
-def row(name: str) -> Callable[[Callable[[Running], None]], Callable[[Running], None]]:
+def row(name: str, *decided_in: str) -> Callable[[Callable[[Running], None]], Callable[[Running], None]]:
+    """Register the test of a row. `decided_in`: dotted names of what decides it."""
+
     def register(test: Callable[[Running], None]) -> Callable[[Running], None]:
         assert name not in TESTS
         TESTS[name] = test
+        DECIDED_IN[name] = decided_in
         return test
 
     return register
@@ -83,20 +88,11 @@ def test_every_row_has_a_test_and_every_test_a_row() -> None:
     assert rows() == list(TESTS)
 
 
-def decided_where() -> dict[str, str]:
-    """Row -> what its last column names, of the tables that have one."""
-    found = re.findall(r"^\| ([a-z0-9-]+) \|.*\| (`[\w.]+`(?:, `[\w.]+`)*) \|$", TABLE.read_text(), re.MULTILINE)
-    return dict(found)
-
-
 def test_every_row_that_is_no_rule_says_where_it_is_decided() -> None:
     by_the_state = sum(rule.ACTION is not None and bool(rule.DEPENDS_ON.stored) for rule in RULES)
-    assert list(decided_where()) == rows()[:-by_the_state]
-
-
-@pytest.mark.parametrize("name", sorted({name for cell in decided_where().values() for name in cell.split(", ")}))
-def test_what_decides_a_row_is_there(name: str) -> None:
-    assert resolve_name(name.strip("`")) is not None
+    assert [name for name, places in DECIDED_IN.items() if places] == rows()[:-by_the_state]
+    for place in {place for places in DECIDED_IN.values() for place in places}:
+        assert resolve_name(place) is not None
 
 
 def test_every_direction_of_the_decision_is_a_row() -> None:
@@ -122,7 +118,7 @@ def rules(decision: Decision) -> set[str]:
 # Requests
 
 
-@row("create")
+@row("create", "webhook.admission.decision.ROWS")
 def _(_: Running) -> None:
     assert decided(Hook.MUTATE, review(pod("gold"))).verdict is Verdict.PATCHED
     denied = decided(Hook.VALIDATE, review(DANGLING))
@@ -130,7 +126,7 @@ def _(_: Running) -> None:
     assert "unknown-priority-class" in denied.response.message
 
 
-@row("generate-name")
+@row("generate-name", "webhook.admission.decision.ROWS")
 def _(_: Running) -> None:
     unnamed = pod("gold")
     unnamed["metadata"] = {"generateName": "web-", "namespace": "team"}
@@ -139,14 +135,14 @@ def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, review(unnamed)).verdict is Verdict.DENIED
 
 
-@row("update")
+@row("update", "webhook.admission.decision.ROWS")
 def _(_: Running) -> None:
     given = review(pod("gold", 7), "UPDATE", oldObject=pod("gold", 1000))
     assert decided(Hook.MUTATE, given).response.patch == ()
     assert "priority-field-changed" in rules(decided(Hook.VALIDATE, given))
 
 
-@row("forged-impact")
+@row("forged-impact", "webhook.admission.decision._annotated")
 def _(_: Running) -> None:
     forged = {
         **deployment(),
@@ -162,7 +158,7 @@ def _(_: Running) -> None:
     assert [operation.value for operation in taken_away] == [{impact_annotation.ANNOTATION: "{}"}]
 
 
-@row("delete")
+@row("delete", "webhook.admission.decision.ROWS")
 def _(_: Running) -> None:
     given = review(None, "DELETE", oldObject=priority_class("gold", 1000))
     assert decided(Hook.MUTATE, given).verdict is Verdict.ALLOWED
@@ -173,17 +169,17 @@ def _(_: Running) -> None:
     passes(review(None, "DELETE", oldObject=DANGLING))
 
 
-@row("delete-without-object")
+@row("delete-without-object", "webhook.admission.decision.ROWS")
 def _(_: Running) -> None:
     passes(review(None, "DELETE"))
 
 
-@row("connect")
+@row("connect", "webhook.admission.decision.ROWS")
 def _(_: Running) -> None:
     passes(review({**DANGLING, "kind": "Pod"}, "CONNECT", subResource="exec"))
 
 
-@row("scale")
+@row("scale", "webhook.admission.decision.ROWS")
 def _(_: Running) -> None:
 
     given = review({**SCALE, "spec": {"replicas": 5}}, "UPDATE", oldObject=SCALE, subResource="scale")
@@ -194,12 +190,12 @@ def _(_: Running) -> None:
     assert decided(Hook.MUTATE, given, state=state).verdict is Verdict.ALLOWED
 
 
-@row("scale-unknown")
+@row("scale-unknown", "webhook.admission.decision._scaled")
 def _(_: Running) -> None:
     passes(review({**SCALE, "spec": {"replicas": 5}}, "UPDATE", oldObject=SCALE, subResource="scale"))
 
 
-@row("namespace-subresource")
+@row("namespace-subresource", "webhook.admission.decision._changes_a_namespace")
 def _(_: Running) -> None:
     plain, asks = namespace("team"), namespace("team", default_priority_class="nothing")
     for subresource in ("status", "finalize"):
@@ -209,18 +205,18 @@ def _(_: Running) -> None:
         passes(review(asks, "UPDATE", oldObject=asks, subResource=subresource))
 
 
-@row("other-subresource")
+@row("other-subresource", "webhook.admission.decision.ROWS")
 def _(_: Running) -> None:
     for subresource in ("status", "binding", "eviction", "resize", "ephemeralcontainers", "to-come"):
         passes(review(DANGLING, "UPDATE", oldObject=DANGLING, subResource=subresource))
 
 
-@row("unknown-kind")
+@row("unknown-kind", "webhook.admission.decision._is_evaluated")
 def _(_: Running) -> None:
     passes(review(CONFIG_MAP))
 
 
-@row("undecodable-object")
+@row("undecodable-object", "webhook.admission.decision._patch")
 def _(_: Running) -> None:
     specs: tuple[object, ...] = ("text", 5, [], {"priorityClassName": {}}, {"priorityClassName": 5, "priority": "x"})
     for spec in specs:
@@ -230,7 +226,7 @@ def _(_: Running) -> None:
     passes(review({**deployment(), "spec": {"template": "text"}}))
 
 
-@row("dry-run")
+@row("dry-run", "webhook.admission.decision.default_candidate_of")
 def _(_: Running) -> None:
     for hook in Hook:
         given = body(pod("gold")), body(pod("gold"), dryRun=True)
@@ -238,14 +234,14 @@ def _(_: Running) -> None:
         assert plain == dry
 
 
-@row("exempt")
+@row("exempt", "policies.config.model.Config.exemption")
 def _(_: Running) -> None:
     config = read_config("exemptions: [{reason: the operators, groups: [developers]}]", "c")
     for hook, obj in ((Hook.MUTATE, pod("gold")), (Hook.VALIDATE, DANGLING)):
         _is_exempt(decided(hook, review(obj), config=config), "the operators")
 
 
-@row("break-glass")
+@row("break-glass", "policies.config.model.Config.exemption")
 def _(_: Running) -> None:
     for hook, obj in ((Hook.MUTATE, pod("gold")), (Hook.VALIDATE, DANGLING)):
         _is_exempt(decided(hook, review(obj, namespace="broken-glass")), "2030-01-02")
@@ -262,12 +258,12 @@ def _is_exempt(decision: Decision, reason: str) -> None:
     assert reason in decision.response.audit["exempt"]
 
 
-@row("break-glass-over")
+@row("break-glass-over", "policies.config.model.Config.exemption")
 def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, review(DANGLING, namespace="glass-again")).verdict is Verdict.DENIED
 
 
-@row("break-glass-too-long")
+@row("break-glass-too-long", "policies.config.model.Config.not_honoured")
 def _(_: Running) -> None:
     state = cluster(namespace("far", exempt_until="2999-01-01T00:00:00Z"))
     decision = decided(Hook.VALIDATE, review(DANGLING, namespace="far"), state=state)
@@ -275,7 +271,7 @@ def _(_: Running) -> None:
     assert "720 hours" in decision.response.audit["not-exempt"]
 
 
-@row("default-class-not-allowed")
+@row("default-class-not-allowed", "webhook.admission.decision._denials_of")
 def _(_: Running) -> None:
     config = read_config("allowedClasses: [{classes: [batch-low], namespaces: [shop]}]", "c")
     given = review(pod(priority=0), namespace="batch")
@@ -285,7 +281,7 @@ def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, given, config=config).verdict is Verdict.ALLOWED
 
 
-@row("default-class-unknown")
+@row("default-class-unknown", "webhook.admission.decision._missing_default")
 def _(_: Running) -> None:
     decision = decided(Hook.MUTATE, review(pod(priority=0), namespace="odd"))
     assert decision.verdict is Verdict.WARNED
@@ -294,7 +290,7 @@ def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, review(pod(priority=0), namespace="odd")).verdict is Verdict.ALLOWED
 
 
-@row("default-class-unconfirmed")
+@row("default-class-unconfirmed", "webhook.admission.decision._asked")
 def _(_: Running) -> None:
     given = review(pod(priority=0), namespace="odd")
     decision = decided(Hook.MUTATE, given, confirm=unreachable)
@@ -302,7 +298,7 @@ def _(_: Running) -> None:
     assert " Not confirmed by the API server. " in decision.response.warnings[0]
 
 
-@row("default-class-just-created")
+@row("default-class-just-created", "webhook.admission.decision._patch")
 def _(_: Running) -> None:
     given, live = review(pod(priority=0), namespace="odd"), {"missing": PriorityClass("missing", 7)}
     for action in Action:
@@ -316,7 +312,7 @@ def _(_: Running) -> None:
     assert decided(Hook.MUTATE, given, confirm=dict).verdict is Verdict.WARNED
 
 
-@row("mirror-pod")
+@row("mirror-pod", "webhook.admission.mutation._is_mirror")
 def _(_: Running) -> None:
     mirror = pod(priority=0, annotations={"kubernetes.io/config.mirror": "x"})
     by_node = {"username": "system:node:node-1", "groups": ["system:nodes"]}
@@ -325,21 +321,21 @@ def _(_: Running) -> None:
     assert decided(Hook.MUTATE, review(pod(priority=0), namespace="batch")).verdict is Verdict.PATCHED
 
 
-@row("stale-denial")
+@row("stale-denial", "webhook.admission.stale_cache.rests_on_the_cache")
 def _(_: Running) -> None:
     live = {"nothing": PriorityClass("nothing", 7)}
     assert decided(Hook.VALIDATE, review(DANGLING), confirm=lambda: live).verdict is Verdict.ALLOWED
     assert decided(Hook.VALIDATE, review(DANGLING), confirm=dict).verdict is Verdict.DENIED
 
 
-@row("unconfirmed-denial")
+@row("unconfirmed-denial", "webhook.admission.stale_cache.unproven")
 def _(_: Running) -> None:
     decision = decided(Hook.VALIDATE, review(DANGLING), confirm=unreachable)
     assert decision.verdict is Verdict.WARNED
     assert "Allowed: the API server did not confirm this." in decision.response.warnings[0]
 
 
-@row("stale-warning")
+@row("stale-warning", "webhook.admission.stale_cache.rests_on_the_cache")
 def _(_: Running) -> None:
     live = {"nothing": PriorityClass("nothing", 7)}
     workload = review(deployment("nothing"))
@@ -347,14 +343,14 @@ def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, workload, confirm=dict).verdict is Verdict.WARNED
 
 
-@row("unconfirmed-warning")
+@row("unconfirmed-warning", "webhook.admission.stale_cache.unproven")
 def _(_: Running) -> None:
     decision = decided(Hook.VALIDATE, review(deployment("nothing")), confirm=unreachable)
     assert decision.verdict is Verdict.WARNED
     assert ". Not confirmed by the API server. " in decision.response.warnings[0]
 
 
-@row("no-cluster-state")
+@row("no-cluster-state", "webhook.admission.mutation.mutate", "policies.evaluator.evaluate")
 def _(_: Running) -> None:
     for hook in Hook:
         decision = decided(hook, review(pod("gold", 1000)), state=None)
@@ -362,7 +358,7 @@ def _(_: Running) -> None:
         assert decision.response.patch == ()
 
 
-@row("late-cluster-state")
+@row("late-cluster-state", "webhook.admission.decision._marked", "webhook.admission.stale_cache.doubted")
 def _(_: Running) -> None:
     said = "no message from the API server for 121 s (--max-cache-age 120)"
     late = endpoint(late=lambda: said)
@@ -379,7 +375,7 @@ def _(_: Running) -> None:
     assert decided(Hook.MUTATE, review(pod("gold")), state=None, late=said).response.audit == {}
 
 
-@row("past-deadline")
+@row("past-deadline", "webhook.admission.deadlines.Deadline.expired")
 def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, review(DANGLING), expired=True).verdict is Verdict.DENIED
     too_big, state = review(_asking("64")), cluster(NODE)
@@ -395,7 +391,7 @@ def _(_: Running) -> None:
     assert not json.loads(reply.body)["response"]["allowed"]
 
 
-@row("takes-long")
+@row("takes-long", "webhook.admission.endpoint._State.judge", "webhook.admission.prediction_process.Predictors.ask")
 def _(_: Running) -> None:
     for state, outcome in (("same", False), ("nobody", True)):
         assert _spread_by(state) is outcome
@@ -415,7 +411,7 @@ def _spread_by(process: str) -> bool:
     return "incomplete" in str(patch_of(answer[2]))
 
 
-@row("too-much")
+@row("too-much", "policies.evaluator._of_unevaluated")
 def _(_: Running) -> None:
     obj, state = _asking("64"), cluster(NODE)
     obj["spec"]["template"]["spec"]["tolerations"] = [{"key": f"k{n}", "operator": "Exists"} for n in range(501)]
@@ -430,7 +426,7 @@ def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, review(denied), state=state, expired=lambda: False).verdict is Verdict.DENIED
 
 
-@row("too-much-stored")
+@row("too-much-stored", "policies.evaluator._asks_for_no_more")
 def _(_: Running) -> None:
     obj, state = (
         _asking("1"),
@@ -447,7 +443,7 @@ def _(_: Running) -> None:
         assert any("forewarn evaluates at most 200" in f.message for f in decision.findings)
 
 
-@row("too-large-to-keep")
+@row("too-large-to-keep", "policies.objects.bounded.bounded", "policies.cluster.ClusterSnapshot.check_kept")
 def _(_: Running) -> None:
     stored = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "team"}}
     large = {**stored, "spec": {"selector": {f"k{n}": "v" for n in range(9000)}}}
@@ -460,7 +456,7 @@ def _(_: Running) -> None:
     assert '"incomplete":true' in str(operation)
 
 
-@row("promise-not-judged")
+@row("expectation-not-evaluated", "policies.rules.pod.violates_expectation._not_known")
 def _(_: Running) -> None:
     asked, state, config = review(_asking("1")), cluster(NODE, _running()), _doing("deny", "violates-expectation")
     assert denied_by(decided(Hook.VALIDATE, asked, state=state, config=config)) == {"violates-expectation"}
@@ -469,7 +465,7 @@ def _(_: Running) -> None:
     assert "expectation not checked" in late.response.audit["violates-expectation"]
 
 
-@row("promise-and-fewer")
+@row("expectation-with-fewer-replicas", "policies.rules.pod.violates_expectation._takes_replicas_away")
 def _(_: Running) -> None:
     fewer, state, config = _asking("1"), cluster(NODE, _running()), _doing("deny", "violates-expectation")
     stored = {**fewer, "spec": {**fewer["spec"], "replicas": 3}}
@@ -479,7 +475,7 @@ def _(_: Running) -> None:
     assert "violates expectation" in taken.response.audit["violates-expectation"]
 
 
-@row("bad-timeout")
+@row("bad-timeout", "webhook.admission.deadlines.parse_timeout")
 def _(served: Running) -> None:
     for text in ("", "soon", "-1s", "10", "0s", "1s?"):
         assert parse_timeout(text) == DEFAULT_SECONDS
@@ -489,7 +485,7 @@ def _(served: Running) -> None:
 NEW_DEFAULT = priority_class("normal", 100, globalDefault=True)
 
 
-@row("default-reserved")
+@row("default-reserved", "webhook.admission.decision.refuse_default")
 def _(_: Running) -> None:
     taken = endpoint(reserve=lambda _claim, _seconds: 'PriorityClass "other" has the place')
     answer = json.loads(taken.answer_now(_call(Hook.VALIDATE, body(NEW_DEFAULT))).body)["response"]
@@ -498,7 +494,7 @@ def _(_: Running) -> None:
     assert json.loads(taken.answer_now(_call(Hook.MUTATE, body(NEW_DEFAULT))).body)["response"]["allowed"]
 
 
-@row("default-not-reservable")
+@row("default-not-reservable", "webhook.admission.endpoint.Endpoint.take_place")
 def _(_: Running) -> None:
     def unreachable(_claim: DefaultCandidate, _seconds: float) -> NoReturn:
         raise ConnectionRefusedError("no route to the API server")
@@ -512,7 +508,7 @@ def _(_: Running) -> None:
         assert cut_off.post("/mutate", body(NEW_DEFAULT))[0] == 200
 
 
-@row("unknown-caller")
+@row("unknown-caller", "webhook.admission.callers.Callers.are_known")
 def _(_: Running) -> None:
     reserved = list[str]()
 
@@ -546,7 +542,7 @@ def _call(hook: Hook, data: bytes, received: float | None = None) -> AdmissionCa
 # Transport
 
 
-@row("no-content-type")
+@row("no-content-type", "webhook.admission.endpoint.Endpoint.refuse")
 def _(served: Running) -> None:
     data = body(pod("gold"))
     with served.connect() as connection:
@@ -558,14 +554,14 @@ def _(served: Running) -> None:
     assert patch_of(answer)
 
 
-@row("wrong-content-type")
+@row("wrong-content-type", "webhook.admission.endpoint.Endpoint.refuse")
 def _(served: Running) -> None:
     for given in ("text/html", "application/yaml", "application/jsonx", "x" * 500):
         is_status(served.post("/mutate", b"{}", **{"Content-Type": given}), 415)
     assert served.post("/mutate", body(pod()), **{"Content-Type": "Application/JSON; charset=utf-8"})[0] == 200
 
 
-@row("content-encoding")
+@row("content-encoding", "webhook.admission.endpoint.Endpoint.refuse")
 def _(served: Running) -> None:
     is_status(served.post("/mutate", b"x", **{"Content-Encoding": "gzip"}), 415)
 
@@ -577,7 +573,7 @@ def reviewed(answer: tuple[int, dict[str, str], bytes]) -> dict[str, Any]:
     return found
 
 
-@row("body-too-large")
+@row("body-too-large", "webhook.admission.endpoint.Endpoint.not_evaluated")
 def _(_: Running) -> None:
     with running(endpoint(), PATIENT) as patient:
         _bodies_that_are_too_large(patient)
@@ -596,7 +592,7 @@ def _bodies_that_are_too_large(served: Running) -> None:
     assert answer[1]["connection"] == "close"
 
 
-@row("no-memory")
+@row("no-memory", "webhook.http.overload.InFlightLimiter.reserve")
 def _(_: Running) -> None:
     large = body(pod("gold", 1000, uid="x" * 2 * MAX_SMALL))
     with running(endpoint(), replace(PATIENT, large_room=3 * MAX_SMALL)) as busy, busy.tls() as first:
@@ -610,14 +606,14 @@ def _(_: Running) -> None:
         assert reviewed(busy.post("/validate", large))["allowed"]
 
 
-@row("nested-too-deeply")
+@row("nested-too-deeply", "webhook.admission.decision.not_evaluated")
 def _(served: Running) -> None:
     nested = body(pod("gold", deep=0)).replace(b'"deep":0', b'"deep":' + b"[" * 50_000 + b"]" * 50_000)
     assert "nested" in reviewed(served.post("/validate", nested))["status"]["message"]
     assert reviewed(served.post("/mutate", nested))["allowed"]
 
 
-@row("slow-body")
+@row("slow-body", "webhook.http.overload.InFlightLimiter._reconcile")
 def _(served: Running) -> None:
     with served.tls() as connection:
         begin(connection, body(pod()), 10)
@@ -625,14 +621,14 @@ def _(served: Running) -> None:
         assert connection.recv(1) == b""
 
 
-@row("not-json")
+@row("not-json", "webhook.admission.review._load")
 def _(served: Running) -> None:
     for given in (b"", b"{", b"\xff\xfe", b"[1,]", b"[" * 60_000, b'{"request": NaN}', b"9" * 5000, b"[]", b"null"):
         for path in ("/mutate", "/validate"):
             is_status(served.post(path, given), 400)
 
 
-@row("v1beta1")
+@row("v1beta1", "webhook.admission.review.parse_review")
 def _(served: Running) -> None:
     given = review(pod())
     for key, value in (("apiVersion", "admission.k8s.io/v1beta1"), ("kind", "Review"), ("apiVersion", None)):
@@ -640,7 +636,7 @@ def _(served: Running) -> None:
         assert "admission.k8s.io/v1" in status["message"]
 
 
-@row("no-uid")
+@row("no-uid", "webhook.admission.review.parse_review")
 def _(served: Running) -> None:
     wrong: tuple[tuple[str, Any], ...] = (
         ("uid", None),
@@ -661,13 +657,13 @@ def _(served: Running) -> None:
         assert f"request.{key}" in status["message"]
 
 
-@row("no-object")
+@row("no-object", "webhook.admission.review.parse_review")
 def _(served: Running) -> None:
     for operation in ("CREATE", "UPDATE"):
         is_status(served.post("/validate", body(None, operation)), 400)
 
 
-@row("too-many")
+@row("too-many", "webhook.admission.endpoint.Gate.enter")
 def _(_: Running) -> None:
     with running(endpoint(limit=1), Limits(drain=0)) as busy, busy.tls() as first:
         data = body(pod("gold", 1000))
@@ -696,7 +692,7 @@ def _with_slow_bodies(endpoint: Endpoint, limits: Limits, data: bytes, sent: int
         yield busy, first, second
 
 
-@row("crowded")
+@row("crowded", "webhook.http.overload.InFlightLimiter.enter")
 def _(_: Running) -> None:
     data = body(pod("gold", 1000))
     with _with_slow_bodies(endpoint(limit=2), PATIENT, data, 10) as (busy, _first, _second):
@@ -710,7 +706,7 @@ def _(_: Running) -> None:
         _until(lambda: busy.endpoint.gate.inside == 0)
 
 
-@row("no-room")
+@row("no-memory-for-small-bodies", "webhook.http.overload.InFlightLimiter.hold")
 def _(_: Running) -> None:
     data, room = body(pod("gold", 1000)), 150_000 * PARSED
     padded = data + b" " * (60_000 - len(data))
@@ -737,7 +733,7 @@ def _(_: Running) -> None:
             assert busy.post("/validate", padded)[0] == 200
 
 
-@row("internal-error")
+@row("internal-error", "webhook.admission.endpoint.Endpoint._broken")
 def _(_: Running) -> None:
     def broken() -> NoReturn:
         raise RuntimeError("a fault of ours")
@@ -748,7 +744,7 @@ def _(_: Running) -> None:
             assert "a fault of ours" not in status["message"]
 
 
-@row("wrong-method")
+@row("wrong-method", "webhook.http.app._status")
 def _(served: Running) -> None:
     for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS"):
         with served.connect() as connection:
@@ -758,13 +754,13 @@ def _(served: Running) -> None:
         assert answer[1]["allow"] == "POST"
 
 
-@row("wrong-path")
+@row("wrong-path", "webhook.admission.endpoint.route")
 def _(served: Running) -> None:
     for path in ("/", "/mutate/", "/Mutate", "/metrics", "/validate/", "/validate/x/y"):
         is_status(served.post(path, b"{}"), 404)
 
 
-@row("not-http")
+@row("not-http", "webhook.http.server.Protocol.send_400_response")
 def _(served: Running) -> None:
     with served.tls() as connection:
         connection.sendall(b"\0\1\2 nonsense\r\n\r\n")
@@ -772,7 +768,7 @@ def _(served: Running) -> None:
         assert connection.recv(1) == b""
 
 
-@row("slow-header")
+@row("slow-header", "webhook.http.server.Protocol._too_slow")
 def _(served: Running) -> None:
     with served.tls() as connection:
         connection.sendall(b"POST /mutate HTTP/1.1\r\nHost: x")
@@ -780,7 +776,7 @@ def _(served: Running) -> None:
         assert connection.recv(1) == b""
 
 
-@row("large-header")
+@row("large-header", "webhook.http.server.Protocol.data_received", "webhook.http.server.Protocol.on_headers_complete")
 def _(served: Running) -> None:
     with served.tls() as connection:
         connection.sendall(b"POST /mutate HTTP/1.1\r\nX: " + b"x" * 100_000)
@@ -795,7 +791,7 @@ def _(served: Running) -> None:
             assert code == 200 or is_status(answer, 431)
 
 
-@row("silent-handshake")
+@row("silent-handshake", "webhook.http.server.TlsServer._shake_hands")
 def _(served: Running) -> None:
     with ExitStack() as stack:
         silent = [stack.enter_context(create_connection(("127.0.0.1", served.port), 10)) for _ in range(64)]
@@ -803,7 +799,7 @@ def _(served: Running) -> None:
         assert silent[0].recv(1) == b""  # closed after a second in this test
 
 
-@row("idle-tls")
+@row("idle-tls", "webhook.http.server.Protocol._rest")
 def _(served: Running) -> None:
     with ExitStack() as stack:
         idle = [stack.enter_context(served.tls()) for _ in range(64)]
@@ -815,7 +811,7 @@ def _(served: Running) -> None:
         assert connection.recv(1) == b""
 
 
-@row("many-connections")
+@row("many-connections", "webhook.http.connections.Connections.enter")
 def _(_: Running) -> None:
     with ExitStack() as stack:
         served = stack.enter_context(running(limits=replace(QUICK, connections=8, keep_alive=60)))
@@ -833,7 +829,7 @@ def _answers_at_once(served: Running) -> None:
     assert time.monotonic() - started < 2
 
 
-@row("old-tls")
+@row("old-tls", "webhook.http.tls.server_context")
 def _(served: Running) -> None:
     context = served.client
     context.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -841,7 +837,7 @@ def _(served: Running) -> None:
         context.wrap_socket(raw, server_hostname="localhost")
 
 
-@row("no-client-certificate")
+@row("no-client-certificate", "webhook.http.tls.server_context")
 def _(_: Running) -> None:
     with running(demands=Demands(client_ca=self_signed(datetime.now(UTC)).ca)) as guarded:
         with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -849,7 +845,7 @@ def _(_: Running) -> None:
         assert guarded.endpoint.gate.inside == 0
 
 
-@row("wrong-client-name")
+@row("wrong-client-name", "webhook.http.server.Protocol.connection_made")
 def _(_: Running) -> None:
     authority = Authority.make(datetime.now(UTC))
     with TemporaryDirectory() as directory:
@@ -864,7 +860,7 @@ def _(_: Running) -> None:
             assert tls.recv(1) == b""
 
 
-@row("no-token")
+@row("no-token", "webhook.admission.callers.Callers.may_ask")
 def _(_: Running) -> None:
     token = "0123456789abcdef"
     with running(endpoint(callers=Callers(required=lambda: ("another-" * 4, token)))) as guarded:
@@ -876,7 +872,7 @@ def _(_: Running) -> None:
         assert token not in guarded.endpoint.metrics.exposition("")[0].decode()
 
 
-@row("draining")
+@row("draining", "webhook.http.server.TlsServer.handle_exit", "webhook.http.asgi.Routes._send")
 def _(_: Running) -> None:
     with running(limits=Limits(drain=1)) as server:
         assert server.post("/validate", body(pod("gold", 1000)))[1].get("connection") is None
@@ -890,7 +886,7 @@ def _(_: Running) -> None:
         stopping.join()
 
 
-@row("in-flight-at-stop")
+@row("in-flight-at-stop", "webhook.http.server.TlsServer.shutdown")
 def _(_: Running) -> None:
     with running(limits=Limits(goodbye=0.2, drain=0)) as server, server.tls() as connection:
         data = body(pod("gold", 1000))
@@ -906,7 +902,7 @@ def _(_: Running) -> None:
         stopping.join()
 
 
-@row("stopping")
+@row("stopping", "webhook.admission.endpoint.Gate.enter")
 def _(_: Running) -> None:
     with running() as server:
         server.endpoint.gate.stopping = True
