@@ -54,9 +54,9 @@ def one(kind: str, name: str = NAME, namespace: str | None = None) -> dict[str, 
 
 
 def test_the_page_registers_all_that_the_manifests_ask_of_a_namespace() -> None:
-    """The configuration for a look without an installation, in docs/install.md."""
-    page = Path("docs/install.md").read_text()
-    (text,) = re.findall(r"kubectl apply -f - <<END\n(.*?)    END\n", page, re.DOTALL)
+    """The configuration for forewarn beside the cluster, in docs/guides/run-the-webhook.md."""
+    page = Path("docs/guides/run-the-webhook.md").read_text()
+    (text,) = re.findall(r"kubectl apply -f - <<END\n(.*?)END\n", page, re.DOTALL)
     made = yaml.safe_load(re.sub(r"\$\(.*?\)", "none", dedent(text)))
     shipped = next(w for w in one("ValidatingWebhookConfiguration")["webhooks"] if w["name"] == "validate.forewarn.dev")
     namespaced = [rule for rule in shipped["rules"] if rule["scope"] == "Namespaced"]
@@ -457,15 +457,15 @@ def test_each_alert_is_tested_for_firing_and_for_keeping_silent() -> None:
         assert {alert["alertname"] for alert in tried if bool(alert["exp_alerts"]) == fires} == set(alerts)
 
 
-def test_each_alert_leads_to_its_heading_among_the_runbooks() -> None:
+def test_each_alert_leads_to_its_heading() -> None:
     (rules,) = documents(MANIFESTS / "components/monitoring/rules.yaml")
     alerts = [rule for group in rules["spec"]["groups"] for rule in group["rules"]]
     for alert in alerts:
         assert alert["annotations"]["runbook_url"] == f"docs/guides/troubleshoot.md#{alert['alert'].lower()}"
-    page = Path("docs/runbooks.md").read_text()
-    assert re.findall(r"^## (\w+)$", page, re.MULTILINE) == [alert["alert"] for alert in alerts]
-    for section in page.split("\n## ")[1:]:
-        assert re.findall(r"^\*\*(\w+)\*\*:", section, re.MULTILINE) == ["Means", "Look", "Do"], section
+    page = Path("docs/guides/troubleshoot.md").read_text().partition("\n## Alerts\n")[2]
+    assert re.findall(r"^### (\w+)$", page, re.MULTILINE) == [alert["alert"] for alert in alerts]
+    for section in page.split("\n### ")[1:]:
+        assert re.findall(r"^\*\*(\w+)\*\*:", section, re.MULTILINE) == ["Means", "Check", "Fix"], section
 
 
 def test_the_script_takes_the_replicas_away_before_the_configurations_and_those_before_the_rest(tmp_path: Path) -> None:

@@ -910,7 +910,7 @@ def as_on_the_page() -> World:
 
 def test_the_page_shows_what_the_command_prints(examined: Callable[..., Report]) -> None:
     """`UPDATE=1` writes the real output into the page."""
-    page = Path("docs/doctor.md")
+    page = Path("docs/guides/troubleshoot.md")
     (shown,) = re.findall(r"```console\n\$ kubectl forewarn webhook doctor\n(.*?)```", page.read_text(), re.DOTALL)
     report = examined(as_on_the_page(), "-o", "text")
     if os.environ.get("UPDATE"):
