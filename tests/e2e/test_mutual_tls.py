@@ -1,4 +1,4 @@
-"""docs/install.md, mutual TLS and a token: API servers that show what they were given are answered, and nobody else.
+"""docs/guides/run-the-webhook.md, mutual TLS and a token: only API servers that show them are answered.
 
 What replicas and API servers are told comes from manifests/components, with paths of this machine.
 """
