@@ -1,4 +1,4 @@
-"""`forewarn demo`: the webhook on a sample cluster, and its answers to a few manifests as kubectl shows them."""
+"""`forewarn demo`: the webhook, the linter and a prediction on a sample cluster. The output fits one screen."""
 
 from __future__ import annotations
 
@@ -20,62 +20,66 @@ from policies.cli import main as forewarn
 from policies.commands.parser import Parser
 from policies.kinds import NAMESPACE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from policies.manifests import read
-from policies.objects.fields import at, group_kind
+from policies.objects.fields import group_kind
 from policies.terminal import painter, wants_color
-from webhook.admission import impact_annotation
 from webhook.admission.json_patch import PatchOperation, apply_patch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 SAMPLE: Final = Path(__file__).resolve().parent.parent / "sample"
-MANIFESTS: Final = ("banner.yaml", "search.yaml", "checkout.yaml", "standard.yaml", "mutated.yaml")
+WARNED: Final = "checkout.yaml"
+"""A manifest that the webhook admits with a warning."""
+DENIED: Final = "standard.yaml"
+"""A manifest that the webhook denies."""
+MISSPELT: Final = "search.yaml"
+"""A manifest with an error for the linter."""
 _KINDS: Final = frozenset((POD, NAMESPACE, PRIORITY_CLASS, *POD_TEMPLATE_PATHS))
 _PLURALS: Final = {"PriorityClass": "priorityclasses"}
 _RESPONSE_SECONDS: Final = 10
 _IN_A_CHECKOUT: Final = not WITHIN
 _NEXT: Final = (
-    "Next: `. .venv/bin/activate` puts forewarn on the PATH, then" if _IN_A_CHECKOUT else "Next:",
-    "`forewarn lint DIRECTORY` checks manifests of yours,",
-    "`forewarn audit --cluster live` the cluster of your kubeconfig; `kubectl forewarn audit` is the same.",
-    "`make cluster` makes a control plane to try the webhook on: docs/install.md puts it there, or on yours."
+    "Next: `. .venv/bin/activate`, `forewarn lint DIRECTORY`, `forewarn audit`; `make cluster` and "
+    "docs/get-started/tutorial.md"
     if _IN_A_CHECKOUT
-    else "docs/install.md of the repository puts the webhook on a cluster.",
+    else "Next: `forewarn lint DIRECTORY` checks your manifests, `forewarn audit` checks your cluster"
 )
 
 
 class Answer(NamedTuple):
-    """What the API server would hand to kubectl: warnings, the refusal if there is one, and the object as stored."""
+    """What the API server returns to kubectl: warnings, and the message of a denial or nothing."""
 
     warnings: list[str]
-    refusal: str
-    stored: dict[str, Any]
+    denial: str
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the demonstration; 0 when every manifest was answered and the linter has said the same."""
-    parser = Parser(prog="forewarn demo", description="The webhook at work on a small sample cluster.")
+    """Run the demonstration; 0 if the webhook warns and denies, the linter finds an error and the prediction works."""
+    parser = Parser(
+        prog="forewarn demo", description="Run the webhook, the linter and a prediction on a sample cluster."
+    )
     parser.parse_args(arguments)
     paint = painter(wants_color("auto", sys.stdout))
-    cluster, manifests = _shown(SAMPLE / "cluster.yaml"), _shown(SAMPLE / "manifests")
-    about = "The webhook runs over TLS on this machine; kubectl's lines are as kubectl would print them."
-    _say(paint(f"The cluster: {cluster}. {about}", "dim"))
+    cluster = _shown(SAMPLE / "cluster.yaml")
+    about = "The webhook runs over TLS on this machine; kubectl's output is reproduced."
+    _say(paint(f"Sample cluster: {cluster}. {about}", "dim"))
     with _serving() as connection:
-        for name in MANIFESTS:
-            _say("", paint(f"$ kubectl apply -f {name}", "bold"))
-            for line in _applied(name, connection):
-                style = {"Warning:": "warning", "Error": "error", "$": "bold"}.get(line.split(" ", 1)[0], "")
-                _say(paint(line, style) if style else line)
-    command = ["lint", "--cluster", cluster, manifests]
-    _say("", paint("$ forewarn " + shlex.join(command), "bold"))
-    status = forewarn(command)
-    _say("", *(paint(line, "dim") for line in _NEXT))
-    return 0 if status == 1 else 1  # the linter has found what the webhook has found
+        answers = [_apply(name, connection, paint) for name in (WARNED, DENIED)]
+    lint = ["lint", "--cluster", cluster, _shown(SAMPLE / "manifests" / MISSPELT)]
+    predict = ["predict", "-f", _shown(SAMPLE / "manifests" / WARNED), "--cluster", cluster]
+    statuses = []
+    for command in (lint, predict):
+        _say("", paint("$ forewarn " + shlex.join(command), "bold"))
+        statuses.append(forewarn(command))
+    _say("", paint(_NEXT, "dim"))
+    warned, denied = answers
+    as_expected = bool(warned.warnings) and not warned.denial and bool(denied.denial) and statuses == [1, 0]
+    return 0 if as_expected else 1
 
 
 @contextmanager
 def _serving() -> Iterator[HTTPSConnection]:
-    """The webhook in a process of its own, stopped at the end; a connection to it."""
+    """Run the webhook in its own process until the end of the block; yields a connection to it."""
     with tempfile.TemporaryDirectory() as scratch:
         ca = Path(scratch) / "ca.pem"
         serve = ["webhook", "serve", "--cluster", str(SAMPLE / "cluster.yaml"), "--port", "0", "--health-port", "0"]
@@ -100,25 +104,23 @@ def _serving() -> Iterator[HTTPSConnection]:
                 process.terminate()
 
 
-def _applied(name: str, connection: HTTPSConnection) -> Iterator[str]:
-    """What kubectl prints for each object of a manifest."""
-    for subject in read((SAMPLE / "manifests" / name).read_bytes(), name, _KINDS).subjects:
-        ref = subject.ref
-        answer = _admitted(dict(subject.object), connection)
-        yield from (f"Warning: {warning}" for warning in answer.warnings)
-        if answer.refusal:
-            yield f'Error from server (Forbidden): error when creating "{name}": {answer.refusal}'
-        else:
-            group = group_kind(subject.object).split("/")[0]
-            yield f"{ref.kind.lower()}{'.' + group if group else ''}/{ref.name} created"
-        if told := at(answer.stored, *impact_annotation.PATH):
-            yield ""
-            yield rf"$ kubectl get -f {name} -o jsonpath='{{.metadata.annotations.forewarn\.dev/preemption-impact}}'"
-            yield told
+def _apply(name: str, connection: HTTPSConnection, paint: Callable[[str, str], str]) -> Answer:
+    """Send the object of a manifest to the webhook, and print what kubectl prints."""
+    _say("", paint(f"$ kubectl apply -f {name}", "bold"))
+    (subject,) = read((SAMPLE / "manifests" / name).read_bytes(), name, _KINDS).subjects
+    answer = _admit(dict(subject.object), connection)
+    for warning in answer.warnings:
+        _say(paint(f"Warning: {warning}", "warning"))
+    if answer.denial:
+        _say(paint(f'Error from server (Forbidden): error when creating "{name}": {answer.denial}', "error"))
+    else:
+        group = group_kind(subject.object).split("/")[0]
+        _say(f"{subject.ref.kind.lower()}{'.' + group if group else ''}/{subject.ref.name} created")
+    return answer
 
 
-def _admitted(obj: dict[str, Any], connection: HTTPSConnection) -> Answer:
-    """The part of the API server: call the mutating webhook, apply its patch, call the validating one."""
+def _admit(obj: dict[str, Any], connection: HTTPSConnection) -> Answer:
+    """Act as the API server: call the mutating webhook, apply its patch, call the validating webhook."""
     warnings: list[str] = []
     for phase in ("mutate", "validate"):
         connection.request("POST", f"/{phase}?timeout=5s", _review(obj), {"Content-Type": "application/json"})
@@ -126,21 +128,21 @@ def _admitted(obj: dict[str, Any], connection: HTTPSConnection) -> Answer:
         warnings += [w for w in response.get("warnings", ()) if w not in warnings]
         if not response["allowed"]:
             message = response["status"]["message"]
-            return Answer(warnings, f'admission webhook "{phase}.forewarn.dev" denied the request: {message}', {})
+            return Answer(warnings, f'admission webhook "{phase}.forewarn.dev" denied the request: {message}')
         if "patch" in response:
             obj = apply_patch(obj, map(_operation, json.loads(b64decode(response["patch"]))))
-    return Answer(warnings, "", obj)
+    return Answer(warnings, "")
 
 
 def _operation(written: dict[str, Any]) -> PatchOperation:
-    """A patch operation as it comes over the wire."""
+    """Parse an operation of a JSON Patch."""
     steps = written["path"].split("/")[1:]
     path = tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
     return PatchOperation(written["op"], path, written.get("value"))
 
 
 def _review(obj: dict[str, Any]) -> bytes:
-    """An AdmissionReview as kube-apiserver sends it on CREATE."""
+    """Return the AdmissionReview that kube-apiserver sends on CREATE."""
     group, _, version = obj["apiVersion"].rpartition("/")
     kind, metadata = obj["kind"], obj["metadata"]
     resource = _PLURALS.get(kind, kind.lower() + "s")
@@ -159,7 +161,7 @@ def _review(obj: dict[str, Any]) -> bytes:
 
 
 def _shown(path: Path) -> str:
-    """A path as seen from here, where that is shorter."""
+    """Return a path relative to the working directory if it is inside."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
