@@ -510,7 +510,7 @@ def _of_components() -> dict[str, str]:
         "rules.yaml": _on(".Values.monitoring.enabled", _RULES),
         "dashboard.yaml": _on(".Values.monitoring.enabled", _DASHBOARD),
         "_helpers.tpl": _HELPERS,
-        "NOTES.txt": _NOTES.replace("<hello>", (ROOT / "docs/hello.yaml").read_text().partition("\n")[2]),
+        "NOTES.txt": _NOTES.replace("<hello>", (ROOT / "docs/examples/hello.yaml").read_text().partition("\n")[2]),
     }
 
 

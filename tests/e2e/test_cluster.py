@@ -1,6 +1,7 @@
-"""From nothing to a first warning, as docs/install.md says: `make cluster`, and each way to install what is there.
+"""From nothing to a first warning on `make cluster`: each way to install the webhook, and the tutorial.
 
-The commands are those of the page. Run with `-s` it says what each way took.
+The commands are typed as docs/get-started/tutorial.md and docs/guides/run-the-webhook.md have them. `-s` prints how
+long each way took.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/install.md"
+TUTORIAL = ROOT / "docs/get-started/tutorial.md"
+GUIDE = ROOT / "docs/guides/run-the-webhook.md"
 
 
-def typed(heading: str) -> list[str]:
-    """What is to be typed under a heading of the page, a text for each block of it; output is left out."""
-    section = re.split(r"^#+ ", PAGE.read_text().split(f"# {heading}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
-    blocks = [textwrap.dedent(block) for block in re.findall(r"(?:^ {4}.*\n|^\n(?= {4}))+", section, re.MULTILINE)]
-    return [text for block in blocks for text in block.strip().split("\n\n") if not text.startswith("Warning:")]
+def typed(page: Path, heading: str) -> list[str]:
+    """The blocks of shell commands under a heading of a page, without its subsections."""
+    section = re.split(r"^##+ ", page.read_text().split(f"\n## {heading}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
+    blocks = re.findall(r"^ *```sh\n(.*?)^ *```$", section, re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(block).strip() for block in blocks]
 
 
 class Cluster:
@@ -82,22 +84,35 @@ def timed(what: str) -> Iterator[None]:
     print(f"\ne2e: {what}: {time.monotonic() - began:.1f} s")
 
 
-_, KUSTOMIZE, CHART, ONCE_READY = typed("Try it without a cluster")
-READY, HELLO = ONCE_READY.splitlines()
-CROWD, FILLED, PREEMPTS = typed("Whom a Deployment pushes out")[0].splitlines()
-CERTIFICATE, REGISTER, ASK = typed("Without installing anything on it")
+(LINT,) = typed(TUTORIAL, "Lint a manifest")
+KUSTOMIZE, CHART, READY = typed(TUTORIAL, "Install the webhook")
+(HELLO,) = typed(TUTORIAL, "See a first warning")
+FILL_AND_PREDICT, DRY_RUN = typed(TUTORIAL, "Predict a preemption")
+FILL, PREDICT = FILL_AND_PREDICT.rsplit("\n", 1)
+APPLY, WHY = typed(TUTORIAL, "Let it happen")
+(LOSE,) = typed(TUTORIAL, "Simulate losing a node")
+CERTIFICATE, REGISTER = typed(GUIDE, "Run it beside the cluster")
 
 
 def warned(cluster: Cluster) -> None:
-    """The two warnings of the page, and what comes of the second."""
-    told = cluster.type(HELLO)
-    assert 'Warning: PriorityClass "no-such-class" not found' in told
-    cluster.type(CROWD, FILLED)
-    told = cluster.type(PREEMPTS)
-    (warning,) = re.findall(r"Warning: would preempt 1 Pod.*", told)
-    assert re.search(r": possibly default/hello-crowd-\w+-\w+", warning), warning
-    cluster.type(PREEMPTS.replace(" --dry-run=server", ""))
-    wait_until(lambda: "Pending" in cluster.kubectl("get", "pods", "-l", "app=hello-crowd").stdout, 30, "one has to go")
+    """See both warnings of the tutorial, and the preemption come true."""
+    assert re.search(r"Warning: .*\[unknown-priority-class\]", cluster.type(HELLO))
+    cluster.type(FILL)
+    printed = cluster.type(DRY_RUN)
+    assert re.search(r"Warning: .*default/hello-crowd-\w+-\w+.*\[preempts-running-pods\]", printed), printed
+    cluster.type(APPLY)
+    wait_until(lambda: pending(cluster) != "", 30, "one Pod of hello-crowd is preempted, its replacement is Pending")
+
+
+def pending(cluster: Cluster) -> str:
+    """The name of a Pending Pod of hello-crowd, or nothing."""
+    pods = cluster.kubectl("get", "pods", "-l", "app=hello-crowd", "--no-headers").stdout.splitlines()
+    return next((line.split()[0] for line in pods if "Pending" in line), "")
+
+
+def states(report: str) -> set[str]:
+    """The states of the checks of `forewarn webhook doctor`: ok, warning, problem."""
+    return {line.split()[1] for line in report.splitlines() if not line.startswith(" ")}
 
 
 def test_nodes_look_as_nodes_do(cluster: Cluster) -> None:
@@ -107,12 +122,16 @@ def test_nodes_look_as_nodes_do(cluster: Cluster) -> None:
 
 
 def test_from_nothing_to_a_first_warning_by_kustomize(cluster: Cluster) -> None:
+    assert "[unknown-priority-class]" in cluster.type(f"{LINT} || test $? = 1")
     with timed("kustomize, to both warnings"):
         cluster.type(KUSTOMIZE, READY)
         warned(cluster)
+    assert "Insufficient cpu" in cluster.type(re.sub(r"hello-crowd-[\w-]+", pending(cluster), WHY))
+    assert "default/hello-crowd" in cluster.type(LOSE)
+    assert "default/hello-preemption" in cluster.type(PREDICT)
     report = cluster.run("forewarn", "webhook", "doctor", "--timeout", "120")
-    assert re.search(r"answering +ok +/readyz +ready: forewarn-\w+-\w+, forewarn-", report.stdout), report.stdout
-    assert "problem" not in report.stdout
+    assert re.search(r"responses +ok +/readyz +ready: forewarn-\w+-\w+, forewarn-", report.stdout), report.stdout
+    assert "problem" not in states(report.stdout)
     cluster.kubectl("-n", "forewarn", "rollout", "restart", "deployment/forewarn")
     cluster.kubectl("-n", "forewarn", "rollout", "status", "deployment/forewarn", "--timeout=300s")
 
@@ -123,7 +142,7 @@ def test_from_nothing_to_a_first_warning_by_the_chart(cluster: Cluster) -> None:
     with timed("the chart, to both warnings"):
         cluster.type(CHART, READY)
         warned(cluster)
-    assert "problem" not in cluster.run("forewarn", "webhook", "doctor", "--timeout", "120").stdout
+    assert "problem" not in states(cluster.run("forewarn", "webhook", "doctor", "--timeout", "120").stdout)
     cluster.type("helm uninstall forewarn -n forewarn")
     left = cluster.kubectl("get", "validatingwebhookconfigurations,mutatingwebhookconfigurations", "-o", "name").stdout
     assert left == ""
@@ -146,7 +165,7 @@ def test_from_nothing_to_a_first_warning_by_serve(cluster: Cluster, tmp_path: Pa
             try:
                 wait_until(lambda: "cluster state synced" in log.read_text(), 60, "serve knows the cluster's state")
                 cluster.type(REGISTER.replace(".cache", f"{tmp_path}/trial").replace("8443", port))
-                wait_until(lambda: "Warning: " in cluster.type(ASK), 10, "API servers ask it")
+                wait_until(lambda: "Warning: " in cluster.type(HELLO), 10, "API servers ask it")
                 warned(cluster)
             finally:
                 served.terminate()
