@@ -8,6 +8,8 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import reduce
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,6 +104,13 @@ def test_the_reference_has_every_key_of_json(section: str) -> None:
         assert set(printed) - listed == set(), command
 
 
+def test_the_demonstration_fits_on_a_screen() -> None:
+    """About 24 lines of 120 characters: with the longest lines wrapped, a few more."""
+    (shown,) = [shown for _, command, shown in _blocks() if command == "make run"]
+    assert len(shown.splitlines()) <= 26
+    assert sum(max(1, -(-len(line) // 120)) for line in shown.splitlines()) <= 30
+
+
 LIMIT = "docs/guides/limit-a-priority-class.md"
 CONFIG = "docs/examples/limit-a-priority-class/forewarn.yaml"
 
@@ -176,6 +185,33 @@ def test_every_module_stands_in_the_architecture() -> None:
     parts = [p for package in ("policies", "webhook") for p in Path(package).iterdir() if not p.name.startswith("_")]
     names = [f"{p.name}/" if p.is_dir() else p.name for p in parts if p.is_dir() or p.suffix == ".py"]
     assert [name for name in names if name not in told] == []
+
+
+def test_the_menu_of_the_site_lists_every_page() -> None:
+    """`make site` checks it too; rules and decisions are added by .build/site.py."""
+    menu = Path(".build/mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    pages = [page.removeprefix("docs/") for page in PAGES if page != "README.md"]
+    listed = set(re.findall(r"[\w/-]+\.md", menu))
+    generated = ("reference/rules/", "internals/decisions/")
+    assert [page for page in pages if page not in listed and not page.startswith(generated)] == []
+
+
+TERMS = Path("docs/get-started/concepts.md").read_text().partition("## Terms of forewarn")[2]
+TERM_ROWS = re.findall(r"^\| ([a-z ]+) \| .+ \| `([\w.]+)` \|$", TERMS, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", [name for _, name in TERM_ROWS])
+def test_every_term_names_something_in_the_code(name: str) -> None:
+    parts = name.split(".")
+    paths = [Path(*parts[:n]) for n in range(1, len(parts))]
+    modules = [len(path.parts) for path in paths if path.is_dir() or path.with_suffix(".py").is_file()]
+    assert reduce(getattr, parts[max(modules) :], import_module(".".join(parts[: max(modules)]))) is not None
+
+
+def test_every_term_is_explained_once_in_one_row() -> None:
+    terms = [term for term, _ in TERM_ROWS]
+    assert len(terms) == len(set(terms)) >= 12
+    assert len(terms) == TERMS.count("\n|") - 2 * TERMS.count("\n|---")
 
 
 def test_pages_link_to_files_that_are_there() -> None:
