@@ -207,7 +207,7 @@ class Cache:
         if kind in _VIEWS:
             self._take(kind, _key(obj, kind), obj)
         elif kind in self._templates:
-            self._tables[_WORKLOADS].put((kind, *_key(obj, kind)), Workload.from_api(obj))
+            self._put_workload((kind, *_key(obj, kind)), Workload.from_api(obj))
         elif kind == PRIORITY_CLASS:
             added = PriorityClass.from_api(obj)
             self._classes = {**self._classes, added.name: added}
@@ -253,7 +253,7 @@ class Cache:
             self._note(kind, _key(obj, kind), is_kept=True)
             self._put(kind, _key(obj, kind), None)
         elif kind in self._templates:
-            self._tables[_WORKLOADS].pop((kind, *_key(obj, kind)))
+            self._put_workload((kind, *_key(obj, kind)), None)
         elif kind == PRIORITY_CLASS:
             _, name = _key(obj, kind)
             self._classes = {n: c for n, c in self._classes.items() if n != name or n in _SYSTEM}
@@ -302,6 +302,16 @@ class Cache:
                 self._grouped.pop(key)
         elif kind == NODE:
             self._pods_by_node.change_node(key[1])
+        if view is None:
+            table.pop(key)
+        else:
+            table.put(key, view)
+
+    def _put_workload(self, key: tuple[str, str, str], view: Workload | None) -> None:
+        """Set a workload, or take it out (None)."""
+        table = self._tables[_WORKLOADS]
+        if self._replaced is not None:
+            self._replaced(key[0], table.get(key), view)
         if view is None:
             table.pop(key)
         else:

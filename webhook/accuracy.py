@@ -2,8 +2,8 @@
 
 A prediction is remembered when its pod is admitted, and compared with the first thing that the scheduler does with that
 pod: bind it, nominate a node to it (and preempt others there), or find no place for it. Pods of a controller are
-admitted one by one, each under its own name and uid, so that they are followed as any other. What was predicted of
-their workload is not compared with anything: how many such predictions there were is counted.
+admitted one by one, each under its own name and uid, so that they are followed as any other. Predictions for workloads
+are followed to the end of the rollout (webhook.workload_accuracy).
 
 A difference is `explained` where anything that predictions read has changed between the two, and `wrong` where nothing
 has. What never came, or was not seen to be decided, is `unknown`.
@@ -25,6 +25,7 @@ from policies.kinds import DISRUPTION_BUDGET, KINDS, POD, SERVICE
 from policies.objects.fields import InvalidObject, at, sequence
 from policies.objects.items import items
 from policies.objects.reviewed_object import Operation
+from webhook.workload_accuracy import WorkloadAccuracy, WorkloadExpectation, workload_expectation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -104,13 +105,22 @@ class Example(NamedTuple):
     change: str = ""
 
 
-def expectation_of(subject: ReviewedObject, impact: Impact | None) -> Expectation | None:
-    """What is to be remembered of the prediction for a pod; None where there is none, or it cannot be compared.
+def expectation_of(subject: ReviewedObject, impact: Impact | None) -> Expectation | WorkloadExpectation | None:
+    """What is kept of a prediction; None if there is none, or it cannot be compared.
 
     Nothing is worked out for it that the answer did not need. A pod with ephemeral volumes is predicted without them.
     """
-    if impact is None or subject.operation is not Operation.CREATE or subject.object.get("kind") != "Pod":
+    if impact is None:
         return None
+    if subject.object.get("kind") != "Pod":
+        try:
+            return workload_expectation_of(subject, impact)
+        except InvalidObject:
+            return None
+    return _of_pod(subject, impact) if subject.operation is Operation.CREATE else None
+
+
+def _of_pod(subject: ReviewedObject, impact: Impact) -> Expectation | None:
     uid = at(subject.object, "metadata", "uid")
     if not isinstance(uid, str) or not 0 < len(uid) <= _LONGEST or len(impact.predictions) != 1 or impact.new != 1:
         return None
@@ -204,7 +214,8 @@ class _Followed:
 class Accuracy:
     """Follows predictions until it is known whether they came true. Safe to use from any thread.
 
-    `count` is told each result, one for each prediction that `expect` took. `clock`: monotonic; `wall`: since 1970.
+    `count` is told each result, one for each prediction that `expect` took, `count_workload` those of workloads.
+    `clock`: monotonic; `wall`: since 1970.
     """
 
     def __init__(
@@ -212,8 +223,10 @@ class Accuracy:
         count: Callable[[str], object] = lambda _: None,
         clock: Callable[[], float] = monotonic,
         wall: Callable[[], float] = lambda: datetime.now(UTC).timestamp(),
+        count_workload: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._count, self._clock, self._wall = count, clock, wall
+        self._workloads = WorkloadAccuracy(count_workload, lambda: self._clock(), wall)
         self._lock = Lock()
         self._waiting: OrderedDict[str, _Followed] = OrderedDict()
         self._decided: OrderedDict[str, _Followed] = OrderedDict()
@@ -225,12 +238,15 @@ class Accuracy:
         self._results: Counter[str] = Counter(dict.fromkeys(RESULTS, 0))
         self._examples = {result: deque[Example](maxlen=EXAMPLES) for result in (WRONG, EXPLAINED)}
 
-    def expect(self, expected: Expectation | None, since: float) -> bool:
-        """Follow the prediction for a pod that has been admitted; None: a prediction that cannot be followed, which is
+    def expect(self, expected: Expectation | WorkloadExpectation | None, since: float) -> bool:
+        """Follow the prediction for what has been admitted; None: a prediction that cannot be followed, which is
         counted. `since`: when its request came, by the clock.
 
-        False where this pod is not followed, or is already: what was said first stands.
+        False if the object is not followed. A Pod is followed once: by the first prediction.
         """
+        if isinstance(expected, WorkloadExpectation):
+            self._workloads.expect(expected, since)
+            return True
         with self._lock:
             if expected is None:
                 self._not_compared += 1
@@ -245,6 +261,7 @@ class Accuracy:
 
     def changed(self, kind: str, before: Any, after: Any) -> None:
         """A view in the cluster state is replaced by another (None: it comes, or goes). In the order of the changes."""
+        self._workloads.changed(kind, before, after)
         if kind not in _READ or before == after:
             return
         now = self._clock()
@@ -271,12 +288,14 @@ class Accuracy:
 
     def settle(self) -> None:
         """Come to a result wherever it is time to."""
+        self._workloads.settle()
         with self._lock:
             self._settle()
 
     def table(self) -> dict[str, Any]:
         """For programs: results so far, how many predictions have none yet, how many are not compared, and examples,
-        the newest first."""
+        the newest first. `workloads`: the same of workloads."""
+        workloads = self._workloads.table()
         with self._lock:
             self._settle()
             examples = [example._asdict() for kept in self._examples.values() for example in reversed(kept)]
@@ -286,6 +305,7 @@ class Accuracy:
                 "open": open_,
                 "notCompared": self._not_compared,
                 "examples": examples,
+                "workloads": workloads,
             }
 
     def _pod_changed(self, before: Pod | None, after: Pod | None, now: float) -> None:

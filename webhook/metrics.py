@@ -20,6 +20,7 @@ from policies import VERSION
 from policies.cli import KUBERNETES
 from policies.kinds import BY_GROUP_KIND
 from webhook.accuracy import RESULTS
+from webhook.workload_accuracy import WORKLOAD_RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -188,6 +189,15 @@ class Metrics:
             "(explained) or without one (wrong), or nothing that was seen (unknown).",
             "result",
             RESULTS,
+        )
+        self.workload_prediction_results = self._closed(
+            Counter,
+            "workload_prediction_results",
+            "Predictions for workloads, compared with the end of the rollout: as predicted (matched), different after a "
+            "change by others, by timing or by a tie (explained), different without a reason (wrong), incomplete and "
+            "not compared (cut-short), or not compared for another reason (unknown).",
+            "result",
+            WORKLOAD_RESULTS,
         )
         self.disclosure = self._make(
             Gauge,

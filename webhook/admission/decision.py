@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from policies.rules.support.impact import Recall as Impacts
     from webhook.accuracy import Expectation
     from webhook.admission.impact_annotation import Written
+    from webhook.workload_accuracy import WorkloadExpectation
 
 Confirm = Callable[[], Mapping[str, PriorityClass]]
 """The classes that the API server has this moment, by name: one live GET. Raises OSError where it fails."""
@@ -159,7 +160,7 @@ class Decision:
     exemption: str = ""
     outcome: str = ""
     """What the prediction for `/validate` came to, whether or not it is worth a word; empty where there was none."""
-    expected: Expectation | None = None
+    expected: Expectation | WorkloadExpectation | None = None
     """What is to be remembered of that, to compare it with what the scheduler does."""
     predicting: float = 0.0
     """Seconds that the rules and their prediction took, the last time where it was worked out twice."""

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from webhook.admission.decision import Confirm, DefaultCandidate, Reserve
     from webhook.admission.prediction_process import Predictors
     from webhook.metrics import Metrics
+    from webhook.workload_accuracy import WorkloadExpectation
 
 PATHS: Final = {f"/{hook}": hook for hook in Hook}
 """Beside these, `/validate/TOKEN`: see webhook.admission.callers."""
@@ -299,7 +300,7 @@ class Endpoint:
     answers: AnswerCache = field(default_factory=lambda: AnswerCache(monotonic))
     reviews: AccessReviews | None = None
     patience: WarningLimiter = field(default_factory=lambda: WarningLimiter(monotonic))
-    expect: Callable[[Expectation | None, float], object] | None = None
+    expect: Callable[[Expectation | WorkloadExpectation | None, float], object] | None = None
     of_strangers: RareEvents = field(default_factory=RareEvents)
     reticent: Callable[[Config], Config] = field(default_factory=lambda: _Reticent())
     budget: PredictionBudget = field(default_factory=lambda: PredictionBudget(monotonic))

@@ -14,6 +14,7 @@ from policies.commands.cluster_command import add_output_option, output_of
 from policies.commands.parser import Parser
 from policies.terminal import as_json, clean, complain
 from webhook.accuracy import EXAMPLES, EXPLAINED, MATCHED, RESULTS, WRONG
+from webhook.workload_accuracy import WORKLOAD_RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,10 +31,18 @@ _MEANING: Final = {
     "wrong": "it did something else, and nothing had changed",
     "unknown": "the pod never came, went away undecided, or its turn was not seen",
 }
+_OF_WORKLOADS: Final = {
+    "matched": "placed, Pending and preempted Pods as predicted, up to ties",
+    "explained": "it ended in another way, after a change by others, or the prediction depends on timing",
+    "wrong": "it ended in another way, and nothing else had changed",
+    "cut-short": "not compared: the prediction was incomplete",
+    "unknown": "not compared: {reasons}",
+}
 _DESCRIPTION: Final = (
-    "Print how the predictions of one replica of a running webhook for Pods compare with what kube-scheduler then did, "
-    "since the replica's start, with examples. Predictions for workloads are not compared. Examples name pods, so the "
-    "health port gives them to its own pod alone: use kubectl exec or kubectl port-forward."
+    "Compare the predictions of one replica of a running webhook with what happened, since the replica's start, with "
+    "examples: for Pods with the first action of kube-scheduler, for workloads (Deployment, StatefulSet, ReplicaSet, "
+    "DaemonSet, Job) with the end of the rollout. Examples name Pods, so the health port gives them to its own Pod "
+    "alone: use kubectl exec or kubectl port-forward."
 )
 _EXAMPLES: Final = ("webhook accuracy", "webhook accuracy --url http://127.0.0.1:9090 -o json")
 
@@ -92,17 +101,27 @@ def _ask(host: str, port: int) -> dict[str, Any]:
 def _is_table(told: object) -> bool:
     return (
         isinstance(told, dict)
-        and isinstance(told.get("results"), dict)
-        and all(isinstance(told["results"].get(result), int) for result in RESULTS)
-        and isinstance(told.get("open"), int)
+        and _are_results(told, RESULTS, "pod")
         and isinstance(told.get("notCompared", 0), int)
-        and isinstance(told.get("examples"), list)
-        and all(_is_example(example) for example in told["examples"])
+        and isinstance(workloads := told.get("workloads"), dict)
+        and _are_results(workloads, WORKLOAD_RESULTS, "workload")
+        and isinstance(reasons := workloads.get("notJudged"), dict)
+        and all(isinstance(count, int) for count in reasons.values())
     )
 
 
-def _is_example(example: object) -> bool:
-    texts = ("result", "pod", "predicted", "happened", "change")
+def _are_results(told: dict[str, Any], results: Sequence[str], named: str) -> bool:
+    return (
+        isinstance(told.get("results"), dict)
+        and all(isinstance(told["results"].get(result), int) for result in results)
+        and isinstance(told.get("open"), int)
+        and isinstance(told.get("examples"), list)
+        and all(_is_example(example, named) for example in told["examples"])
+    )
+
+
+def _is_example(example: object, named: str) -> bool:
+    texts = ("result", named, "predicted", "happened", "change")
     return (
         isinstance(example, dict)
         and all(isinstance(example.get(key), str) for key in texts)
@@ -112,32 +131,44 @@ def _is_example(example: object) -> bool:
 
 
 def _lines(table: dict[str, Any]) -> Iterator[str]:
+    others = table.get("notCompared", 0)
+    left_out = f". Not compared: {others}" if others else ""
+    yield f"Pods: the first action of kube-scheduler{left_out}"
+    yield from _results(table, RESULTS, _MEANING)
+    workloads = table["workloads"]
+    yield ""
+    yield "Workloads: the end of the rollout"
+    reasons = "; ".join(f"{_plain(str(reason))} ({count})" for reason, count in workloads["notJudged"].items())
+    unknown = _OF_WORKLOADS["unknown"].format(reasons=reasons) if reasons else "not compared"
+    yield from _results(workloads, WORKLOAD_RESULTS, {**_OF_WORKLOADS, "unknown": unknown})
+    yield from _examples(table["examples"], "Pods", "pod")
+    yield from _examples(workloads["examples"], "workloads", "workload")
+
+
+def _results(table: dict[str, Any], names: Sequence[str], meaning: dict[str, str]) -> Iterator[str]:
     results = table["results"]
-    yield f"Compared: each Pod, at its own admission. Not compared: {_others(table.get('notCompared', 0))}"
-    width = max(len(str(results[result])) for result in RESULTS)
-    for result in RESULTS:
-        yield f"{result:<9}  {results[result]:>{width}}  {_MEANING[result]}"
+    width = max(len(str(results[result])) for result in names)
+    for result in names:
+        yield f"{result:<9}  {results[result]:>{width}}  {meaning[result]}"
     if judged := results[MATCHED] + results[WRONG]:
-        yield f"{100 * results[MATCHED] / judged:.1f}% of the {judged} that nothing came between are right"
+        yield f"{100 * results[MATCHED] / judged:.1f}% of {judged} came true (matched and wrong)"
     if table["open"]:
         yield f"{table['open']} more {'has' if table['open'] == 1 else 'have'} no result yet"
+
+
+def _examples(every: list[dict[str, Any]], what: str, named: str) -> Iterator[str]:
     for kind in (WRONG, EXPLAINED):
-        examples = [example for example in table["examples"] if example["result"] == kind][:EXAMPLES]
+        examples = [example for example in every if example["result"] == kind][:EXAMPLES]
         if examples:
             yield ""
-            yield f"{kind}, the last {len(examples)}:"
+            yield f"{kind}, {what}, the last {len(examples)}:"
         for example in examples:
             at = datetime.fromtimestamp(example["at"], UTC)
-            yield f"  {_plain(example['pod'])}  {at:%Y-%m-%d %H:%M:%S}Z"
+            yield f"  {_plain(example[named])}  {at:%Y-%m-%d %H:%M:%S}Z"
             yield f"    predicted: {_plain(example['predicted'])}"
             yield f"    happened:  {_plain(example['happened'])}"
             if example["change"]:
                 yield f"    in between: {_plain(example['change'])}"
-
-
-def _others(count: int) -> str:
-    """What these figures do not measure."""
-    return f"{count} {'prediction' if count == 1 else 'predictions'} for workloads, or cut short"
 
 
 def _plain(text: str) -> str:

@@ -125,7 +125,10 @@ def _run(settings: Settings) -> int:
     metrics.in_flight.set_function(lambda: gate.inside)
     for mode in Disclose:
         metrics.disclosure.labels(mode.value).set_function(partial(_is_in_force, config, mode))
-    accuracy = Accuracy(partial(metrics.count, metrics.prediction_results))
+    accuracy = Accuracy(
+        partial(metrics.count, metrics.prediction_results),
+        count_workload=partial(metrics.count, metrics.workload_prediction_results),
+    )
     state = _state(settings, metrics, accuracy, config().options.pod_template_paths)
     with ExitStack() as stack:
         stack.callback(state.stop)

@@ -1,0 +1,481 @@
+"""Predictions for workloads, compared with the end of their rollouts.
+
+A prediction is kept when the workload is admitted. It is compared when nothing has happened to the workload's Pods and
+to victims for some seconds, or after MOST_SECONDS: Pods with a node, Pending Pods, and preempted Pods that ran before.
+
+A prediction and the end agree up to ties: as many victims, of the same priorities. What is not predicted (the load of
+other users) makes a difference `explained`. A prediction that was cut short is not compared.
+
+Everything comes from the watches that the cluster state is made of. Memory is bounded: so many workloads, Pods of each,
+events and examples.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.kinds import CLAIM, DISRUPTION_BUDGET, KINDS, POD, RESOURCE_QUOTA, SERVICE
+from policies.objects.fields import at, group_kind, int32
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from policies.objects.pod import Pod
+    from policies.objects.reviewed_object import ReviewedObject
+    from policies.rules.support.impact import Impact
+
+MATCHED, EXPLAINED, WRONG, CUT_SHORT, UNKNOWN = "matched", "explained", "wrong", "cut-short", "unknown"
+WORKLOAD_RESULTS: Final = (MATCHED, EXPLAINED, WRONG, CUT_SHORT, UNKNOWN)
+KINDS_FOLLOWED: Final = {
+    "apps/Deployment": "Deployment",
+    "apps/StatefulSet": "StatefulSet",
+    "apps/ReplicaSet": "ReplicaSet",
+    "apps/DaemonSet": "DaemonSet",
+    "batch/Job": "Job",
+}
+"""Whose Pods are followed: `group/Kind` -> kind."""
+MOST_WORKLOADS: Final = 64
+MOST_PODS: Final = 500
+"""New Pods of one workload."""
+MOST_EVENTS: Final = 4096
+NAMED: Final = 32
+"""Victims that are kept by name."""
+EXAMPLES: Final = 20
+QUIET: Final = 13.0
+"""Seconds without an event after which a rollout has come to an end: more than kube-scheduler's longest back-off."""
+SLOW: Final = 40.0
+"""The same while the end differs from the prediction: controllers may be late."""
+MOST_SECONDS: Final = 600.0
+"""Seconds after which a prediction is compared in any case."""
+_LAG: Final = 1.0
+"""Seconds before the request, in which a change may have been known to the scheduler and not yet to forewarn."""
+_NEAR: Final = 5.0
+"""Seconds between a preemption and the nomination of the Pod that preempts."""
+_LONGEST: Final = 253
+_MOST_QUIET: Final = 300.0
+
+_BUSY: Final = f"the rollout was not done after {MOST_SECONDS / 60:.0f} minutes"
+_AGAIN: Final = "the workload changed again"
+_DELETED: Final = "the workload was deleted"
+_NOT_STORED: Final = "the change was not stored"
+_CROWDED: Final = "too many rollouts at a time"
+_TOO_MANY_PODS: Final = "too many Pods"
+_TOO_MANY_EVENTS: Final = "too many events"
+
+_OWN_DOING: Final = frozenset({CLAIM, "/PersistentVolume", DISRUPTION_BUDGET, RESOURCE_QUOTA})
+"""Kinds that controllers change because of Pods: only new and deleted budgets and quotas are changes by others."""
+_LIMITS: Final = frozenset({DISRUPTION_BUDGET, RESOURCE_QUOTA})
+_READ: Final = frozenset(spec.group_kind for spec in KINDS if spec.table or spec.kind == "ResourceQuota") - {SERVICE}
+
+Key = tuple[str, str, str]
+"""Namespace, kind and name of what people create."""
+
+
+class Lost(NamedTuple):
+    """A Pod that is preempted: `namespace/name`, and its priority."""
+
+    key: str
+    priority: int
+
+
+class WorkloadExpectation(NamedTuple):
+    """The prediction for one workload, in plain values: it can be pickled.
+
+    `placed`: new Pods that get a node, in the end; `pending`: those that get none; `victims`: Pods that are preempted
+    by new Pods, or by Pods that waited; None if there are too many to be kept. `lost`: how many. `more`: how many
+    their replacements preempt; None: not known. `timing`: whether the prediction says that it depends on timing.
+    `quiet`: seconds without an event after which the rollout is over.
+    """
+
+    key: Key
+    placed: int
+    pending: int
+    victims: tuple[Lost, ...] | None = ()
+    lost: int = 0
+    more: int | None = 0
+    timing: bool = False
+    incomplete: bool = False
+    created: bool = True
+    quiet: float = QUIET
+
+    @property
+    def new(self) -> int:
+        """How many Pods come."""
+        return self.placed + self.pending
+
+    def __str__(self) -> str:
+        preempted = _preempted(self.lost, () if self.victims is None else self.victims)
+        more = f" and {self.more} more by replacements" if self.more else ""
+        return f"{self.placed} placed, {self.pending} Pending, {preempted}{more}"
+
+    def agrees(self, placed: int, pending: int, victims: Sequence[Lost]) -> bool:
+        """Whether a rollout ended like this, up to ties."""
+        if (placed, pending) != (self.placed, self.pending):
+            return False
+        fixed = self.more is not None
+        if len(victims) < self.lost or (fixed and len(victims) != self.lost + (self.more or 0)):
+            return False
+        predicted = Counter(victim.priority for victim in self.victims or ())
+        return predicted <= Counter(victim.priority for victim in victims)
+
+
+def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> WorkloadExpectation | None:
+    """What is kept of the prediction for a workload; None for kinds that are not followed.
+
+    Pods that a controller creates are those of the workload above it. Raises InvalidObject.
+    """
+    kind = KINDS_FOLLOWED.get(group_kind(subject.object))
+    ref = subject.ref
+    if kind is None or not 0 < len(ref.name) <= _LONGEST or (kind == "ReplicaSet" and _is_controlled(subject.object)):
+        return None
+    victims: dict[str, Pod] = {}
+    for prediction in (*impact.preempting, *impact.by_waiting):
+        for victim in prediction.victims:
+            if not (victim.terminating or victim.preempted) and victim.identity not in impact.let_in:
+                victims[victim.identity] = victim
+    more: int | None = 0
+    if victims:
+        more = impact.aftermath.pushed_out if impact.aftermath is not None and impact.aftermath.known else None
+    lost = tuple(Lost(v.key, v.effective_priority) for v in victims.values()) if len(victims) <= NAMED else None
+    return WorkloadExpectation(
+        (subject.effective_namespace, kind, ref.name),
+        impact.fitting + sum(p.outcome in ("fits", "preempts") for p in impact.predictions),
+        impact.pending,
+        lost,
+        len(victims),
+        more,
+        impact.by_timing,
+        impact.is_incomplete or bool(impact.why_not),
+        subject.old is None,
+        QUIET + min(max(int32(subject.object, "spec", "minReadySeconds") or 0, 0), _MOST_QUIET),
+    )
+
+
+def workload_of(pod: Pod) -> Key:
+    """What people created of which this Pod is a part: the Deployment of a ReplicaSet's Pod, or the Pod itself.
+
+    Source: pkg/controller/deployment, `getNewReplicaSet`: a ReplicaSet is named after its Deployment and the hash that
+    its Pods have as a label.
+    """
+    if pod.owner is None:
+        return pod.namespace, "Pod", pod.name
+    name, hash_ = pod.owner.name, pod.labels.get("pod-template-hash", "")
+    if pod.owner.kind == "ReplicaSet" and hash_ and name.endswith(f"-{hash_}"):
+        return pod.namespace, "Deployment", name.removesuffix(f"-{hash_}")
+    return pod.namespace, pod.owner.kind, name
+
+
+def _is_controlled(obj: Any) -> bool:
+    references = at(obj, "metadata", "ownerReferences")
+    return isinstance(references, list) and any(isinstance(r, dict) and r.get("controller") for r in references)
+
+
+class _Preempted(NamedTuple):
+    at: float
+    node: str
+    uid: str
+    victim: Lost
+    workload: Key
+    placed: float
+    """When it got its node, if that was seen."""
+
+
+class _Nominated(NamedTuple):
+    at: float
+    node: str
+    workload: Key
+
+
+class _Change(NamedTuple):
+    """A change that may be none of the rollout's. `workload`: of a Pod that came, or is deleted."""
+
+    at: float
+    what: str
+    workload: Key | None = None
+
+
+class _Own(NamedTuple):
+    """A Pod of the workload. `is_new`: it came after the request."""
+
+    is_new: bool
+    pod: Pod
+
+
+class _Rollout:
+    """A prediction that has no result yet. `last`: when something last happened to its Pods; `changes`: how often the
+    specification was stored."""
+
+    __slots__ = ("changes", "expected", "last", "pods", "since")
+
+    def __init__(self, expected: WorkloadExpectation, since: float) -> None:
+        self.expected, self.since, self.last = expected, since, since
+        self.changes = 0
+        self.pods: dict[str, _Own] = {}
+
+    @property
+    def counted(self) -> list[Pod]:
+        """Its new Pods. Of a Job's only the first: others come when these have finished."""
+        found = [own.pod for own in self.pods.values() if own.is_new and not (own.pod.terminating or own.pod.preempted)]
+        return found[: self.expected.new] if self.expected.key[1] == "Job" else found
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether some Pod is about to get a node, to be ready or to be gone."""
+        return any(
+            pod.terminating or (not pod.terminal and (bool(pod.nominated_node_name) or _is_starting(pod)))
+            for _, pod in self.pods.values()
+        )
+
+
+def _is_starting(pod: Pod) -> bool:
+    return bool(pod.node_name) and not pod.ready
+
+
+class WorkloadExample(NamedTuple):
+    """A prediction that did not come true. `at`: seconds since 1970; `change`: a change by others."""
+
+    result: str
+    workload: str
+    predicted: str
+    happened: str
+    at: float
+    change: str = ""
+
+
+class WorkloadAccuracy:
+    """Follows predictions for workloads until it is known whether they came true. Safe to use from any thread.
+
+    `count` is told each result. `clock`: monotonic; `wall`: since 1970.
+    """
+
+    def __init__(self, count: Callable[[str], object], clock: Callable[[], float], wall: Callable[[], float]) -> None:
+        self._count, self._clock, self._wall = count, clock, wall
+        self._lock = Lock()
+        self._open: OrderedDict[Key, _Rollout] = OrderedDict()
+        self._preempted: deque[_Preempted] = deque(maxlen=MOST_EVENTS)
+        self._nominated: deque[_Nominated] = deque(maxlen=MOST_EVENTS)
+        self._changes: deque[_Change] = deque(maxlen=MOST_EVENTS)
+        self._placed: OrderedDict[str, float] = OrderedDict()
+        """When Pods got their nodes, by uid."""
+        self._terminating: dict[str, float] = {}
+        """Victims that are not gone, by uid: when they were preempted."""
+        self._forgotten = float("-inf")
+        """When the last event was that is no longer kept."""
+        self._results: Counter[str] = Counter(dict.fromkeys(WORKLOAD_RESULTS, 0))
+        self._reasons: Counter[str] = Counter()
+        self._examples = {result: deque[WorkloadExample](maxlen=EXAMPLES) for result in (WRONG, EXPLAINED)}
+
+    def expect(self, expected: WorkloadExpectation, since: float) -> None:
+        """Follow the prediction for a workload that has been admitted. `since`: when its request came."""
+        with self._lock:
+            if self._open.pop(expected.key, None) is not None:
+                self._end(UNKNOWN, _AGAIN)
+            if expected.incomplete:
+                self._end(CUT_SHORT)
+            elif expected.new > MOST_PODS:
+                self._end(UNKNOWN, _TOO_MANY_PODS)
+            else:
+                self._open[expected.key] = _Rollout(expected, since)
+                if len(self._open) > MOST_WORKLOADS:
+                    self._open.popitem(last=False)
+                    self._end(UNKNOWN, _CROWDED)
+
+    def changed(self, kind: str, before: Any, after: Any) -> None:
+        """A view in the cluster state is replaced by another (None: it comes, or goes). In the order of the changes."""
+        now = self._clock()
+        if kind in KINDS_FOLLOWED:
+            with self._lock:
+                self._workload_changed(KINDS_FOLLOWED[kind], before, after, now)
+        elif (kind in _READ or kind == POD) and before != after:
+            with self._lock:
+                if kind == POD:
+                    self._pod_changed(before, after, now)
+                elif kind not in _OWN_DOING or (kind in _LIMITS and (before is None or after is None)):
+                    self._note(self._changes, _Change(now, kind.rpartition("/")[2]))
+
+    def settle(self) -> None:
+        """Compare what has come to its end."""
+        with self._lock:
+            self._settle()
+
+    def table(self) -> dict[str, Any]:
+        """For programs: results so far, why some are not known, how many have none yet, and examples, newest first."""
+        with self._lock:
+            self._settle()
+            examples = [example._asdict() for kept in self._examples.values() for example in reversed(kept)]
+            return {
+                "results": dict(self._results),
+                "open": len(self._open),
+                "notJudged": dict(sorted(self._reasons.items())),
+                "examples": examples,
+            }
+
+    # What happens
+
+    def _pod_changed(self, before: Pod | None, after: Pod | None, now: float) -> None:
+        if before is not None and after is not None and before.uid != after.uid:
+            self._pod_changed(before, None, now)
+            before = None
+        pod = after or before
+        assert pod is not None
+        key = workload_of(pod)
+        had_node = before is not None and bool(before.node_name)
+        if after is not None and after.node_name and not had_node:
+            self._placed[after.identity] = now
+            while len(self._placed) > MOST_EVENTS:
+                self._forgotten = self._placed.popitem(last=False)[1]
+        if after is None:
+            self._terminating.pop(pod.identity, None)
+        nominated = "" if after is None else after.nominated_node_name
+        if nominated and nominated != (before.nominated_node_name if before else ""):
+            self._note(self._nominated, _Nominated(now, nominated, key))
+        if before and after and after.preempted and not (before.preempted or before.terminating) and before.node_name:
+            placed = self._placed.get(before.identity, float("-inf"))
+            lost = Lost(before.key, before.effective_priority)
+            self._note(self._preempted, _Preempted(now, before.node_name, before.identity, lost, key, placed))
+            self._terminating[before.identity] = now
+            while len(self._terminating) > MOST_EVENTS:
+                self._terminating.pop(next(iter(self._terminating)))
+        elif before is None or _is_deleted(before, after):
+            self._note(self._changes, _Change(now, f"Pod {pod.key}", key))
+        rollout = self._open.get(key)
+        if rollout is not None:
+            self._own_changed(rollout, before, after, now)
+
+    def _own_changed(self, rollout: _Rollout, before: Pod | None, after: Pod | None, now: float) -> None:
+        pod = after or before
+        assert pod is not None
+        rollout.last = now
+        known = rollout.pods.get(pod.identity)
+        if after is not None:
+            rollout.pods[pod.identity] = _Own(known.is_new if known else before is None, after)
+            if len(rollout.pods) > 2 * MOST_PODS:
+                del self._open[rollout.expected.key]
+                self._end(UNKNOWN, _TOO_MANY_PODS)
+        elif known is not None and not (known.is_new and known.pod.terminal):
+            del rollout.pods[pod.identity]
+
+    def _workload_changed(self, kind: str, before: Any, after: Any, now: float) -> None:
+        if not self._open or (after or before) is None:
+            return
+        ref = (after or before).ref
+        rollout = self._open.get((ref.namespace, kind, ref.name))
+        if rollout is None:
+            return
+        if after is None:
+            del self._open[rollout.expected.key]
+            self._end(UNKNOWN, _DELETED)
+        elif before is None or at(before.object, "spec") != at(after.object, "spec"):
+            rollout.changes, rollout.last = rollout.changes + 1, now
+            if rollout.changes > 1:
+                del self._open[rollout.expected.key]
+                self._end(UNKNOWN, _AGAIN)
+
+    def _note(self, events: deque[Any], event: Any) -> None:
+        if len(events) == MOST_EVENTS:
+            self._forgotten = max(self._forgotten, events[0].at)
+        events.append(event)
+
+    # What comes of it
+
+    def _settle(self) -> None:
+        now = self._clock()
+        for rollout in list(self._open.values()):
+            expected = rollout.expected
+            latest = now - rollout.since >= MOST_SECONDS
+            last = max(rollout.last, self._preempted[-1].at if self._preempted else rollout.since)
+            if not latest and now - last < expected.quiet:
+                continue
+            victims = self._victims(rollout)
+            busy = rollout.is_busy or any(each.uid in self._terminating for each in victims)
+            if busy and not latest:
+                continue
+            counted = rollout.counted
+            placed = sum(bool(pod.node_name) for pod in counted)
+            lost = [each.victim for each in victims]
+            agrees = expected.agrees(placed, len(counted) - placed, lost)
+            if not agrees and not latest and now - last < expected.quiet + SLOW - QUIET:
+                continue
+            del self._open[expected.key]
+            if self._forgotten >= rollout.since:
+                self._end(UNKNOWN, _TOO_MANY_EVENTS)
+            elif busy and not agrees:
+                self._end(UNKNOWN, _BUSY)
+            elif not rollout.changes:
+                self._end(UNKNOWN, _NOT_STORED)
+            elif agrees:
+                self._end(MATCHED)
+            else:
+                self._differs(rollout, placed, len(counted) - placed, lost)
+
+    def _differs(self, rollout: _Rollout, placed: int, pending: int, lost: Sequence[Lost]) -> None:
+        expected = rollout.expected
+        change = self._change_by_others(rollout)
+        if not change and expected.timing and len(lost) <= expected.lost:
+            change = "none; the prediction depends on timing"
+        result = EXPLAINED if change else WRONG
+        happened = f"{placed} placed, {pending} Pending, {_preempted(len(lost), lost)}"
+        namespace, kind, name = expected.key
+        example = WorkloadExample(result, f"{kind} {namespace}/{name}", str(expected), happened, self._wall(), change)
+        self._examples[result].append(example)
+        self._end(result)
+
+    def _ran(self, rollout: _Rollout) -> list[_Preempted]:
+        """The Pods that had a node when the request came, and were preempted since then."""
+        since = rollout.since
+        return [each for each in self._preempted if each.at >= since and each.placed < since]
+
+    def _others(self, rollout: _Rollout) -> dict[Key, str]:
+        """Workloads of which Pods came or were deleted, and that have no part in the rollout, with one such Pod."""
+        part = {rollout.expected.key, *(each.workload for each in self._preempted if each.at >= rollout.since)}
+        since = rollout.since - _LAG
+        return {
+            change.workload: change.what
+            for change in self._changes
+            if change.at >= since and change.workload is not None and change.workload not in part
+        }
+
+    def _victims(self, rollout: _Rollout) -> list[_Preempted]:
+        """Those that were preempted because of the rollout: not by Pods that others created meanwhile."""
+        ran = self._ran(rollout)
+        others = self._others(rollout) if ran else {}
+        return [each for each in ran if not (others and self._is_by(each, others))]
+
+    def _is_by(self, preempted: _Preempted, others: dict[Key, str]) -> bool:
+        near = {
+            each.workload
+            for each in self._nominated
+            if each.node == preempted.node and abs(each.at - preempted.at) <= _NEAR
+        }
+        return bool(near) and near <= others.keys()
+
+    def _change_by_others(self, rollout: _Rollout) -> str:
+        """A change between the request and now that the prediction did not know; empty if there is none."""
+        others = self._others(rollout)
+        if others:
+            return next(reversed(others.values()))
+        since = rollout.since - _LAG
+        return next((c.what for c in reversed(self._changes) if c.workload is None and c.at >= since), "")
+
+    def _end(self, result: str, reason: str = "") -> None:
+        self._results[result] += 1
+        if reason:
+            self._reasons[reason] += 1
+        self._count(result)
+
+
+def _is_deleted(before: Pod, after: Pod | None) -> bool:
+    """Whether somebody deletes a Pod, or it is gone without having been told to end."""
+    if after is None:
+        return not (before.terminating or before.terminal)
+    return after.terminating and not before.terminating
+
+
+def _preempted(count: int, victims: Iterable[Lost]) -> str:
+    if not count:
+        return "no Pod preempted"
+    named = sorted(victim.key for victim in victims)[:3]
+    more = f"{count - len(named)} more" if count > len(named) else ""
+    return f"preempts {', '.join(named)}{' and ' if named and more else ''}{more}"
