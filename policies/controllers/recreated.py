@@ -15,9 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 RECREATED: Final = (
+    # https://cloudnative-pg.io/docs/1.28/failure_modes, "Self-Healing": it comes back with its claim, or a new one.
     "postgresql.cnpg.io/Cluster",
+    # https://github.com/ray-project/kuberay/issues/2125: a deleted Pod is created again; an evicted head since v1.2.0.
     "ray.io/RayCluster",
+    # https://github.com/strimzi/proposals/blob/main/031-statefulset-removal.md: it does what the StatefulSet did.
     "core.strimzi.io/StrimziPodSet",
+    # https://openkruise.io/docs/user-manuals/cloneset: a new Pod for one that was deleted, with its claims.
     "apps.kruise.io/CloneSet",
 )
 """`group/Kind`. The configuration adds more: `recreatesPods`."""
