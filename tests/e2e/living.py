@@ -38,10 +38,20 @@ CONTROLLERS: Final = (
     "replicaset",
     "statefulset",
     "disruption",
+    "daemonset",
+    "job",
+    "persistentvolume-binder",
     "garbage-collector",
     "pod-garbage-collector",
     "resourcequota",
 )
+ZONE: Final = "topology.kubernetes.io/zone"
+ZONES: Final = ("a", "b")
+ZONAL: Final = "zonal"
+"""The storage class of volumes that are there beforehand, each for one zone; bound when a Pod is scheduled."""
+KINDS: Final = ("Deployment", "Deployment", "StatefulSet", "StatefulSet with claims", "DaemonSet", "Job")
+"""What is made in clusters of every kind."""
+WORKLOADS: Final = ("Deployment", "StatefulSet", "DaemonSet", "Job")
 
 
 class Ending(NamedTuple):
@@ -93,6 +103,46 @@ def made(kind: str, name: str, rng: random.Random, class_: str) -> Obj:
     return obj
 
 
+def of_any_kind(name: str, rng: random.Random, class_: str) -> Obj:
+    """A workload of a random kind, size and grace."""
+    kind = rng.choice(KINDS)
+    obj = made(kind.partition(" ")[0], name, rng, class_)
+    spec, template = obj["spec"], obj["spec"]["template"]
+    if kind == "DaemonSet":
+        del spec["replicas"]
+        spec.pop("strategy", None)
+        template["spec"]["containers"] = [container(rng.choice(("250m", "500m", "1")))]
+    elif kind == "Job":
+        obj["spec"] = {"parallelism": spec["replicas"], "template": template}
+        template["spec"]["restartPolicy"] = "Never"
+    elif kind == "StatefulSet with claims":
+        claim = {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": ZONAL,
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+        spec["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
+        spec["persistentVolumeClaimRetentionPolicy"] = {
+            "whenScaled": rng.choice(("Retain", "Delete")),
+            "whenDeleted": "Delete",
+        }
+    return obj
+
+
+def volume(name: str, zone: str) -> Obj:
+    """A volume that only nodes of one zone can use."""
+    only = {"key": ZONE, "operator": "In", "values": [zone]}
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": ZONAL,
+        "persistentVolumeReclaimPolicy": "Retain",
+        "local": {"path": f"/mnt/{name}"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [only]}]}},
+    }
+    return {**identity("PersistentVolume", name), "spec": spec}
+
+
 def settled(kubelets: GracefulKubelets, quiet: float) -> None:
     """Wait until nothing has happened for so many seconds, nobody is ending, and nobody is left on a node that is
     gone."""
@@ -123,16 +173,33 @@ def missing(api: Api) -> Counter[str]:
         name, lacks = f"{NAMESPACE}/{each['metadata']['name']}", each["spec"]["replicas"] - each["status"]["replicas"]
         in_order = each["spec"]["podManagementPolicy"] == "OrderedReady"
         found[name] += min(lacks, 0 if waiting[name] else 1) if in_order else lacks
+    for each in api.list("DaemonSet", NAMESPACE):
+        status = each["status"]
+        found[f"{NAMESPACE}/{each['metadata']['name']}"] += (
+            status["desiredNumberScheduled"] - status["currentNumberScheduled"]
+        )
+    for each in api.list("Job", NAMESPACE):
+        found[f"{NAMESPACE}/{each['metadata']['name']}"] += each["spec"]["parallelism"] - each["status"].get(
+            "active", 0
+        )
     return +found
 
 
-def build(stage: Stage, api: Api, rng: random.Random) -> None:
-    """Nodes that are nearly full of workloads of all classes."""
+def build(stage: Stage, api: Api, rng: random.Random, *, every_kind: bool = False) -> None:
+    """Nodes that are nearly full of workloads of all classes. `every_kind`: DaemonSets, Jobs, and claims on volumes of
+    two zones too."""
     for number in range(rng.randint(3, 5)):
-        stage.node(node(f"n{number}", cpu=str(rng.choice((3, 4)))))
+        made_node = node(f"n{number}", cpu=str(rng.choice((3, 4))))
+        if every_kind:
+            made_node["metadata"]["labels"][ZONE] = ZONES[number % len(ZONES)]
+        stage.node(made_node)
+    if every_kind:
+        for number in range(rng.randint(3, 8)):
+            api.create(volume(f"v{number}", rng.choice(ZONES)))
     for number in range(rng.randint(3, 5)):
-        kind = rng.choice(("Deployment", "Deployment", "StatefulSet"))
-        obj = made(kind, f"old-{number}", rng, rng.choice(("", "", "mid")))
+        kind = "" if every_kind else rng.choice(("Deployment", "Deployment", "StatefulSet"))
+        name, class_ = f"old-{number}", "" if every_kind else rng.choice(("", "", "mid"))
+        obj = made(kind, name, rng, class_) if kind else of_any_kind(name, rng, rng.choice(("", "", "mid")))
         api.create(obj)
         if rng.random() < 0.3:
             budget = {"minAvailable": 1, "selector": {"matchLabels": {"app": f"old-{number}"}}}
@@ -141,12 +208,12 @@ def build(stage: Stage, api: Api, rng: random.Random) -> None:
 
 def workloads(api: Api) -> list[Obj]:
     """Those that somebody made."""
-    return [*api.list("Deployment", NAMESPACE), *api.list("StatefulSet", NAMESPACE)]
+    return [obj for kind in WORKLOADS for obj in api.list(kind, NAMESPACE)]
 
 
 def clear(api: Api) -> None:
     """Take the cluster away."""
-    for kind in ("Deployment", "StatefulSet", "PodDisruptionBudget", "ResourceQuota"):
+    for kind in (*WORKLOADS, "PodDisruptionBudget", "ResourceQuota"):
         api.delete_all(kind, NAMESPACE)
     wait_until(lambda: not workloads(api), 60, "workloads are gone")
 
@@ -155,6 +222,9 @@ def clear(api: Api) -> None:
         return not api.list("Pod", NAMESPACE)
 
     wait_until(empty, 60, "pods are gone")
+    api.delete_all("PersistentVolumeClaim", NAMESPACE)
+    api.delete_all("PersistentVolume")
+    wait_until(lambda: not api.list("PersistentVolume"), 60, "volumes are gone")
     api.delete_all("Node")
 
 
@@ -198,10 +268,13 @@ def kubelets_of(plane: ControlPlane) -> Iterator[GracefulKubelets]:
 
 @contextmanager
 def classes_of(api: Api) -> Iterator[None]:
-    """The priority classes of such clusters."""
+    """The priority classes of such clusters, and the storage class."""
     for name, value in CLASSES.items():
         if name:
             api.create(priority_class(name, value))
+    provisioner = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    api.create({**identity("StorageClass", ZONAL), **provisioner})
     yield
+    api.delete(identity("StorageClass", ZONAL))
     for name in filter(None, CLASSES):
         api.delete(identity("PriorityClass", name))

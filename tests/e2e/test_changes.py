@@ -1,12 +1,15 @@
-"""What `forewarn whatif events` foretells of a change is what the real scheduler and controllers then make of it.
+"""What forewarn predicts for a change is what the real scheduler and controllers then do.
 
-Random small clusters with kube-controller-manager and kubelets that keep to grace periods; workloads are made, scaled,
-given another class, and pods come, through the webhook. CHANGES says how many changes there are, SEED which ones, and
-FIRST the number of the first one, a multiple of A_CLUSTER. EVIDENCE names a directory for the dump, the change, the
-warnings and what was seen of every change: what is said of it can be asked again later. With QUOTAS=1 a tight
-ResourceQuota is there too, and every change takes most of a minute, as controllers try again ever more seldom.
-What pushed out whom counts by workload, for the names of pods are the controllers' own; so does who stays pending, and
-whose pods a quota refuses.
+Random small clusters with kube-controller-manager and kubelets that keep to grace periods: Deployments, StatefulSets
+with and without claims on volumes of two zones, DaemonSets and Jobs. Workloads and Pods are created, workloads are
+scaled and given another class, through the webhook. One cluster in six has a tight ResourceQuota; its changes take most
+of a minute each, because controllers try again ever more seldom. CHANGES says how many changes there are, SEED which
+ones, and FIRST the number of the first one, a multiple of A_CLUSTER. QUOTAS=1: each cluster has a quota. EVIDENCE names
+a directory for the cluster snapshot, the change, the warnings and what was seen of every change.
+
+Three things are compared with what happened: `forewarn whatif events` of a snapshot, the warning, and the prediction
+in the audit log. The verdict on the last one is compared with that of `forewarn webhook accuracy`. Ends are compared by workload,
+because controllers choose the names of Pods.
 """
 
 from __future__ import annotations
@@ -15,11 +18,13 @@ import json
 import os
 import random
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.e2e.api import Refused, identity, path_of
+from tests.e2e.graceful_kubelet import workload_of
 from tests.e2e.living import (
     A_CLUSTER,
     NAMESPACE,
@@ -29,6 +34,7 @@ from tests.e2e.living import (
     forewarn,
     keep,
     made,
+    of_any_kind,
     settled,
     simulated,
     workloads,
@@ -50,9 +56,13 @@ pytestmark = [pytest.mark.e2e, pytest.mark.whole]
 CHANGES = int(os.environ.get("CHANGES", "30"))
 FIRST = int(os.environ.get("FIRST", "0"))
 QUOTAS = bool(os.environ.get("QUOTAS"))
-QUIET = 45 if QUOTAS else 13
-"""Seconds in which nothing happens once all is over: more than kube-scheduler's longest back-off, 10 s; where a quota
-refuses pods, what a controller waits that has tried for 40 s."""
+QUIET = 13
+"""Seconds without an event after which all is over: more than kube-scheduler's longest back-off, 10 s."""
+QUIET_WITH_A_QUOTA = 45
+"""The same where a quota rejects Pods: what a controller waits that has tried for 40 s."""
+ONE_IN = 6
+"""Clusters of which one has a quota."""
+IMPACT = "validate.forewarn.dev/preemption-impact"
 TOLD_BY = ("[preempts-running-pods]", "[rollout-preempts-itself]")
 
 
@@ -64,11 +74,13 @@ def change_of(there: list[Obj], number: int, rng: random.Random) -> Obj:
         spec = made("Deployment", name, rng, rng.choice(("mid", "high")))["spec"]["template"]
         return {**identity("Pod", name, NAMESPACE), "spec": spec["spec"]}
     if what == "create" or not there:
-        return made(rng.choice(("Deployment", "Deployment", "StatefulSet")), name, rng, rng.choice(("mid", "high")))
+        return of_any_kind(name, rng, rng.choice(("mid", "high")))
     found: Obj = json.loads(json.dumps(rng.choice(there)))
     found["metadata"] = {key: found["metadata"][key] for key in ("name", "namespace")}
     found.pop("status", None)
-    if what == "scale":
+    if found["kind"] == "Job":  # its template stays as it is
+        found["spec"]["parallelism"] += rng.randint(1, 3)
+    elif what == "scale" and found["kind"] != "DaemonSet":
         found["spec"]["replicas"] += rng.randint(1, 3)
     else:
         found["spec"]["template"]["spec"]["priorityClassName"] = "high"
@@ -106,7 +118,71 @@ def asked(pod: Obj) -> int:
     return int(cpu[:-1]) if cpu.endswith("m") else 1000 * int(cpu)
 
 
-def test_what_is_simulated_is_what_happens(
+def judged(plane: ControlPlane, change: Obj, before: dict[str, Obj], pods: list[Obj], preempted: set[str]) -> str:
+    """Whether the prediction in the audit log is what happened: `matched`, `wrong`, or `cut-short`.
+
+    `before`: Pods before the change, by uid; `pods`: those at the end; `preempted`: uids. Only what can be seen from
+    outside is used: as many new Pods Pending, and as many running Pods preempted, of these priorities.
+    """
+    told = predicted(plane, change)
+    if told.get("cutShort") or told.get("notPredicted"):
+        return "cut-short"
+    aftermath = told.get("aftermath", {})
+    preemptions = [*told.get("preemptions", ()), *told.get("byWaitingPods", ())]
+    victims = {name for each in preemptions for name in each["victims"]}
+    priorities = {f"{NAMESPACE}/{pod['metadata']['name']}": priority_of(pod) for pod in before.values()}
+    gone = Counter(priority_of(pod) for uid, pod in before.items() if uid in preempted and pod["spec"].get("nodeName"))
+    key = f"{NAMESPACE}/{change['metadata']['name']}"
+    own = [pod for pod in pods if workload_of(pod) == key and pod["metadata"]["uid"] not in before]
+    as_many = gone.total() == len(victims) + aftermath.get("pushedOut", 0)
+    if aftermath.get("cutShort"):
+        as_many = gone.total() >= len(victims)
+    same = as_many and Counter(priorities.get(name, 0) for name in victims) <= gone
+    pending = sum(not pod["spec"].get("nodeName") for pod in own)
+    return "matched" if same and pending == told.get("pending", 0) else "wrong"
+
+
+def predicted(plane: ControlPlane, change: Obj) -> Obj:
+    """The prediction for a change; empty if the audit log has none: all new Pods fit."""
+    found: Obj = {}
+    for line in (plane.home / "audit.log").read_text().splitlines():
+        event = json.loads(line)
+        ref = event.get("objectRef", {})
+        by_hand = event["verb"] in ("create", "patch") and not event.get("userAgent", "").startswith("kube-")
+        if by_hand and "subresource" not in ref and ref.get("name") == change["metadata"]["name"]:
+            found = json.loads(event.get("annotations", {}).get(IMPACT, "{}"))
+    return found
+
+
+def priority_of(pod: Obj) -> int:
+    priority: int = pod["spec"].get("priority", 0)
+    return priority
+
+
+def account(webhook: Webhook) -> Obj:
+    """What `forewarn accuracy` has found so far, once it has compared every workload."""
+    found: Obj = {}
+
+    def is_complete() -> bool:
+        nonlocal found
+        status, text = webhook.replicas[0].health("/accuracy")
+        assert status == 200, text
+        found = json.loads(text)
+        return not found["workloads"]["open"]
+
+    wait_until(is_complete, 120, "every workload has its result")
+    return found
+
+
+def result_of(change: Obj, before: Obj, after: Obj) -> str:
+    """The result of the prediction for a change; empty if there was none."""
+    if change["kind"] == "Pod":
+        return ""  # beside Pods that controllers create
+    one, other = (table["workloads"]["results"] for table in (before, after))
+    return next((result for result in other if other[result] != one[result]), "")
+
+
+def test_what_is_predicted_is_what_happens(
     plane: ControlPlane,
     webhook: Webhook,
     api: Api,
@@ -116,28 +192,33 @@ def test_what_is_simulated_is_what_happens(
     tmp_path: Path,
 ) -> None:
     as_told, warned, raced, differences, silent = 0, 0, 0, list[str](), list[str]()
+    accounts, apart, limited = Counter[tuple[str, str]](), list[str](), False
+    precision, recall = Counter[bool](), Counter[bool]()
     print(f"\ne2e: {CHANGES} changes, SEED={SEED}")
     for number in range(FIRST, FIRST + CHANGES):
         rng = random.Random(f"{SEED} {number}")
         if number % A_CLUSTER == 0 or number == FIRST:
             if number > FIRST:
                 clear(api)
-            build(stage, api, rng)
-            settled(kubelets, min(QUIET, 13))
-            if QUOTAS:
+            build(stage, api, rng, every_kind=True)
+            settled(kubelets, QUIET)
+            limited = QUOTAS or rng.randrange(ONE_IN) == 0
+            if limited:
                 limit(api, rng)
         webhook.catch_up(api)
         change = change_of(workloads(api), number, rng)
         expected = foretold(plane, change, tmp_path)
-        running = {pod["metadata"]["uid"] for pod in api.list("Pod") if pod["spec"].get("nodeName")}
+        known = account(webhook)
+        before = {pod["metadata"]["uid"]: pod for pod in api.list("Pod")}
+        running = {uid for uid, pod in before.items() if pod["spec"].get("nodeName")}
         kubelets.preempted.clear()
         kubelets.seen.clear()
         answer = apply(api, change)
-        refused = QUOTAS and answer.code == 403 and "exceeded quota" in str(answer.body)
+        refused = limited and answer.code == 403 and "exceeded quota" in str(answer.body)
         if not (refused or 200 <= answer.code < 300):
             raise Refused(answer.code, str(answer.body))
         kubelets.changed = time.monotonic()
-        settled(kubelets, QUIET)
+        settled(kubelets, QUIET_WITH_A_QUOTA if limited else QUIET)
         found = Ending.seen(api, kubelets)
         what = f"{number}: {change['kind']} {change['metadata']['name']}"
         as_told += found in expected
@@ -145,7 +226,10 @@ def test_what_is_simulated_is_what_happens(
             told = "; or ".join(map(str, sorted(expected, key=str)[:3]))
             differences.append(f"{what}: {found}; one of {len(expected)} was told: {told}")
         loud = any(rule in line for line in answer.warnings for rule in TOLD_BY)
-        pushed_out = not running.isdisjoint(kubelets.preempted)  # who waited may be let in and out again
+        preempted = set(kubelets.preempted)
+        pushed_out = not running.isdisjoint(preempted)  # who waited may be let in and out again
+        precision.update([pushed_out] if loud else [])
+        recall.update([loud] if pushed_out else [])
         either_way = found in expected and {True, False} <= {bool(end.pushed_out) for end in expected}
         warned += loud == pushed_out
         raced += loud != pushed_out and either_way
@@ -153,7 +237,17 @@ def test_what_is_simulated_is_what_happens(
             silent.append(f"{what}: {found}; warned {answer.warnings}")
         if found not in expected or (loud != pushed_out and not either_way):
             print((differences + silent)[-1], flush=True)
-        keep(tmp_path, f"{SEED}-{number}", [what, str(found), *answer.warnings, *kubelets.seen])
+        outside = "" if refused else judged(plane, change, before, api.list("Pod"), preempted)
+        table = account(webhook)
+        own = result_of(change, known, table)
+        if own and outside:
+            accounts[outside, own] += 1
+            if (outside == "matched") != (own == "matched"):
+                example = next(iter(table["workloads"]["examples"]), {})
+                apart.append(f"{what}: {outside} from outside, {own} by accuracy {example}; {found}")
+                print(apart[-1], flush=True)
+        seen = [what, str(found), f"{outside} {own}", *answer.warnings, *kubelets.seen]
+        keep(tmp_path, f"{SEED}-{number}", seen)
         if number % 10 == 9:
             done = number + 1 - FIRST
             print(f"e2e: {as_told} of {done} as simulated, {warned} rightly warned of or not", flush=True)
@@ -161,9 +255,16 @@ def test_what_is_simulated_is_what_happens(
     print(
         f"e2e: {as_told} of {CHANGES} as simulated, {warned} of {CHANGES} rightly warned of or not, {raced} were a race"
     )
-    print(f"e2e: that some of the runs told of, and others did not (SEED={SEED})")
-    print("\n".join([*differences, *silent]))
+    print(f"e2e: warnings followed by a preemption: {precision[True]} of {precision.total()}")
+    print(f"e2e: preemptions preceded by a warning: {recall[True]} of {recall.total()}")
+    by_outside = sum(n for (outside, _), n in accounts.items() if outside == "matched")
+    by_accuracy = sum(n for (_, own), n in accounts.items() if own == "matched")
+    print(f"e2e: predictions for workloads that came true, of {accounts.total()}: {by_outside} from outside,")
+    print(f"e2e: {by_accuracy} by forewarn accuracy; apart in {len(apart)}; {dict(accounts)}")
+    print(f"e2e: what was not as predicted (SEED={SEED})")
+    print("\n".join([*differences, *silent, *apart]))
     assert as_told >= 0.9 * CHANGES
+    assert len(apart) <= 0.05 * CHANGES
 
 
 def apply(api: Api, change: Obj) -> Answer:
