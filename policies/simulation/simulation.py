@@ -132,6 +132,8 @@ class Simulation:
         pods = self.world.pods
         for pod in pods if random is None else _any_order(pods, random):
             self.api.load_pod(pod)
+        if random is not None:
+            self.scheduler.queue.draw_attempts(random.randrange)
         self.timeline.events.clear()
         self.controllers.set_statuses()
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MAX_IN_UNSCHEDULABLE_PODS: Final = 300
 """Seconds after its last attempt after which a rejected pod is tried again whatever happened."""
+MOST_ATTEMPTS: Final = 5
+"""Failed attempts after which the back-off is the longest, by default: 1, 2, 4, 8 and 10 seconds."""
 FLUSH_PERIOD: Final = 30
 """Seconds between two looks for such pods."""
 
@@ -122,6 +124,14 @@ class PriorityQueue:
         if events is None:
             return Strategy.AFTER_BACKOFF
         return max((self._is_pod_worth_requeuing(info, *event) for event in events), default=Strategy.SKIP)
+
+    def draw_attempts(self, draw: Callable[[int], int]) -> None:
+        """Give each Pod that waits some earlier attempts, which no cluster snapshot has: its back-off depends on them.
+
+        `draw`: a number below this one. From MOST_ATTEMPTS on, the back-off is the longest.
+        """
+        for info in self.active:
+            info.unschedulable_count = draw(MOST_ATTEMPTS)
 
     # What comes of the API server's news
 

@@ -331,3 +331,17 @@ def test_the_jobs_of_a_cron_job_leave_each_others_pods_alone(simulate: Callable[
     (outcome,) = json.loads(out)["outcomes"]
     assert [event["event"] for event in outcome["timeline"]] == ["created", "scheduled"] * 3
     assert len(outcome["final"]) == 3
+
+
+def test_how_often_a_pod_that_waits_was_tried_before_differs_between_runs(simulate: Callable[..., Run]) -> None:
+    """A snapshot does not have it, and it decides who is tried first once room is free: a replacement, or who waited."""
+    soon = {"terminationGracePeriodSeconds": 1}
+    low = [workload("ReplicaSet", "low", 1, "2"), running("low-a", "low", "2", "n1").spec(**soon)]
+    late = running("late-a", "late", "2", "n1", priority=50).spec(**soon)
+    waits = make_pod("waits").request(cpu="2").status(phase="Pending")
+    waits.metadata(creationTimestamp="2026-01-01T00:00:00Z")
+    high = make_pod("high").priority(100).request(cpu="2")
+    gone = {"at": "4s", "delete": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "late-a"}}}
+    _, out, _ = simulate([NODES[0], *low, late, waits], [high], "-o", "json", "--runs", "24", events=[gone])
+    pending = {str(outcome["summary"]["pending"]) for outcome in json.loads(out)["outcomes"]}
+    assert pending == {"{'default/low': 1}", "{'default/waits': 1}"}
