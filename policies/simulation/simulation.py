@@ -281,7 +281,7 @@ _seldom_collected: Final = _SeldomCollected()
 
 def _any_order(pods: Sequence[PodState], random: Random) -> list[PodState]:
     """Pods as the scheduler may have heard of them: of those that came in one second, workload after workload, more
-    mixed in one run than in another.
+    mixed in one run than in another. A Pod on a node came when it was bound, at most a second before it started.
 
     Of pods on a node it decides which of one priority that started in one second goes, of those that wait, which of
     one priority is tried first. Source: upstream `MoreImportantPod`, `PrioritySort`; `NodeInfo.Pods` has them in the
@@ -292,7 +292,10 @@ def _any_order(pods: Sequence[PodState], random: Random) -> list[PodState]:
 
     def turn(state: PodState) -> tuple[float, float]:
         owner = controller_of(state.pod)
-        return state.created, turns.setdefault(owner, random.random()) + mixed * random.random()
+        bound = state.pod.start_time if state.pod.node_name else None
+        return state.created if bound is None else float(bound), turns.setdefault(
+            owner, random.random()
+        ) + mixed * random.random()
 
     return sorted(pods, key=turn)
 

@@ -334,7 +334,7 @@ def test_the_jobs_of_a_cron_job_leave_each_others_pods_alone(simulate: Callable[
 
 
 def test_how_often_a_pod_that_waits_was_tried_before_differs_between_runs(simulate: Callable[..., Run]) -> None:
-    """A snapshot does not have it, and it decides who is tried first once room is free: a replacement, or who waited."""
+    """A snapshot does not have it, and it decides who is tried first when room is free: a replacement or not."""
     soon = {"terminationGracePeriodSeconds": 1}
     low = [workload("ReplicaSet", "low", 1, "2"), running("low-a", "low", "2", "n1").spec(**soon)]
     late = running("late-a", "late", "2", "n1", priority=50).spec(**soon)
@@ -345,3 +345,18 @@ def test_how_often_a_pod_that_waits_was_tried_before_differs_between_runs(simula
     _, out, _ = simulate([NODES[0], *low, late, waits], [high], "-o", "json", "--runs", "24", events=[gone])
     pending = {str(outcome["summary"]["pending"]) for outcome in json.loads(out)["outcomes"]}
     assert pending == {"{'default/low': 1}", "{'default/waits': 1}"}
+
+
+def test_of_pods_that_started_in_one_second_either_may_go(simulate: Callable[..., Run]) -> None:
+    """Whatever the second in which they were created: it depends on when they were bound."""
+    pods = []
+    for name, second in (("a", 18), ("b", 19)):
+        pod = running(name, name, "2", "n1").status(startTime="2026-01-01T00:00:19Z")
+        pod.metadata(creationTimestamp=f"2026-01-01T00:00:{second}Z")
+        pods += [workload("ReplicaSet", name, 1, "2"), pod]
+    high = make_pod("high").priority(100).request(cpu="2")
+    _, out, _ = simulate([NODES[0], *pods], [high], "-o", "json", "--runs", "24")
+    assert {*(name for o in json.loads(out)["outcomes"] for name in o["summary"]["byWorkload"])} == {
+        "default/a",
+        "default/b",
+    }
