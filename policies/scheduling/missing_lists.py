@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import listed, plural
-from policies.kinds import BY_GROUP_KIND, CLAIM, DEVICE_TAINT_RULES, DISRUPTION_BUDGET
+from policies.kinds import BY_GROUP_KIND, CLAIM, DEVICE_TAINT_RULES, DISRUPTION_BUDGET, NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,8 +14,14 @@ if TYPE_CHECKING:
     from policies.scheduling.cluster_objects import ClusterObjects
 
 _OF_VICTIMS: Final = (DISRUPTION_BUDGET,)
-_OF_CLAIMS: Final = (CLAIM, "/PersistentVolume", "storage.k8s.io/StorageClass", "storage.k8s.io/CSINode")
-"""Of the volumes of a pod. CSIDrivers, storage capacities and attachments can be absent where these are there."""
+_OF_CLAIMS: Final = (
+    CLAIM,
+    "/PersistentVolume",
+    "storage.k8s.io/StorageClass",
+    "storage.k8s.io/CSINode",
+    "storage.k8s.io/CSIDriver",
+)
+"""Of the volumes of a pod. Storage capacities and attachments can be absent where these are there."""
 
 
 def assumptions(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool) -> tuple[str, ...]:
@@ -34,16 +40,25 @@ def assumptions(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool) 
 def _absent(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool) -> list[str]:
     """The kinds whose lists matter and are not there."""
     wanted = list(_OF_VICTIMS) if victims else []
-    has_claims = has_devices = False
+    has_claims = has_devices = selects_namespaces = False
     for pod in pods:
+        selects_namespaces = selects_namespaces or _selects_namespaces(pod)
         has_claims = has_claims or any(volume.claim_of(pod.name) for volume in pod.spec.volumes)
         has_devices = has_devices or bool(pod.device_claims)
-        if has_claims and has_devices:
+        if has_claims and has_devices and selects_namespaces:
             break
     wanted += _OF_CLAIMS if has_claims else ()
+    wanted += (NAMESPACE,) if selects_namespaces else ()
     if has_devices and objects.semantics.device_taint_rules_are_served:
         wanted.append(DEVICE_TAINT_RULES.group_kind)
     return [_plural(BY_GROUP_KIND[kind].kind) for kind in wanted if kind in objects.unlisted]
+
+
+def _selects_namespaces(pod: Pod) -> bool:
+    """Whether it depends on the labels of namespaces where it can run."""
+    affinity = pod.spec.pod_affinity
+    terms = (*affinity.required_affinity, *affinity.required_anti_affinity)
+    return any(term.namespace_selector is not None and not term.namespace_selector.empty for term in terms)
 
 
 def _plural(kind: str) -> str:

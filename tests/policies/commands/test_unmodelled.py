@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
     from tests.builders import MadePod
 
-KINDS = ("PodDisruptionBudget", "PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode")
-VERSIONS = {"PodDisruptionBudget": "policy/v1", "StorageClass": "storage.k8s.io/v1", "CSINode": "storage.k8s.io/v1"}
+KINDS = ("PodDisruptionBudget", "PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver")
+VERSIONS = {"PodDisruptionBudget": "policy/v1"} | dict.fromkeys(
+    ("StorageClass", "CSINode", "CSIDriver"), "storage.k8s.io/v1"
+)
 EXPECTED = """\
 name: the shop outlives node-1
 when: {lost: {node: node-1}}
@@ -257,6 +259,22 @@ def test_an_answer_for_a_pod_with_claims_names_the_lists_that_are_missing(
     told = Asked(tmp_path, [*base(), *there, *lists], new).told(entry, capsys)
     names = ", ".join("StorageClasses" if kind == "StorageClass" else f"{kind}s" for kind in missing)
     assert (f"no list of {names}" in told) if missing else ("no list of" not in told)
+
+
+@pytest.mark.parametrize("entry", ["preempt", "preempt json", "preempt --pod", "why", "simulate", "whatif apply"])
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_an_answer_for_a_pod_that_selects_namespaces_says_that_none_were_listed(
+    is_listed: bool, entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": "db"}},
+        "namespaceSelector": {"matchLabels": {"team": "shop"}},
+    }
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    lists = listed("Namespace") if is_listed else []
+    told = Asked(tmp_path, [*base(), *lists], new_pod().spec(affinity=apart)).told(entry, capsys)
+    assert ("no list of Namespaces" in told) == (not is_listed)
 
 
 def owned(api_version: str, kind: str) -> list[Made]:
