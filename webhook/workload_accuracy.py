@@ -97,7 +97,6 @@ class WorkloadExpectation(NamedTuple):
     more: int | None = 0
     timing: bool = False
     incomplete: bool = False
-    created: bool = True
     quiet: float = QUIET
 
     @property
@@ -148,7 +147,6 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
         more,
         impact.by_timing,
         impact.is_incomplete or bool(impact.why_not),
-        subject.old is None,
         QUIET + min(max(int32(subject.object, "spec", "minReadySeconds") or 0, 0), _MOST_QUIET),
     )
 

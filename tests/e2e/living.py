@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 A_CLUSTER: Final = 3
 """Changes that one cluster lives through."""
+MOST_BACK_OFF: Final = 90
+"""Seconds without an event after which a Job lacks Pods for good."""
 RUNS: Final = 24
 """Of a simulation, for ties and races."""
 NAMESPACE: Final = "default"
@@ -155,6 +157,20 @@ def settled(kubelets: GracefulKubelets, quiet: float) -> None:
         180,
         "nothing changes",
     )
+
+
+def settled_with_jobs(api: Api, kubelets: GracefulKubelets, quiet: float) -> None:
+    """The same; and no Job waits to replace a Pod, which takes 10 seconds the first time, then twice as long."""
+    settled(kubelets, quiet)
+
+    def is_complete() -> bool:
+        jobs = api.list("Job", NAMESPACE)
+        lacking = any(job["status"].get("active", 0) < job["spec"]["parallelism"] for job in jobs)
+        return not lacking or time.monotonic() - kubelets.changed > MOST_BACK_OFF
+
+    while not is_complete():
+        wait_until(is_complete, 2 * MOST_BACK_OFF, "Jobs have their Pods")
+        settled(kubelets, quiet)
 
 
 def pending(api: Api) -> Counter[str]:

@@ -19,6 +19,7 @@ import os
 import random
 import time
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,6 +37,7 @@ from tests.e2e.living import (
     made,
     of_any_kind,
     settled,
+    settled_with_jobs,
     simulated,
     workloads,
 )
@@ -43,6 +45,7 @@ from tests.e2e.random_cases import SEED
 from tests.e2e.truth import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from tests.e2e.api import Answer, Api, Obj
@@ -182,6 +185,59 @@ def result_of(change: Obj, before: Obj, after: Obj) -> str:
     return next((result for result in other if other[result] != one[result]), "")
 
 
+@dataclass
+class Tally:
+    """What was found of all changes so far."""
+
+    simulated: int = 0
+    warned: int = 0
+    raced: int = 0
+    precision: Counter[bool] = field(default_factory=Counter)
+    """Whether a preemption followed, of warnings."""
+    recall: Counter[bool] = field(default_factory=Counter)
+    """Whether a warning came before, of preemptions."""
+    verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """From outside, and by `forewarn accuracy`."""
+    differences: list[str] = field(default_factory=list)
+    apart: int = 0
+
+    def add(self, what: str, found: Ending, expected: set[Ending], warnings: Sequence[str], *, preempted: bool) -> None:
+        """A change; `preempted`: whether a Pod was that ran before."""
+        self.simulated += found in expected
+        if found not in expected:
+            told = "; or ".join(map(str, sorted(expected, key=str)[:3]))
+            self.note(f"{what}: {found}; one of {len(expected)} was predicted: {told}")
+        loud = any(rule in line for line in warnings for rule in TOLD_BY)
+        self.precision.update([preempted] if loud else [])
+        self.recall.update([loud] if preempted else [])
+        either_way = found in expected and {True, False} <= {bool(end.pushed_out) for end in expected}
+        self.warned += loud == preempted
+        self.raced += loud != preempted and either_way
+        if loud != preempted and not either_way:
+            self.note(f"{what}: {found}; warned {warnings}")
+
+    def add_verdicts(self, what: str, outside: str, account: str, example: Obj) -> None:
+        """The two verdicts on one prediction for a workload."""
+        self.verdicts[outside, account] += 1
+        if (outside == "matched") != (account == "matched"):
+            self.apart += 1
+            self.note(f"{what}: {outside} from outside, {account} by accuracy {example}")
+
+    def note(self, line: str) -> None:
+        self.differences.append(line)
+        print(line, flush=True)
+
+    def lines(self, changes: int) -> Iterator[str]:
+        yield f"{self.simulated} of {changes} as simulated"
+        yield f"{self.warned} of {changes} rightly warned of or not, {self.raced} were a race"
+        yield f"warnings followed by a preemption: {self.precision[True]} of {self.precision.total()}"
+        yield f"preemptions preceded by a warning: {self.recall[True]} of {self.recall.total()}"
+        outside = sum(count for (verdict, _), count in self.verdicts.items() if verdict == "matched")
+        account = sum(count for (_, verdict), count in self.verdicts.items() if verdict == "matched")
+        yield f"predictions for workloads that came true, of {self.verdicts.total()}: {outside} from outside,"
+        yield f"{account} by forewarn accuracy; verdicts differ in {self.apart}: {dict(self.verdicts)}"
+
+
 def test_what_is_predicted_is_what_happens(
     plane: ControlPlane,
     webhook: Webhook,
@@ -191,9 +247,7 @@ def test_what_is_predicted_is_what_happens(
     kubelets: GracefulKubelets,
     tmp_path: Path,
 ) -> None:
-    as_told, warned, raced, differences, silent = 0, 0, 0, list[str](), list[str]()
-    accounts, apart, limited = Counter[tuple[str, str]](), list[str](), False
-    precision, recall = Counter[bool](), Counter[bool]()
+    tally, limited = Tally(), False
     print(f"\ne2e: {CHANGES} changes, SEED={SEED}")
     for number in range(FIRST, FIRST + CHANGES):
         rng = random.Random(f"{SEED} {number}")
@@ -210,7 +264,6 @@ def test_what_is_predicted_is_what_happens(
         expected = foretold(plane, change, tmp_path)
         known = account(webhook)
         before = {pod["metadata"]["uid"]: pod for pod in api.list("Pod")}
-        running = {uid for uid, pod in before.items() if pod["spec"].get("nodeName")}
         kubelets.preempted.clear()
         kubelets.seen.clear()
         answer = apply(api, change)
@@ -218,53 +271,31 @@ def test_what_is_predicted_is_what_happens(
         if not (refused or 200 <= answer.code < 300):
             raise Refused(answer.code, str(answer.body))
         kubelets.changed = time.monotonic()
-        settled(kubelets, QUIET_WITH_A_QUOTA if limited else QUIET)
-        found = Ending.seen(api, kubelets)
+        if limited:
+            settled(kubelets, QUIET_WITH_A_QUOTA)
+        else:
+            settled_with_jobs(api, kubelets, QUIET)
+        found, preempted = Ending.seen(api, kubelets), set(kubelets.preempted)
         what = f"{number}: {change['kind']} {change['metadata']['name']}"
-        as_told += found in expected
-        if found not in expected:
-            told = "; or ".join(map(str, sorted(expected, key=str)[:3]))
-            differences.append(f"{what}: {found}; one of {len(expected)} was told: {told}")
-        loud = any(rule in line for line in answer.warnings for rule in TOLD_BY)
-        preempted = set(kubelets.preempted)
-        pushed_out = not running.isdisjoint(preempted)  # who waited may be let in and out again
-        precision.update([pushed_out] if loud else [])
-        recall.update([loud] if pushed_out else [])
-        either_way = found in expected and {True, False} <= {bool(end.pushed_out) for end in expected}
-        warned += loud == pushed_out
-        raced += loud != pushed_out and either_way
-        if loud != pushed_out and not either_way:
-            silent.append(f"{what}: {found}; warned {answer.warnings}")
-        if found not in expected or (loud != pushed_out and not either_way):
-            print((differences + silent)[-1], flush=True)
+        ran = {uid for uid, pod in before.items() if pod["spec"].get("nodeName")}  # who waited may be let in and out
+        tally.add(what, found, expected, answer.warnings, preempted=not ran.isdisjoint(preempted))
         outside = "" if refused else judged(plane, change, before, api.list("Pod"), preempted)
         table = account(webhook)
         own = result_of(change, known, table)
         if own and outside:
-            accounts[outside, own] += 1
-            if (outside == "matched") != (own == "matched"):
-                example = next(iter(table["workloads"]["examples"]), {})
-                apart.append(f"{what}: {outside} from outside, {own} by accuracy {example}; {found}")
-                print(apart[-1], flush=True)
+            tally.add_verdicts(what, outside, own, next(iter(table["workloads"]["examples"]), {}))
         seen = [what, str(found), f"{outside} {own}", *answer.warnings, *kubelets.seen]
         keep(tmp_path, f"{SEED}-{number}", seen)
         if number % 10 == 9:
             done = number + 1 - FIRST
-            print(f"e2e: {as_told} of {done} as simulated, {warned} rightly warned of or not", flush=True)
+            print(f"e2e: {tally.simulated} of {done} as simulated, {tally.warned} rightly warned of or not", flush=True)
     clear(api)
-    print(
-        f"e2e: {as_told} of {CHANGES} as simulated, {warned} of {CHANGES} rightly warned of or not, {raced} were a race"
-    )
-    print(f"e2e: warnings followed by a preemption: {precision[True]} of {precision.total()}")
-    print(f"e2e: preemptions preceded by a warning: {recall[True]} of {recall.total()}")
-    by_outside = sum(n for (outside, _), n in accounts.items() if outside == "matched")
-    by_accuracy = sum(n for (_, own), n in accounts.items() if own == "matched")
-    print(f"e2e: predictions for workloads that came true, of {accounts.total()}: {by_outside} from outside,")
-    print(f"e2e: {by_accuracy} by forewarn accuracy; apart in {len(apart)}; {dict(accounts)}")
+    for line in tally.lines(CHANGES):
+        print(f"e2e: {line}")
     print(f"e2e: what was not as predicted (SEED={SEED})")
-    print("\n".join([*differences, *silent, *apart]))
-    assert as_told >= 0.9 * CHANGES
-    assert len(apart) <= 0.05 * CHANGES
+    print("\n".join(tally.differences))
+    assert tally.simulated >= 0.9 * CHANGES
+    assert tally.apart <= 0.05 * CHANGES
 
 
 def apply(api: Api, change: Obj) -> Answer:
