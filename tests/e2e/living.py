@@ -212,7 +212,7 @@ def build(stage: Stage, api: Api, rng: random.Random, *, every_kind: bool = Fals
     if every_kind:
         for number in range(rng.randint(3, 8)):
             api.create(volume(f"v{number}", rng.choice(ZONES)))
-    for number in range(rng.randint(3, 5)):
+    for number in range(rng.randint(4, 6) if every_kind else rng.randint(3, 5)):
         kind = "" if every_kind else rng.choice(("Deployment", "Deployment", "StatefulSet"))
         name, class_ = f"old-{number}", "" if every_kind else rng.choice(("", "", "mid"))
         obj = made(kind, name, rng, class_) if kind else of_any_kind(name, rng, rng.choice(("", "", "mid")))
