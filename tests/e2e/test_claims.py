@@ -24,9 +24,9 @@ from tests.e2e.living import (
     volume,
 )
 from tests.e2e.objects import container, node
-from tests.e2e.truth import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.e2e.api import Api, Obj
@@ -51,7 +51,7 @@ def workload(kind: str, name: str, cpu: str, class_: str = "", on: str = "", **s
 
 
 def database() -> Obj:
-    claim = {"accessModes": ["ReadWriteOnce"], "storageClassName": ZONAL}
+    claim: Obj = {"accessModes": ["ReadWriteOnce"], "storageClassName": ZONAL}
     claim |= {"resources": {"requests": {"storage": "1Gi"}}}
     templates = [{"metadata": {"name": "data"}, "spec": claim}]
     return workload("StatefulSet", "db", "2", "mid", serviceName="db", volumeClaimTemplates=templates)
@@ -80,14 +80,20 @@ CASES = {
 }
 
 
+@pytest.fixture
+def cleared(api: Api) -> Iterator[None]:
+    yield
+    clear(api)
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.usefixtures("living_classes", "cleared")
 def test_where_a_bound_volume_lets_a_pod_run(
     case: Case,
     plane: ControlPlane,
     webhook: Webhook,
     api: Api,
     stage: Stage,
-    living_classes: None,
     kubelets: GracefulKubelets,
     tmp_path: Path,
 ) -> None:
@@ -98,14 +104,16 @@ def test_where_a_bound_volume_lets_a_pod_run(
     api.create(volume("data", "a"))
     if case.beside:
         api.create(case.beside)
+        kubelets.changed = time.monotonic()
         settled(kubelets, QUIET)
     else:  # so that db is on a1
         api.patch(api.get("Node", "a2"), {"spec": {"unschedulable": True}})
     api.create(database())
-    wait_until(lambda: api.get("Pod", "db-0", NAMESPACE)["spec"].get("nodeName") == "a1", 60, "db runs on a1")
+    kubelets.changed = time.monotonic()
+    settled(kubelets, QUIET)
+    assert api.get("Pod", "db-0", NAMESPACE)["spec"].get("nodeName") == "a1"
     if not case.beside:
         api.patch(api.get("Node", "a2"), {"spec": {"unschedulable": None}})
-    settled(kubelets, QUIET)
     asked = ("zone", "a") if case.lost == "zone" else ("drain", "a1")
     file = tmp_path / "cluster.json"
     forewarn(plane, "snapshot", "-o", str(file))
@@ -126,7 +134,6 @@ def test_where_a_bound_volume_lets_a_pod_run(
     found = Ending.seen(api, kubelets)
     print(f"\ne2e: predicted {predicted}; found {found}")
     claim = api.get("PersistentVolumeClaim", "data-db-0", NAMESPACE)
-    clear(api)
     assert claim["spec"]["volumeName"] == "data"
     assert found == Ending.of(case.preempted, case.pending, {})
     assert predicted == found
