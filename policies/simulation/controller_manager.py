@@ -551,10 +551,15 @@ class ControllerManager:
         pod = action.pod
         if not pod.name:
             pod = replace(pod, name=self._name(action))
-        yield self._latencies.write("create", pod.key)
+        yield self._creating(action, pod.key)
         self._store(pod, action)
         for owner in action.claim_owners:
             yield from self._apply(owner)
+
+    def _creating(self, action: CreatePod, name: str) -> float:
+        """Seconds until a Pod is stored."""
+        takes = self._latencies.replacement if action.owner[0] in REVISED else partial(self._latencies.write, "create")
+        return takes(name)
 
     def _store(self, pod: Pod, action: CreatePod) -> None:
         """The pod is there, where its workload is there still."""

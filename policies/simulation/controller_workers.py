@@ -264,5 +264,5 @@ class ControllerWorkers(ControllerManager):
             yield from super()._create(action)
             return
         self._unnamed += 1
-        yield self._latencies.write("create", f"{action.owner[1]}/{self._unnamed}")
+        yield self._creating(action, f"{action.owner[1]}/{self._unnamed}")
         self._store(action.pod, action)

@@ -20,6 +20,9 @@ _SLOWEST_START: Final = 30.0
 _JITTER: Final = 12.0
 _ASKED: Final = 6.0
 """How many times as long a pod may take to be made, where webhooks are asked about it: some 5 to 30 ms each."""
+_ASKING: Final = 10e-3
+"""Seconds that webhooks take at fixed latencies, if a Pod replaces one that is gone: kube-scheduler tries the Pods that
+wait before the replacement is there."""
 
 
 class Latencies:
@@ -29,11 +32,16 @@ class Latencies:
     def __init__(self, random: Random | None = None, *, asks_webhooks: bool = False) -> None:
         self._random = random
         self._creating = 1.0 if random is None or not asks_webhooks else random.uniform(1.0, _ASKED)
+        self._asking = _ASKING if random is None and asks_webhooks else 0.0
         self._start = START if random is None or not asks_webhooks else START * _SLOWEST_START ** (random.random() ** 2)
 
     def write(self, verb: str, name: str) -> float:
         """Of a write to the API server."""
         return self._of(WRITE, verb, name, self._creating if verb == "create" else 1.0)
+
+    def replacement(self, name: str) -> float:
+        """Of the creation of a Pod that comes when the one before it is gone."""
+        return self._asking + self.write("create", name)
 
     def cycle(self, name: str) -> float:
         """Of a scheduling cycle."""

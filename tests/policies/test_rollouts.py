@@ -420,3 +420,20 @@ def test_a_rollout_that_ends_old_pods_at_once_may_preempt_them(unavailable: int 
     assert found.to_dict().get("byTiming", False) is by_timing
     (text,) = [text for text in judged(cluster(*made), new) if "its own rollout" in text]
     assert ("may preempt" in text, "would preempt" in text) == (by_timing, not by_timing)
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
+def test_who_waits_is_tried_before_the_replacement_of_a_pod_that_is_gone(kind: str) -> None:
+    """Webhooks take some milliseconds for a replacement. Until then a Pod of a higher class is tried in vain, and one
+    of a lower class gets the room."""
+    spec = make_pod("").request(cpu="1").priority(0).spec(terminationGracePeriodSeconds=5).obj["spec"]
+    old = controlled(make_pod("web-0").request(cpu="1").priority(0).labels(app="web"), kind, "web")
+    large = make_pod("large").request(cpu="2").priority(100)
+    web = workload("StatefulSet", "web", 1, spec, "OrderedReady")
+    web.obj["kind"] = kind
+    stays = ready(make_pod("stays").request(cpu="1").priority(500), "n")
+    low = make_pod("low").request(cpu="1").priority(0)
+    made = [web, ready(old.spec(terminationGracePeriodSeconds=5), "n"), stays, large, low, make_node("n").has(cpu="2")]
+    found = impact(made, changed(made, priority=200))
+    assert found is not None
+    assert found.let_in == {"uid-low"}
