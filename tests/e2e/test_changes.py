@@ -8,8 +8,8 @@ ones, and FIRST the number of the first one, a multiple of A_CLUSTER. QUOTAS=1: 
 a directory for the cluster snapshot, the change, the warnings and what was seen of every change.
 
 Three things are compared with what happened: `forewarn whatif events` of a snapshot, the warning, and the prediction
-in the audit log. The verdict on the last one is compared with that of `forewarn webhook accuracy`. Ends are compared by workload,
-because controllers choose the names of Pods.
+in the audit log. The verdict on the last one is compared with that of `forewarn webhook accuracy`. Ends are compared by
+workload, because controllers choose the names of Pods.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def priority_of(pod: Obj) -> int:
 
 
 def account(webhook: Webhook) -> Obj:
-    """What `forewarn accuracy` has found so far, once it has compared every workload."""
+    """What `forewarn webhook accuracy` has found so far, once it has compared every workload."""
     found: Obj = {}
 
     def is_complete() -> bool:
@@ -197,7 +197,7 @@ class Tally:
     recall: Counter[bool] = field(default_factory=Counter)
     """Whether a warning came before, of preemptions."""
     verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """From outside, and by `forewarn accuracy`."""
+    """From outside, and by `forewarn webhook accuracy`."""
     differences: list[str] = field(default_factory=list)
     apart: int = 0
 
@@ -235,7 +235,7 @@ class Tally:
         outside = sum(count for (verdict, _), count in self.verdicts.items() if verdict == "matched")
         account = sum(count for (_, verdict), count in self.verdicts.items() if verdict == "matched")
         yield f"predictions for workloads that came true, of {self.verdicts.total()}: {outside} from outside,"
-        yield f"{account} by forewarn accuracy; verdicts differ in {self.apart}: {dict(self.verdicts)}"
+        yield f"{account} by forewarn; verdicts differ in {self.apart}: {dict(self.verdicts)}"
 
 
 def test_what_is_predicted_is_what_happens(

@@ -114,7 +114,7 @@ def test_where_a_bound_volume_lets_a_pod_run(
     assert api.get("Pod", "db-0", NAMESPACE)["spec"].get("nodeName") == "a1"
     if not case.beside:
         api.patch(api.get("Node", "a2"), {"spec": {"unschedulable": None}})
-    asked = ("zone", "a") if case.lost == "zone" else ("drain", "a1")
+    asked = ("lose", "zone", "a") if case.lost == "zone" else ("drain", "a1")
     file = tmp_path / "cluster.json"
     forewarn(plane, "snapshot", "-o", str(file))
     answer = json.loads(forewarn(plane, "whatif", *asked, "--cluster", str(file), "-o", "json"))

@@ -261,7 +261,7 @@ def test_an_answer_for_a_pod_with_claims_names_the_lists_that_are_missing(
     assert (f"no list of {names}" in told) if missing else ("no list of" not in told)
 
 
-@pytest.mark.parametrize("entry", ["preempt", "preempt json", "preempt --pod", "why", "simulate", "whatif apply"])
+@pytest.mark.parametrize("entry", ["predict", "predict json", "predict --pod", "why", "whatif events", "whatif apply"])
 @pytest.mark.parametrize("is_listed", [False, True])
 def test_an_answer_for_a_pod_that_selects_namespaces_says_that_none_were_listed(
     is_listed: bool, entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
