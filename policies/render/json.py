@@ -54,8 +54,13 @@ def _finding(finding: Finding, mark: str) -> dict[str, Any]:
         "field": finding.path,
         "fingerprint": mark,
         "object": {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name},
-        **({"detail": dict(finding.detail)} if finding.detail else {}),
+        **({"detail": _detail(finding)} if finding.detail else {}),
     }
+
+
+def _detail(finding: Finding) -> dict[str, Any]:
+    """What is known besides the message; with the basis of the counts, if it is a prediction for new Pods."""
+    return {**finding.detail, **({"basis": "rollout"} if "newPods" in finding.detail else {})}
 
 
 def _file(name: str) -> str:

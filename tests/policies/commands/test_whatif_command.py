@@ -501,3 +501,7 @@ def test_each_count_of_a_rollout_has_its_basis_and_the_settled_one_is_shared(
     assert {json.loads(line)["basis"] for line in lines} == {"missing-replicas"}
     linted = run(capsys, str(tmp_path / "web.yaml"), "--cluster", SHOWN, command="lint")[1]
     assert "during its rollout, " in linted
+    report = json.loads(run(capsys, str(tmp_path / "web.yaml"), "--cluster", SHOWN, "-o", "json", command="lint")[1])
+    assert {each["detail"]["basis"] for each in report["findings"] if "newPods" in each.get("detail", {})} == {
+        "rollout"
+    }
