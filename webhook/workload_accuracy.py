@@ -3,8 +3,9 @@
 A prediction is kept when the workload is admitted. It is compared when nothing has happened to the workload's Pods and
 to victims for some seconds, or after MOST_SECONDS: Pods with a node, Pending Pods, and preempted Pods that ran before.
 
-A prediction and the end agree up to ties: as many victims, of the same priorities. What is not predicted (the load of
-other users) makes a difference `explained`. A prediction that was cut short is not compared.
+A prediction and the end agree up to ties: as many victims, of the same priorities. A difference is `explained` if
+others changed something, if the prediction depends on timing, or if only the victims differ and several nodes or Pods
+tie. A prediction that was cut short is not compared.
 
 Everything comes from the watches that the cluster state is made of. Memory is bounded: so many workloads, Pods of each,
 events and examples.
@@ -85,8 +86,8 @@ class WorkloadExpectation(NamedTuple):
 
     `placed`: new Pods that get a node, in the end; `pending`: those that get none; `victims`: Pods that are preempted
     by new Pods, or by Pods that waited; None if there are too many to be kept. `lost`: how many. `more`: how many
-    their replacements preempt; None: not known. `timing`: whether the prediction says that it depends on timing.
-    `quiet`: seconds without an event after which the rollout is over.
+    their replacements preempt; None: not known. `timing`: whether the prediction depends on timing; `ties`: whether
+    several nodes or Pods tie. `quiet`: seconds without an event after which the rollout is over.
     """
 
     key: Key
@@ -96,6 +97,7 @@ class WorkloadExpectation(NamedTuple):
     lost: int = 0
     more: int | None = 0
     timing: bool = False
+    ties: bool = False
     incomplete: bool = False
     quiet: float = QUIET
 
@@ -109,12 +111,14 @@ class WorkloadExpectation(NamedTuple):
         more = f" and {self.more} more by replacements" if self.more else ""
         return f"{self.placed} placed, {self.pending} Pending, {preempted}{more}"
 
-    def agrees(self, placed: int, pending: int, victims: Sequence[Lost]) -> bool:
-        """Whether a rollout ended like this, up to ties."""
-        if (placed, pending) != (self.placed, self.pending):
+    def agrees(self, placed: int, pending: int, victims: Sequence[Lost], let_in: int = 0) -> bool:
+        """Whether a rollout ended like this, up to ties.
+
+        `victims`: of the Pods that ran before; `let_in`: how many others were preempted, maybe by replacements.
+        """
+        if (placed, pending) != (self.placed, self.pending) or len(victims) < self.lost:
             return False
-        fixed = self.more is not None
-        if len(victims) < self.lost or (fixed and len(victims) != self.lost + (self.more or 0)):
+        if self.more is not None and not len(victims) <= self.lost + self.more <= len(victims) + let_in:
             return False
         predicted = Counter(victim.priority for victim in self.victims or ())
         return predicted <= Counter(victim.priority for victim in victims)
@@ -130,7 +134,8 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
     if kind is None or not 0 < len(ref.name) <= _LONGEST or (kind == "ReplicaSet" and _is_controlled(subject.object)):
         return None
     victims: dict[str, Pod] = {}
-    for prediction in (*impact.preempting, *impact.by_waiting):
+    preempting = (*impact.preempting, *impact.by_waiting)
+    for prediction in preempting:
         for victim in prediction.victims:
             if not (victim.terminating or victim.preempted) and victim.identity not in impact.let_in:
                 victims[victim.identity] = victim
@@ -146,6 +151,7 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
         len(victims),
         more,
         impact.by_timing,
+        any(p.may_be_others or p.may_be_elsewhere or len(p.best_nodes) > 1 for p in preempting),
         impact.is_incomplete or bool(impact.why_not),
         QUIET + min(max(int32(subject.object, "spec", "minReadySeconds") or 0, 0), _MOST_QUIET),
     )
@@ -386,14 +392,14 @@ class WorkloadAccuracy:
             last = max(rollout.last, self._preempted[-1].at if self._preempted else rollout.since)
             if not latest and now - last < expected.quiet:
                 continue
-            victims = self._victims(rollout)
-            busy = rollout.is_busy or any(each.uid in self._terminating for each in victims)
+            victims, let_in = self._victims(rollout)
+            busy = rollout.is_busy or any(each.uid in self._terminating for each in (*victims, *let_in))
             if busy and not latest:
                 continue
             counted = rollout.counted
             placed = sum(bool(pod.node_name) for pod in counted)
             lost = [each.victim for each in victims]
-            agrees = expected.agrees(placed, len(counted) - placed, lost)
+            agrees = expected.agrees(placed, len(counted) - placed, lost, len(let_in))
             if not agrees and not latest and now - last < expected.quiet + SLOW - QUIET:
                 continue
             del self._open[expected.key]
@@ -412,18 +418,15 @@ class WorkloadAccuracy:
         expected = rollout.expected
         change = self._change_by_others(rollout)
         if not change and expected.timing and len(lost) <= expected.lost:
-            change = "none; the prediction depends on timing"
+            change = "timing, as the prediction says"
+        if not change and expected.ties and (placed, pending) == (expected.placed, expected.pending):
+            change = "ties: several nodes or Pods are equal"
         result = EXPLAINED if change else WRONG
         happened = f"{placed} placed, {pending} Pending, {_preempted(len(lost), lost)}"
         namespace, kind, name = expected.key
         example = WorkloadExample(result, f"{kind} {namespace}/{name}", str(expected), happened, self._wall(), change)
         self._examples[result].append(example)
         self._end(result)
-
-    def _ran(self, rollout: _Rollout) -> list[_Preempted]:
-        """The Pods that had a node when the request came, and were preempted since then."""
-        since = rollout.since
-        return [each for each in self._preempted if each.at >= since and each.placed < since]
 
     def _others(self, rollout: _Rollout) -> dict[Key, str]:
         """Workloads of which Pods came or were deleted, and that have no part in the rollout, with one such Pod."""
@@ -435,11 +438,14 @@ class WorkloadAccuracy:
             if change.at >= since and change.workload is not None and change.workload not in part
         }
 
-    def _victims(self, rollout: _Rollout) -> list[_Preempted]:
-        """Those that were preempted because of the rollout: not by Pods that others created meanwhile."""
-        ran = self._ran(rollout)
-        others = self._others(rollout) if ran else {}
-        return [each for each in ran if not (others and self._is_by(each, others))]
+    def _victims(self, rollout: _Rollout) -> tuple[list[_Preempted], list[_Preempted]]:
+        """Those that were preempted because of the rollout, not by Pods that others created meanwhile: Pods that had a
+        node when the request came, and others."""
+        since = rollout.since
+        every = [each for each in self._preempted if each.at >= since]
+        others = self._others(rollout) if every else {}
+        ours = [each for each in every if not (others and self._is_by(each, others))]
+        return [each for each in ours if each.placed < since], [each for each in ours if each.placed >= since]
 
     def _is_by(self, preempted: _Preempted, others: dict[Key, str]) -> bool:
         near = {

@@ -122,10 +122,11 @@ def asked(pod: Obj) -> int:
 
 
 def judged(plane: ControlPlane, change: Obj, before: dict[str, Obj], pods: list[Obj], preempted: set[str]) -> str:
-    """Whether the prediction in the audit log is what happened: `matched`, `wrong`, or `cut-short`.
+    """Whether the prediction in the audit log is what happened: `matched`, `wrong`, `tie` or `cut-short`.
 
     `before`: Pods before the change, by uid; `pods`: those at the end; `preempted`: uids. Only what can be seen from
-    outside is used: as many new Pods Pending, and as many running Pods preempted, of these priorities.
+    outside is used: as many new Pods Pending, and as many running Pods preempted, of these priorities. A Pod that
+    replacements preempt may have got its node after the change.
     """
     told = predicted(plane, change)
     if told.get("cutShort") or told.get("notPredicted"):
@@ -133,16 +134,18 @@ def judged(plane: ControlPlane, change: Obj, before: dict[str, Obj], pods: list[
     aftermath = told.get("aftermath", {})
     preemptions = [*told.get("preemptions", ()), *told.get("byWaitingPods", ())]
     victims = {name for each in preemptions for name in each["victims"]}
-    priorities = {f"{NAMESPACE}/{pod['metadata']['name']}": priority_of(pod) for pod in before.values()}
-    gone = Counter(priority_of(pod) for uid, pod in before.items() if uid in preempted and pod["spec"].get("nodeName"))
+    ran = {uid: pod for uid, pod in before.items() if pod["spec"].get("nodeName")}
+    priorities = {f"{NAMESPACE}/{pod['metadata']['name']}": priority_of(pod) for pod in ran.values()}
+    gone = Counter(priority_of(pod) for uid, pod in ran.items() if uid in preempted)
     key = f"{NAMESPACE}/{change['metadata']['name']}"
     own = [pod for pod in pods if workload_of(pod) == key and pod["metadata"]["uid"] not in before]
-    as_many = gone.total() == len(victims) + aftermath.get("pushedOut", 0)
-    if aftermath.get("cutShort"):
-        as_many = gone.total() >= len(victims)
-    same = as_many and Counter(priorities.get(name, 0) for name in victims) <= gone
-    pending = sum(not pod["spec"].get("nodeName") for pod in own)
-    return "matched" if same and pending == told.get("pending", 0) else "wrong"
+    if sum(not pod["spec"].get("nodeName") for pod in own) != told.get("pending", 0):
+        return "wrong"
+    count = len(victims) + aftermath.get("pushedOut", 0)
+    as_many = aftermath.get("cutShort") or gone.total() <= count <= len(preempted)
+    if as_many and Counter(priorities.get(name, 0) for name in victims) <= gone:
+        return "matched"
+    return "tie" if any("byChance" in each or "orAnyOf" in each for each in preemptions) else "wrong"
 
 
 def predicted(plane: ControlPlane, change: Obj) -> Obj:

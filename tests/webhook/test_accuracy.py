@@ -625,8 +625,8 @@ unknown    0  the pod never came, went away undecided, or its turn was not seen
 
 Workloads: the end of the rollout
 matched    0  placed, Pending and preempted Pods as predicted, up to ties
-explained  0  it ended in another way, after a change by others, or the prediction depends on timing
-wrong      0  it ended in another way, and nothing else had changed
+explained  0  it ended in another way, because of others, timing or ties
+wrong      0  it ended in another way, and nothing explains it
 cut-short  0  not compared: the prediction was incomplete
 unknown    0  not compared
 

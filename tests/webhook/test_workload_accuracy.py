@@ -269,6 +269,36 @@ def test_what_replacements_preempt_is_counted_with_the_prediction_for_it() -> No
         assert scene.result(SLOW + 1) == result
 
 
+def test_what_replacements_preempt_may_have_got_its_node_after_the_request() -> None:
+    found = WorkloadExpectation(KEY, 1, 0, (Lost("default/x", 0),), 1, 1)
+    x, y = Lost("default/x", 0), Lost("default/y", 0)
+    assert found.agrees(1, 0, [x], let_in=1)
+    assert found.agrees(1, 0, [x, y], let_in=1)
+    assert not found.agrees(1, 0, [x])
+    assert not found.agrees(1, 0, [x, y, y], let_in=1)
+    assert not found._replace(more=0).agrees(1, 0, [], let_in=1)
+    assert found._replace(more=None).agrees(1, 0, [x, y, y])
+
+
+@pytest.mark.parametrize(("pending", "result"), [(0, "explained"), (1, "wrong")])
+def test_other_victims_where_nodes_tie_are_explained_and_other_counts_are_not(pending: int, result: str) -> None:
+    """Two nodes tie for the first Pod; the second one finds room beside it, or preempts on the other node."""
+    scene = Scene(named_node("a"), placed("x", "a", "4"), named_node("b"), placed("z", "b", "4"))
+    scene.admit(deployment(2))
+    assert str(scene.accuracy._workloads._open[KEY].expected).startswith("2 placed, 0 Pending, preempts default/")
+    scene.watch(of_web("w1", nominated="a"), preempted(scene.objects["Pod/x"]))
+    scene.gone("Pod/x")
+    scene.watch(of_web("w1", "a"))
+    if pending:
+        scene.watch(of_web("w2"))
+    else:
+        scene.watch(of_web("w2", nominated="b"), preempted(scene.objects["Pod/z"]))
+        scene.gone("Pod/z")
+        scene.watch(of_web("w2", "b"))
+    assert scene.result(SLOW + 1) == result
+    assert scene.example["change"] == ("" if pending else "ties: several nodes or Pods are equal")
+
+
 def test_who_came_after_the_request_is_no_victim() -> None:
     scene = Scene(named_node("a"))
     scene.admit(deployment(1))
@@ -469,8 +499,8 @@ def test_the_command_prints_what_became_of_workloads(capsys: pytest.CaptureFixtu
         == """\
 Workloads: the end of the rollout
 matched    0  placed, Pending and preempted Pods as predicted, up to ties
-explained  0  it ended in another way, after a change by others, or the prediction depends on timing
-wrong      1  it ended in another way, and nothing else had changed
+explained  0  it ended in another way, because of others, timing or ties
+wrong      1  it ended in another way, and nothing explains it
 cut-short  0  not compared: the prediction was incomplete
 unknown    1  not compared: the workload was deleted (1)
 0.0% of 1 came true (matched and wrong)

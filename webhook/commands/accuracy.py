@@ -33,8 +33,8 @@ _MEANING: Final = {
 }
 _OF_WORKLOADS: Final = {
     "matched": "placed, Pending and preempted Pods as predicted, up to ties",
-    "explained": "it ended in another way, after a change by others, or the prediction depends on timing",
-    "wrong": "it ended in another way, and nothing else had changed",
+    "explained": "it ended in another way, because of others, timing or ties",
+    "wrong": "it ended in another way, and nothing explains it",
     "cut-short": "not compared: the prediction was incomplete",
     "unknown": "not compared: {reasons}",
 }
@@ -141,8 +141,8 @@ def _lines(table: dict[str, Any]) -> Iterator[str]:
     reasons = "; ".join(f"{_plain(str(reason))} ({count})" for reason, count in workloads["notJudged"].items())
     unknown = _OF_WORKLOADS["unknown"].format(reasons=reasons) if reasons else "not compared"
     yield from _results(workloads, WORKLOAD_RESULTS, {**_OF_WORKLOADS, "unknown": unknown})
-    yield from _examples(table["examples"], "Pods", "pod")
-    yield from _examples(workloads["examples"], "workloads", "workload")
+    yield from _examples(table["examples"], "Pods", "pod", "in between")
+    yield from _examples(workloads["examples"], "workloads", "workload", "because of")
 
 
 def _results(table: dict[str, Any], names: Sequence[str], meaning: dict[str, str]) -> Iterator[str]:
@@ -156,7 +156,7 @@ def _results(table: dict[str, Any], names: Sequence[str], meaning: dict[str, str
         yield f"{table['open']} more {'has' if table['open'] == 1 else 'have'} no result yet"
 
 
-def _examples(every: list[dict[str, Any]], what: str, named: str) -> Iterator[str]:
+def _examples(every: list[dict[str, Any]], what: str, named: str, why: str) -> Iterator[str]:
     for kind in (WRONG, EXPLAINED):
         examples = [example for example in every if example["result"] == kind][:EXAMPLES]
         if examples:
@@ -168,7 +168,7 @@ def _examples(every: list[dict[str, Any]], what: str, named: str) -> Iterator[st
             yield f"    predicted: {_plain(example['predicted'])}"
             yield f"    happened:  {_plain(example['happened'])}"
             if example["change"]:
-                yield f"    in between: {_plain(example['change'])}"
+                yield f"    {why}: {_plain(example['change'])}"
 
 
 def _plain(text: str) -> str:
