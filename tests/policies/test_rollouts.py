@@ -437,3 +437,27 @@ def test_who_waits_is_tried_before_the_replacement_of_a_pod_that_is_gone(kind: s
     found = impact(made, changed(made, priority=200))
     assert found is not None
     assert found.let_in == {"uid-low"}
+
+
+def test_who_is_let_in_without_preempting_is_not_warned_of() -> None:
+    """`low` gets the room that the old Pod leaves, and loses it again: no Pod that ran before is preempted for it."""
+    spec = make_pod("").request(cpu="2").priority(0).spec(terminationGracePeriodSeconds=5).obj["spec"]
+    old = controlled(make_pod("web-0").request(cpu="2").priority(0).labels(app="web"), "StatefulSet", "web")
+    low = make_pod("low").request(cpu="1").priority(0)
+    made = [workload("StatefulSet", "web", 1, spec, "OrderedReady"), ready(old, "n"), low, make_node("n").has(cpu="2")]
+    new = Made("apps/v1", "StatefulSet", "web", "default")
+    new.obj = changed(made, priority=200)
+    found = impact(made, new.obj)
+    assert found is not None
+    assert found.let_in == {"uid-low"}
+    assert not found.preempting
+    assert not [text for text in judged(cluster(*made), new) if "preempts-running-pods" in text]
+
+
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_a_change_that_creates_no_pods_is_not_predicted(replicas: int) -> None:
+    """`whatif scale` shows who gets the room."""
+    made = [*deployment("web", ["n", "n"], "1", 0), make_pod("low").request(cpu="1"), make_node("n").has(cpu="2")]
+    change = deepcopy(made[0].obj)
+    change["spec"]["replicas"] = replicas
+    assert impact(made, change) is None
