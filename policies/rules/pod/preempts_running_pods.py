@@ -9,6 +9,10 @@ time, forewarn also predicts whether the victims are recreated, and whether thei
 preempt more Pods. If all victims are placeholder Pods, the finding is a note and the webhook does not warn. Placeholder
 Pods are those that `placeholderPods` in the configuration selects; by default, those with a negative priority and the
 pause image.
+If a rollout terminates old Pods, Pending Pods of other workloads may start in their place. The rule reports those that
+preempt running Pods. It does not report Pending Pods that only start, even if new Pods of the rollout preempt them
+again. It does not evaluate changes that create no Pods, such as fewer replicas or a deletion. To see which Pending Pods
+start then, run `forewarn whatif scale` or `forewarn whatif delete`.
 
 Cluster:
 
