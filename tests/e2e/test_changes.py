@@ -274,10 +274,7 @@ def test_what_is_predicted_is_what_happens(
         if not (refused or 200 <= answer.code < 300):
             raise Refused(answer.code, str(answer.body))
         kubelets.changed = time.monotonic()
-        if limited:
-            settled(kubelets, QUIET_WITH_A_QUOTA)
-        else:
-            settled_with_jobs(api, kubelets, QUIET)
+        settled_with_jobs(api, kubelets, QUIET_WITH_A_QUOTA if limited else QUIET)
         found, preempted = Ending.seen(api, kubelets), set(kubelets.preempted)
         what = f"{number}: {change['kind']} {change['metadata']['name']}"
         ran = {uid for uid, pod in before.items() if pod["spec"].get("nodeName")}  # who waited may be let in and out
