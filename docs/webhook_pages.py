@@ -11,6 +11,7 @@ from webhook.admission.decision import Hook, Verdict
 from webhook.admission.review import Operation
 from webhook.metrics import AUDITS, DETAILS, OUTCOMES, Metrics, Refusal
 from webhook.settings import FLAGS, LISTS, PREFIX
+from webhook.workload_accuracy import WORKLOAD_RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,6 +30,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "forewarn_predictions_total",
         "forewarn_predictions_shown_total",
         "forewarn_prediction_results_total",
+        "forewarn_workload_prediction_results_total",
         "forewarn_prediction_duration_seconds",
         "forewarn_prediction_queue_length",
         "forewarn_prediction_queue_duration_seconds",
@@ -82,7 +84,7 @@ LABELS: Final[Mapping[str, str]] = {
     "python": "Python version",
     "reason": f"rejected requests: {_codes(Refusal)}; failed watches: an HTTP status, `expired`, `silent` or `broken`",
     "resource": "plural and group of the resource, for example `nodes` or `deployments.apps`",
-    "result": _codes(RESULTS),
+    "result": f"Pods: {_codes(RESULTS)}; workloads: {_codes(WORKLOAD_RESULTS)}",
     "rule": "[id of the rule](rules/index.md)",
     "severity": _codes(map(str, Severity)),
     "task": "`certificate`, `global default reservation`, `count global defaults`, `audit leader election`; of the CA "

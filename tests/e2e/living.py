@@ -70,7 +70,7 @@ class Ending(NamedTuple):
     @classmethod
     def told(cls, summary: Obj) -> Ending:
         """As `forewarn whatif events` sums up a run."""
-        return cls.of(summary["byWorkload"], summary["pending"], summary.get("missing", {}))
+        return cls.of(summary["byWorkload"], summary["pending"], summary.get("rejectedByQuota", {}))
 
     @classmethod
     def seen(cls, api: Api, kubelets: GracefulKubelets) -> Ending:

@@ -129,10 +129,10 @@ def judged(plane: ControlPlane, change: Obj, before: dict[str, Obj], pods: list[
     replacements preempt may have got its node after the change.
     """
     told = predicted(plane, change)
-    if told.get("cutShort") or told.get("notPredicted"):
+    if told.get("incomplete") or told.get("notPredicted"):
         return "cut-short"
-    aftermath = told.get("aftermath", {})
-    preemptions = [*told.get("preemptions", ()), *told.get("byWaitingPods", ())]
+    cascade = told.get("cascade", {})
+    preemptions = [*told.get("preemptions", ()), *told.get("byPendingPods", ())]
     victims = {name for each in preemptions for name in each["victims"]}
     ran = {uid: pod for uid, pod in before.items() if pod["spec"].get("nodeName")}
     priorities = {f"{NAMESPACE}/{pod['metadata']['name']}": priority_of(pod) for pod in ran.values()}
@@ -141,8 +141,8 @@ def judged(plane: ControlPlane, change: Obj, before: dict[str, Obj], pods: list[
     own = [pod for pod in pods if workload_of(pod) == key and pod["metadata"]["uid"] not in before]
     if sum(not pod["spec"].get("nodeName") for pod in own) != told.get("pending", 0):
         return "wrong"
-    count = len(victims) + aftermath.get("pushedOut", 0)
-    as_many = aftermath.get("cutShort") or gone.total() <= count <= len(preempted)
+    count = len(victims) + cascade.get("preempted", 0)
+    as_many = cascade.get("incomplete") or gone.total() <= count <= len(preempted)
     if as_many and Counter(priorities.get(name, 0) for name in victims) <= gone:
         return "matched"
     return "tie" if any("byChance" in each or "orAnyOf" in each for each in preemptions) else "wrong"

@@ -119,9 +119,9 @@ def test_where_a_bound_volume_lets_a_pod_run(
     forewarn(plane, "snapshot", "-o", str(file))
     answer = json.loads(forewarn(plane, "whatif", *asked, "--cluster", str(file), "-o", "json"))
     predicted = Ending.of(
-        Counter(push["victim"]["workload"] for push in answer["pushedOut"]),
+        Counter(push["victim"]["workload"] for push in answer["preempted"]),
         answer["pending"]["byWorkload"],
-        answer["missing"],
+        answer["rejectedByQuota"],
     )
     kubelets.preempted.clear()
     if case.lost == "zone":

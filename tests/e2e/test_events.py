@@ -91,7 +91,7 @@ def foretold(plane: ControlPlane, event: Event, directory: Path) -> tuple[set[En
     one = Ending.of(
         Counter(push["victim"]["workload"] for push in answer["preempted"]),
         answer["pending"]["byWorkload"],
-        answer["missing"],
+        answer["rejectedByQuota"],
     )
     return simulated(plane, dump, "--events", str(events)), one
 

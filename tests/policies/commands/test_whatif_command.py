@@ -327,7 +327,7 @@ def test_what_is_deleted_runs_no_more(tmp_path: Path, capsys: pytest.CaptureFixt
     answer = asked(capsys, "delete", "-f", str(file))
     assert answer["running"] == {"before": 8, "after": 4}
     applied = asked(capsys, "apply", "-f", "docs/examples/headroom/cache.yaml")
-    assert (applied["running"], applied["pushedOut"]) == ({"before": 8, "after": 10}, [])
+    assert (applied["running"], applied["preempted"]) == ({"before": 8, "after": 10}, [])
 
 
 def test_markdown_has_a_table_and_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
