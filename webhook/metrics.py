@@ -194,8 +194,8 @@ class Metrics:
             Counter,
             "workload_prediction_results",
             "Predictions for workloads, compared with the end of the rollout: as predicted (matched), different "
-            "because of others, timing or a tie (explained), different without a reason (wrong), incomplete (cut-short), or "
-            "not compared for another reason (unknown).",
+            "because of others, timing or a tie (explained), different without a reason (wrong), incomplete "
+            "(cut-short), or not compared for another reason (unknown).",
             "result",
             WORKLOAD_RESULTS,
         )

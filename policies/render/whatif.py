@@ -113,6 +113,17 @@ def upgraded(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Itera
     if rest:
         yield paint(f"not started: {plural(len(rest), 'node')}: {_nodes(rest)}", "warning")
     yield f"all {of} take at least {duration(upgrade.least)}: {upgrade.most} at a time, {duration(upgrade.away)} each"
+    if fix := _fix_of(answer):
+        yield f"Fix: {fix}"
+
+
+def _fix_of(answer: Answer) -> str:
+    """What lets an upgrade go on; empty if nothing is known to stop it."""
+    blocking = sorted({budget for pods in answer.stuck.values() for budget in _blocking(pods, answer)})
+    if blocking:
+        what = "PodDisruptionBudget" if len(blocking) == 1 else "PodDisruptionBudgets"
+        return f"add replicas or change {what} {listed(blocking, _NAMED)}, until a disruption is allowed"
+    return "" if answer.summary.settled else "set a longer --until"
 
 
 def _nodes(steps: Sequence[Step]) -> str:
@@ -128,9 +139,13 @@ def not_emptied(answer: Answer) -> list[str]:
     ]
 
 
+def _blocking(pods: Iterable[str], answer: Answer) -> set[str]:
+    return {budget for pod in pods for budget in answer.forbidden.get(pod, ())}
+
+
 def _why_left(pods: Iterable[str], answer: Answer) -> str:
     """The budgets that forbid the eviction of these pods."""
-    budgets = sorted({budget for pod in pods for budget in answer.forbidden.get(pod, ())})
+    budgets = sorted(_blocking(pods, answer))
     if not budgets:
         return ""
     one, several = "PodDisruptionBudget {} allows no disruptions", "PodDisruptionBudgets {} allow no disruptions"

@@ -156,6 +156,7 @@ def test_an_upgrade_that_a_budget_blocks_says_where_by_what_and_what_is_left(
     assert "  upgraded: 1 of 4 nodes in 2 min 35 s: a-1\n  not upgraded: a-2\n  not started: 2 nodes: b-1, b-2\n" in out
     assert "all 4 nodes take at least 8 min: 1 at a time, 2 min each" in out
     assert "a-2 is not drained: 1 Pod left (shop/web-2): PodDisruptionBudget shop/web allows no disruptions" in out
+    assert "Fix: add replicas or change PodDisruptionBudget shop/web, until a disruption is allowed\n" in out
     for form in ("markdown", "html"):
         assert "not started" in run(capsys, *asked_for, "-o", form)[1]
     told = asked(capsys, "upgrade", cluster=cluster)
@@ -174,8 +175,9 @@ def test_an_upgrade_is_not_cut_off_by_default(
     told = asked(capsys, "upgrade", "--away", away, cluster=str(tmp_path / "nodes.json"))
     assert told["upgrade"]["complete"]
     assert told["upgrade"]["seconds"] >= told["upgrade"]["leastSeconds"] > 3600 - 1
-    cut = asked(capsys, "upgrade", "--away", away, "--until", "30m", cluster=str(tmp_path / "nodes.json"))
-    assert not cut["upgrade"]["complete"]
+    until = ("upgrade", "--away", away, "--until", "30m", "--cluster", str(tmp_path / "nodes.json"))
+    assert not json.loads(run(capsys, *until, "-o", "json")[1])["upgrade"]["complete"]
+    assert "Fix: set a longer --until\n" in run(capsys, *until)[1]
 
 
 def test_a_drain_that_a_budget_forbids_names_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
