@@ -234,7 +234,7 @@ def schema() -> dict[str, Any]:
             "allowedClasses": {"type": "array", "items": _ALLOWED, "description": "who may use which classes"},
             "expectations": {
                 "type": "array",
-                "description": "who is never pushed out by whom, as in the expectations of forewarn test",
+                "description": "Pods that must not be preempted, and by which Pods, as in forewarn test",
                 "items": _PROMISE,
                 "maxItems": 100,
             },

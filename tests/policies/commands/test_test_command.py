@@ -103,7 +103,7 @@ def test_a_cluster_is_read_once_and_where_nothing_is_forked_anew_after_a_class_i
         ({"lost": {"pool": "pool=web"}}, {"run": {"namespace": "shop"}}, True),
         ({"lost": {"node": "b-1"}}, {"run": {"namespace": "shop"}}, False),
         ({"drain": {"zone": "b"}}, {"run": {"namespace": "shop"}}, False),
-        ({"scale": {"workload": "deploy/nightly", "namespace": "reports", "replicas": 9}}, {"nonePending": {}}, True),
+        ({"scale": {"workload": "deploy/nightly", "namespace": "reports", "replicas": 9}}, {"noPending": {}}, True),
         (None, {"fit": {"file": str(Path("docs/examples/headroom/cache.yaml").absolute()), "replicas": 5}}, True),
         (
             None,
@@ -118,7 +118,7 @@ def test_a_cluster_is_read_once_and_where_nothing_is_forked_anew_after_a_class_i
         ),
         (
             {"apply": str(Path("docs/examples/headroom/cache.yaml").absolute())},
-            {"nonePushedOut": {}, "nonePending": {}},
+            {"noPreemption": {}, "noPending": {}},
             False,
         ),
         ({"delete": "web.yaml"}, {"run": {"namespace": "reports"}}, False),

@@ -180,7 +180,7 @@ def test_the_linter_and_forewarn_test_agree_on_what_a_pod_itself_pushes_out(
     files = {
         "cluster": {"apiVersion": "v1", "kind": "List", "items": objects},
         "pod": asking,
-        "config": {"promises": [{"name": "it", "expect": expect}]},
+        "config": {"expectations": [{"name": "it", "expect": expect}]},
         "expectations": [{"name": "it", "when": {"apply": "pod.json"}, "expect": expect}],
     }
     for file, value in files.items():
