@@ -86,7 +86,7 @@ def last_of(data: Any) -> tuple[list[int], list[int]]:
 
 
 def test_what_is_drawn_is_the_state_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:
-    data = drawn(page(capsys, "zone", "a", "--cluster", SHOWN))
+    data = drawn(page(capsys, "lose", "zone", "a", "--cluster", SHOWN))
     assert data["names"] == ["a-1", "a-2", "b-1", "b-2"]
     assert data["zones"] == ["a", "b"]
     assert data["bands"] == ["batch · 100", "gold · 100000"]
@@ -128,7 +128,7 @@ def check_alone(text: str) -> Elements:
 
 
 def test_the_page_needs_nothing_from_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
-    read = check_alone(page(capsys, "zone", "a", "--cluster", SHOWN))
+    read = check_alone(page(capsys, "lose", "zone", "a", "--cluster", SHOWN))
     ids = [tag["id"] for _, tag in read.tags if "id" in tag]
     assert len(ids) == len(set(ids))
     for _, tag in read.tags:
@@ -147,7 +147,7 @@ def test_hostile_names_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[s
     events = json.dumps([{"create": pod} for pod in push])
     (tmp_path / "events.json").write_text(events)
     arguments = ("--events", str(tmp_path / "events.json"), "--cluster", str(tmp_path / "cluster.json"))
-    text = page(capsys, *arguments, command="simulate")
+    text = page(capsys, "events", *arguments)
     read = check_alone(text)
     assert sum(name == "script" for name, _ in read.tags) == 2
     assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", text)
@@ -223,7 +223,7 @@ def test_what_headroom_draws_is_the_cluster_as_it_is_and_filled_up(capsys: pytes
 
 def test_what_preempt_draws_is_who_goes_and_who_comes(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("-f", "docs/examples/headroom/cache.yaml", "--replicas", "6", "--cluster", SHOWN)
-    text = page(capsys, *arguments, command="preempt")
+    text = page(capsys, *arguments, command="predict")
     check_alone(text)
     data = drawn(text)
     pushes = {data["names"][int(place)]: flat for place, flat in data["pushes"].items()}
@@ -277,7 +277,7 @@ def test_a_picture_of_hostile_names_is_xml_with_these_as_text(
 ) -> None:
     items = [make_node(f"n{name}").label("topology.kubernetes.io/zone", name).obj for name in HOSTILE]
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
-    arguments = ["node", f"n{HOSTILE[0]}", "--cluster", str(tmp_path / "cluster.json"), "-o", "svg"]
+    arguments = ["lose", "node", f"n{HOSTILE[0]}", "--cluster", str(tmp_path / "cluster.json"), "-o", "svg"]
     assert main(["whatif", *arguments]) == 0
     root = ElementTree.fromstring(capsys.readouterr().out)
     kinds = {element.tag.removeprefix(SVG) for element in root.iter()}

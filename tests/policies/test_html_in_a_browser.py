@@ -160,7 +160,7 @@ def with_script(text: str, script: str) -> str:
 
 
 def test_a_browser_draws_it_by_its_own_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "page.html").write_text(page(capsys, "zone", "a", "--cluster", SHOWN))
+    (tmp_path / "page.html").write_text(page(capsys, "lose", "zone", "a", "--cluster", SHOWN))
     shown = dumped(tmp_path / "page.html", "--virtual-time-budget=2000")
     assert "data-drawn=" in shown
     assert len(re.findall('role="option"', shown)) == 4
@@ -169,7 +169,7 @@ def test_a_browser_draws_it_by_its_own_policy(tmp_path: Path, capsys: pytest.Cap
 
 def test_the_table_of_a_sweep_is_sorted_by_its_heads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The first click on a column sorts upwards: by numbers as numbers."""
-    text = page(capsys, "every-node", "--cluster", "webhook/sample/cluster.yaml")
+    text = page(capsys, "lose", "--each", "node", "--cluster", "webhook/sample/cluster.yaml")
     path = tmp_path / "page.html"
     path.write_text(text)
     heads = re.findall('<button type="button">([^<]*)</button>', dumped(path, "--virtual-time-budget=2000"))
@@ -234,7 +234,7 @@ def test_axe_has_nothing_against_it_at_three_widths_in_light_and_dark(
 
 
 def test_what_axe_is_there_for_it_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = page(capsys, "zone", "a", "--cluster", SHOWN)
+    text = page(capsys, "lose", "zone", "a", "--cluster", SHOWN)
     broken = text.replace('aria-label="play"', "").replace("▶", "").replace('lang="en"', "")
     told = looked_at(broken, tmp_path)
     assert {finding.partition(":")[0] for finding in told["against"]} >= {"button-name", "html-has-lang"}

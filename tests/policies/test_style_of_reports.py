@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -10,12 +11,11 @@ import pytest
 from policies.cli import main
 from tests.style_words import INSTEAD, banned_in
 
-WHATIF: Final = ("--cluster", "docs/whatif/cluster.yaml")
+WHATIF: Final = ("--cluster", "docs/examples/whatif/cluster.yaml")
 SAMPLE: Final = ("--cluster", "webhook/sample/cluster.yaml")
-CROWDED: Final = ("--cluster", "docs/preempt/cluster.yaml")
 COMMANDS: Final = (
     ("whatif", "lose", "zone", "a", *WHATIF),
-    ("whatif", "lose", "node", "a-1", "b-1", *WHATIF, "--node-templates", "docs/whatif/node-groups.yaml"),
+    ("whatif", "lose", "node", "a-1", "b-1", *WHATIF, "--node-templates", "docs/examples/whatif/node-groups.yaml"),
     ("whatif", "drain", "a-1", *WHATIF),
     ("whatif", "upgrade", *WHATIF),
     ("whatif", "class", "gold", "--delete", *WHATIF),
@@ -23,29 +23,29 @@ COMMANDS: Final = (
     ("whatif", "scale", "deploy/web", "6", "-n", "shop", *WHATIF),
     ("whatif", "lose", "--each", "node", *WHATIF),
     ("whatif", "class", "--each", *WHATIF),
-    ("predict", "-f", "docs/preempt/shop", *CROWDED),
-    ("predict", "-f", "docs/headroom/cache.yaml", *WHATIF, "--explain", "--cascade"),
-    ("headroom", "-f", "docs/headroom/cache.yaml", *WHATIF),
+    ("predict", "-f", "docs/examples/lint/web.yaml", *SAMPLE),
+    ("predict", "-f", "docs/examples/headroom/cache.yaml", *WHATIF, "--explain", "--cascade"),
+    ("headroom", "-f", "docs/examples/headroom/cache.yaml", *WHATIF),
     (
         "whatif",
         "events",
         "--events",
-        "docs/simulate/events.yaml",
+        "docs/examples/simulate/events.yaml",
         "--cluster",
-        "docs/simulate/cluster.yaml",
+        "docs/examples/simulate/cluster.yaml",
         "--runs",
         "5",
     ),
     ("risk", *WHATIF),
     ("risk", *SAMPLE),
-    ("test", "docs/test/expectations.yaml", *WHATIF),
-    ("why", "batch/report", "--cluster", "docs/why/cluster.yaml"),
-    ("why", "batch/gated", "--cluster", "docs/why/cluster.yaml"),
+    ("test", "docs/examples/test/expectations.yaml", *WHATIF),
+    ("why", "batch/report", "--cluster", "docs/examples/why/cluster.yaml"),
+    ("why", "batch/gated", "--cluster", "docs/examples/why/cluster.yaml"),
     ("whatif", "pressure", "a-1", "--signal", "memory", "--shutdown", "0=30,100000=20", *WHATIF),
     ("info", "scheduler"),
     ("whatif", "lose", "zone", "nowhere", *WHATIF),
-    ("why", "batch/nothing", "--cluster", "docs/why/cluster.yaml"),
-    ("headroom", "-f", "docs/whatif/cluster.yaml", "--cluster", "docs/nothing.yaml"),
+    ("why", "batch/nothing", "--cluster", "docs/examples/why/cluster.yaml"),
+    ("headroom", "-f", "docs/examples/whatif/cluster.yaml", "--cluster", "docs/nothing.yaml"),
 )
 _NAMES: Final = re.compile(r"docs/\S+|webhook/\S+|\b[\w-]+/[\w.-]+")
 """Files and objects are called as their owners call them."""
@@ -53,6 +53,7 @@ _NAMES: Final = re.compile(r"docs/\S+|webhook/\S+|\b[\w-]+/[\w.-]+")
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_report_has_no_banned_word(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert all(Path(part).exists() for part in command if part.startswith("docs/examples/"))
     main(command)
     out, err = capsys.readouterr()
     assert out or err

@@ -120,7 +120,7 @@ def test_an_event_that_cannot_be_read_is_told_likewise(
     file = tmp_path / "events.yaml"
     file.write_text(text)
     assert main(["whatif", "events", "--events", str(file), "--cluster", SHOWN]) == 3
-    assert capsys.readouterr().err.startswith(f"forewarn whatif events: {file}{told}")
+    assert capsys.readouterr().err.startswith(f"forewarn whatif: {file}{told}")
 
 
 def test_events_about_what_is_not_there_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
