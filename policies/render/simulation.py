@@ -183,7 +183,7 @@ def _say(line: _Line, events: Sequence[Event]) -> str:
     if line.kind == "created":
         return f"{line.group}: {count} created (priority {_priorities(event.origin for event in events)})"
     if line.kind == "scheduled":
-        instead = f" instead of {line.other}, which is full by now" if line.other else ""
+        instead = f" instead of {line.other}, which is full" if line.other else ""
         return f"{line.group}: {count} bound to {nodes}{instead}"
     if line.kind == "moved":
         return f"{line.group}: {count} nominated to {nodes} instead of {line.other}"
