@@ -193,9 +193,9 @@ class Metrics:
         self.workload_prediction_results = self._closed(
             Counter,
             "workload_prediction_results",
-            "Predictions for workloads, compared with the end of the rollout: as predicted (matched), different "
-            "because of others, timing or a tie (explained), different without a reason (wrong), incomplete "
-            "(cut-short), or not compared for another reason (unknown).",
+            "Predictions for workloads, compared with the end of the rollout. Results: as predicted (matched), "
+            "different because of others, timing or a tie (explained), different without a reason (wrong). Not compared: the "
+            "prediction was incomplete (incomplete), or another reason (unknown).",
             "result",
             WORKLOAD_RESULTS,
         )

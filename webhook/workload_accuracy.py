@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from policies.objects.reviewed_object import ReviewedObject
     from policies.rules.support.impact import Impact
 
-MATCHED, EXPLAINED, WRONG, CUT_SHORT, UNKNOWN = "matched", "explained", "wrong", "cut-short", "unknown"
-WORKLOAD_RESULTS: Final = (MATCHED, EXPLAINED, WRONG, CUT_SHORT, UNKNOWN)
+MATCHED, EXPLAINED, WRONG, INCOMPLETE, UNKNOWN = "matched", "explained", "wrong", "incomplete", "unknown"
+WORKLOAD_RESULTS: Final = (MATCHED, EXPLAINED, WRONG, INCOMPLETE, UNKNOWN)
 KINDS_FOLLOWED: Final = {
     "apps/Deployment": "Deployment",
     "apps/StatefulSet": "StatefulSet",
@@ -277,7 +277,7 @@ class WorkloadAccuracy:
             if self._open.pop(expected.key, None) is not None:
                 self._end(UNKNOWN, _AGAIN)
             if expected.incomplete:
-                self._end(CUT_SHORT)
+                self._end(INCOMPLETE)
             elif expected.new > MOST_PODS:
                 self._end(UNKNOWN, _TOO_MANY_PODS)
             else:
@@ -418,7 +418,7 @@ class WorkloadAccuracy:
         expected = rollout.expected
         change = self._change_by_others(rollout)
         if not change and expected.timing and len(lost) <= expected.lost:
-            change = "timing, as the prediction says"
+            change = "timing, which the prediction names"
         if not change and expected.ties and (placed, pending) == (expected.placed, expected.pending):
             change = "ties: several nodes or Pods are equal"
         result = EXPLAINED if change else WRONG

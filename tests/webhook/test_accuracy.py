@@ -619,7 +619,7 @@ Pods: the first action of kube-scheduler
 matched    1  kube-scheduler did what was predicted
 explained  1  it did something else, and what the prediction read had changed in between
 wrong      1  it did something else, and nothing had changed
-unknown    0  the pod never came, went away undecided, or its turn was not seen
+unknown    0  not compared: the Pod was never created, was deleted first, or its decision was not seen
 50.0% of 2 came true (matched and wrong)
 1 more has no result yet
 
@@ -627,7 +627,7 @@ Workloads: the end of the rollout
 matched    0  placed, Pending and preempted Pods as predicted, up to ties
 explained  0  it ended in another way, because of others, timing or ties
 wrong      0  it ended in another way, and nothing explains it
-cut-short  0  not compared: the prediction was incomplete
+incomplete  0  not compared: the prediction was incomplete
 unknown    0  not compared
 
 wrong, Pods, the last 1:

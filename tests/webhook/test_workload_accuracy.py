@@ -360,7 +360,7 @@ def test_controllers_may_be_slow() -> None:
 def test_an_incomplete_prediction_is_counted_apart() -> None:
     tracker = Accuracy()
     tracker.expect(WorkloadExpectation(KEY, 1, 0, incomplete=True), 0.0)
-    assert tracker.table()["workloads"]["results"]["cut-short"] == 1
+    assert tracker.table()["workloads"]["results"]["incomplete"] == 1
 
 
 def test_a_second_change_ends_the_first_prediction() -> None:
@@ -501,7 +501,7 @@ Workloads: the end of the rollout
 matched    0  placed, Pending and preempted Pods as predicted, up to ties
 explained  0  it ended in another way, because of others, timing or ties
 wrong      1  it ended in another way, and nothing explains it
-cut-short  0  not compared: the prediction was incomplete
+incomplete  0  not compared: the prediction was incomplete
 unknown    1  not compared: the workload was deleted (1)
 0.0% of 1 came true (matched and wrong)
 1 more has no result yet

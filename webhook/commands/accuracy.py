@@ -29,20 +29,20 @@ _MEANING: Final = {
     "matched": "kube-scheduler did what was predicted",
     "explained": "it did something else, and what the prediction read had changed in between",
     "wrong": "it did something else, and nothing had changed",
-    "unknown": "the pod never came, went away undecided, or its turn was not seen",
+    "unknown": "not compared: the Pod was never created, was deleted first, or its decision was not seen",
 }
 _OF_WORKLOADS: Final = {
     "matched": "placed, Pending and preempted Pods as predicted, up to ties",
     "explained": "it ended in another way, because of others, timing or ties",
     "wrong": "it ended in another way, and nothing explains it",
-    "cut-short": "not compared: the prediction was incomplete",
+    "incomplete": "not compared: the prediction was incomplete",
     "unknown": "not compared: {reasons}",
 }
 _DESCRIPTION: Final = (
-    "Compare the predictions of one replica of a running webhook with what happened, since the replica's start, with "
-    "examples: for Pods with the first action of kube-scheduler, for workloads (Deployment, StatefulSet, ReplicaSet, "
-    "DaemonSet, Job) with the end of the rollout. Examples name Pods, so the health port gives them to its own Pod "
-    "alone: use kubectl exec or kubectl port-forward."
+    "Compare the predictions of one replica of a running webhook with what happened since its start. Predictions for "
+    "Pods are compared with kube-scheduler's first action, those for workloads (Deployment, StatefulSet, ReplicaSet, "
+    "DaemonSet, Job) with the end of the rollout. Examples name Pods, so the health port shows them to its own Pod "
+    "only: use kubectl exec or kubectl port-forward."
 )
 _EXAMPLES: Final = ("webhook accuracy", "webhook accuracy --url http://127.0.0.1:9090 -o json")
 
