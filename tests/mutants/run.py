@@ -80,7 +80,7 @@ def every_mutant(only: str = "") -> list[tuple[Mutant, Path, Sequence[str]]]:
 def explained() -> dict[tuple[str, ...], str]:
     """Mutant -> why no test can notice it."""
     entries: list[dict[str, Any]] = json.loads(EXPLAINED.read_text())
-    return {(e["module"], e["place"], e["line"], e["change"]): e["reason"] for e in entries}
+    return {(e["module"], e["place"], e["line"], e["change"]): e["why"] for e in entries}
 
 
 def passes(tests: Sequence[str], seconds: float, finder: _Finder | None = None) -> bool:
