@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 answered, 1 --fail-on was met, 2 usage, 3 not done."""
     parser = _parser()
     options = options_with_cluster(parser, arguments)
-    _check(options, parser)
+    _check(options, options.own)
     release = release_of(options, parser)
     autoscaling, places = autoscaling_of(options, parser), Places()
     if getattr(options, "each", None):
@@ -84,7 +84,7 @@ def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None
     if options.what == "class":
         _check_class(options, parser)
     if options.what == "events" and not options.filename and not options.events:
-        parser.error("events: give -f, --events or both")
+        parser.error("give -f, --events or both")
     sweep = bool(getattr(options, "each", None))
     if not sweep and getattr(options, "shard", None):
         parser.error("--shard goes with --each")
@@ -97,27 +97,27 @@ def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None
 def _check_loss(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     if options.each:
         if options.scope:
-            parser.error("lose: give --each, or name what is lost")
+            parser.error("give --each, or name what is lost")
         return
     if options.scope not in SCOPES or not options.names:
         said = ", ".join(f"{scope} {each.upper()}" for scope, each in (("node", "name…"), ("zone", "name")))
-        parser.error(f"lose: name what is lost: {said}, pool LABEL=VALUE, or --each node|zone")
+        parser.error(f"name what is lost: {said}, pool LABEL=VALUE, or --each node|zone")
     if options.scope != "node" and len(options.names) > 1:
-        parser.error(f"lose {options.scope}: name {SCOPES[options.scope]}")
+        parser.error(f"name {SCOPES[options.scope]}")
 
 
 def _check_class(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     changes = options.value is not None or options.default or bool(options.preemption_policy)
     if options.each:
         if options.name or changes or options.delete or options.filename:
-            parser.error("class: --each deletes each class in turn; leave out the rest")
+            parser.error("--each deletes each class in turn; leave out the rest")
         options.each = "class"
     elif not options.name:
-        parser.error("class: name a PriorityClass, or --each")
+        parser.error("name a PriorityClass, or --each")
     elif not changes and not options.delete:
-        parser.error("class: give --value, --default, --delete or --preemption-policy")
+        parser.error("give --value, --default, --delete or --preemption-policy")
     elif changes and options.delete:
-        parser.error("class: --delete goes without --value, --default and --preemption-policy")
+        parser.error("--delete goes without --value, --default and --preemption-policy")
 
 
 def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> int:
@@ -328,6 +328,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def add(name: str, told: str) -> Parser:
         sub = kinds.add_parser(name, help=told, description=f"Simulate: {told}.", examples=_EXAMPLES[name])
+        sub.set_defaults(own=sub)
         _common(sub)
         return sub
 
