@@ -110,7 +110,7 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
 
 
 class _Output(argparse.Action):
-    """Stores `FORMAT[=FILE]` as `output` and `output_file`."""
+    """Stores `FORMAT[=FILE]` as `output` and `output_file`, and sets `output_given`."""
 
     def __init__(self, *, formats: Sequence[str], **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -122,7 +122,7 @@ class _Output(argparse.Action):
             parser.error(f"-o {cut(form, 40)}: write {', '.join(self._formats)}, or FORMAT=FILE")
         if sign and not file:
             parser.error(f"-o {form}=: name a file")
-        namespace.output, namespace.output_file = form, file
+        namespace.output, namespace.output_file, namespace.output_given = form, file, True
 
 
 def add_output_option(add: Callable[..., object], formats: Sequence[str] = ("text", "json")) -> None:

@@ -75,7 +75,7 @@ def folded(findings: list[Finding]) -> list[Finding]:
         if key in counts:
             told.add(key)
             more = counts[key] - 1
-            suffix = f" (and {plural(more, 'more object')} that name{'s' if more == 1 else ''} it)" if more else ""
+            suffix = f" (and {plural(more, 'more object')} with it)" if more else ""
             finding = finding._replace(message=finding.message + suffix)
         kept.append(finding)
     return kept

@@ -79,7 +79,7 @@ def shard_given(options: argparse.Namespace, parser: argparse.ArgumentParser) ->
     except ValueError as fault:
         parser.error(str(fault))
     if shard is not None:
-        if options.output not in ("text", "json"):
+        if getattr(options, "output_given", False) and options.output != "json":
             parser.error(f"-o {options.output}: a part is written as json, which `forewarn whatif merge` reads")
         options.output = "json"
     return shard

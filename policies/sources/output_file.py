@@ -76,7 +76,7 @@ def _faults_named(path: str) -> Iterator[None]:
         yield
     except OSError as fault:
         fix = _FIXES.get(fault.errno or 0, "pass a file that you can write to")
-        raise SourceError(path, f"{reason(fault)}. Fix: {fix}") from None
+        raise SourceError(path or '""', f"{reason(fault)}. Fix: {fix}") from None
     except _Link as fault:
         raise SourceError(path, str(fault)) from None
 

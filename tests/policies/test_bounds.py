@@ -77,7 +77,7 @@ def test_the_preempt_command_places_so_many_and_says_so(monkeypatch: pytest.Monk
     monkeypatch.setattr("policies.replicas.MOST_IN_TURN", 4)
     found = place(cluster(make_node("n1")), workload(replicas=HUGE))
     assert (len(found.predictions), found.left_out, found.existing) == (4, HUGE - 4, 0)
-    assert f"only the first 4 new Pods are placed, {HUGE - 4} more are left out" in found.caveats
+    assert f"only the first 4 new Pods are evaluated, {HUGE - 4} more are not" in found.caveats
     many = place(cluster(make_node("n1")), make_pod("p").request(cpu="1").obj, HUGE)
     assert (len(many.predictions), many.left_out) == (4, HUGE - 4)
 

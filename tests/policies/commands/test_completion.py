@@ -65,4 +65,4 @@ def test_a_class_that_was_not_looked_up_is_told_once(tmp_path: Path, capsys: pyt
     assert main(["lint", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert out.count("[priority-class-not-checked]") == 2
-    assert "no class in the input (and 2 more objects that name it)" in out
+    assert "(and 2 more objects with it)" in out

@@ -173,7 +173,7 @@ def test_a_batch_is_unpacked_from_standard_input(
 PACKED = gzip.compress(b'{"id": 1}\n' * 1000)
 
 
-@pytest.mark.parametrize("command", ["dry-run", "predict"])
+@pytest.mark.parametrize("command", ["dry-run", "preempt"])
 @pytest.mark.parametrize(
     "damaged",
     [PACKED[:-20], PACKED[:-4] + b"1234", PACKED[:10] + b"\xff" * 20],

@@ -299,7 +299,7 @@ ALL = (
     "--shutdown",
     "0=60,100000=30",
 )
-TIED = "uses 1.5Gi, within the 2Gi that it requests (tied with place 2)"
+TIED = "uses 1.5Gi, within its request of 2Gi (tied with 2)"
 HOSTILE = (
     "|",
     "`x`",
@@ -448,14 +448,18 @@ def test_as_many_pods_are_told_at_the_door_as_one_reads(tmp_path: Path, capsys: 
         (NODE, 2, "say what is asked"),
         ((*NODE, "--signal", "memory", "--inodes"), 2, "--inodes goes with"),
         ((*NODE, "--shutdown", "a=b"), 2, "write PRIORITY=SECONDS"),
-        (("b-1", *NODE[1:], "--signal", "memory"), 3, 'there is no node "b-1"'),
+        (("b-1", *NODE[1:], "--signal", "memory"), 3, 'node "b-1" not found'),
         (
             (*NODE, "--signal", "memory", "--stats", "docs/examples/node-pressure/node.yaml"),
             3,
-            "node.yaml:1:1: this is no JSON",
+            "node.yaml:1:1: invalid JSON",
         ),
-        ((*NODE, "--signal", "memory", "--stats", "policies/config/schema.json"), 3, "schema.json: this is no /stats/"),
-        ((*NODE, "--admit", "docs/examples/headroom/cache.yaml"), 3, "no pod in it"),
+        (
+            (*NODE, "--signal", "memory", "--stats", "policies/config/schema.json"),
+            3,
+            "schema.json: not a kubelet /stats/summary",
+        ),
+        ((*NODE, "--admit", "docs/examples/headroom/cache.yaml"), 3, "no Pod found"),
     ],
 )
 def test_what_cannot_be_asked_is_said(

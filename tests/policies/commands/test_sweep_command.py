@@ -229,9 +229,9 @@ def test_where_nothing_can_be_forked_all_is_the_same(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = written(tmp_path, cluster_of(7))
-    forked = asked(capsys, kind, "--cluster", cluster)
+    forked = asked(capsys, *SWEEPS[kind], "--cluster", cluster)
     monkeypatch.setattr(os, "fork", no_fork)
-    assert asked(capsys, kind, "--cluster", cluster) == forked
+    assert asked(capsys, *SWEEPS[kind], "--cluster", cluster) == forked
 
 
 def rows(count: int, fewer: int = 0, pending: int = 0, pushed_out: int = 0, budgets: int = 0) -> list[Row]:
@@ -258,7 +258,7 @@ def test_a_text_tells_so_many_and_of_the_others_how_many() -> None:
     said = "no Pods lost or preempted, no more Pending Pods than before"
     assert list(render(waited))[-1] == f"  3 cases: {said}"
     assert markdown(waited).endswith(f"3 cases: {said}.\n")
-    assert list(render(Sweep("node", 9, 0, rows(1))))[-1].startswith("  1 question: nobody")
+    assert list(render(Sweep("node", 9, 0, rows(1))))[-1].startswith("  1 case: no Pods")
 
 
 def test_hostile_names_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -418,7 +418,7 @@ def test_what_is_not_all_of_one_run_is_said(tmp_path: Path, capsys: pytest.Captu
     few = refused(changed("1.json", of=8), changed("0.json", index=0, of=8))
     assert few == "forewarn whatif merge: 0.json: it does not have the 4 rows that part 0 has\n"
     twice = refused(changed("0.json", index=0), nodes[1])
-    assert twice.startswith("forewarn whatif merge: every-node-1.json: node ")
+    assert twice.startswith("forewarn whatif merge: node-1.json: node ")
     assert twice.endswith(": also in another part\n")
     before = json.loads(Path(nodes[1]).read_text()) | {"before": {"running": 7, "pending": 0}}
     Path(nodes[1]).write_text(json.dumps(before))
@@ -474,10 +474,10 @@ def test_what_is_told_can_be_read_again() -> None:
 def test_a_part_is_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = run(capsys, "whatif", "lose", "--each", "node", "--cluster", SHOWN, "--shard", "0/2", "-o", "text")
     assert status == 2
-    assert "-o text: a part is told as json, which `forewarn whatif merge` makes into the rest" in err
+    assert "-o text: a part is written as json, which `forewarn whatif merge` reads" in err
     status, _, err = run(capsys, "whatif", "lose", "--each", "node", "--cluster", SHOWN, "-o", "pdf")
     assert status == 2
-    assert "'pdf' is none of text, json, markdown, html" in err
+    assert "-o pdf: write text, json, markdown, html" in err
 
 
 def test_what_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -495,9 +495,11 @@ def test_the_nodes_needed_are_those_of_the_question_alone(
     kind: str, seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster = written(tmp_path, cluster_of(seed))
-    swept = asked(capsys, kind, "--cluster", cluster, "--node-templates", GROUPS)
+    swept = asked(capsys, *SWEEPS[kind], "--cluster", cluster, "--node-templates", GROUPS)
     for row in swept["rows"]:
-        single = asked(capsys, *row["case"].split(), *SINGLE[kind], "--cluster", cluster, "--node-templates", GROUPS)
+        deleted = ("--delete",) if kind == "class" else ()
+        of_it = (*SINGLE[kind], row["case"].split()[1], *deleted)
+        single = asked(capsys, *of_it, "--cluster", cluster, "--node-templates", GROUPS)
         plan, nodes = single["autoscalers"].get("nodeGroups", {}), dict[str, int]()
         for each in plan.get("scaleUps", ()):
             nodes[each["group"]] = nodes.get(each["group"], 0) + each["nodes"]
@@ -519,7 +521,7 @@ def test_parts_with_node_groups_are_the_whole_too(
     assert run(capsys, "whatif", "merge", *parts, "-o", form) == whole
     assert "spot" in whole[1]
     other = str(tmp_path / "1.json")
-    assert run(capsys, *command[:4], "--shard", "1/2", "-o", f"json={other}")[0] == 0
+    assert run(capsys, *command[:6], "--shard", "1/2", "-o", f"json={other}")[0] == 0
     status, out, err = run(capsys, "whatif", "merge", parts[0], other)
     assert (status, out) == (3, "")
     assert "node templates was" in err

@@ -26,8 +26,8 @@ def test_each_kind_of_outcome_has_its_odds() -> None:
     found = cluster(*nodes(3, 197))
     prediction = place(found, arriving()).predictions[0]
     # All three good nodes are in the other half of 200: (100·99·98)/(200·199·198) = 12.3 %.
-    assert probabilities_of(prediction) == ["88 %: one pod of priority 0", "12 %: one pod of priority 10"]
-    assert "  odds: 88 %: one pod of priority 0; 12 %: one pod of priority 10" in render(
+    assert probabilities_of(prediction) == ["88 %: 1 Pod of priority 0", "12 %: 1 Pod of priority 10"]
+    assert "  odds: 88 %: 1 Pod of priority 0; 12 %: 1 Pod of priority 10" in render(
         place(found, arriving()), found
     )
 

@@ -82,7 +82,7 @@ def test_placing_leaves_the_snapshot_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("made", "error"),
     [
-        (Made("apps/v1", "Deployment", "web"), "there is no pod template"),
+        (Made("apps/v1", "Deployment", "web"), "no Pod template found"),
         (
             workload("Deployment").spec(template={"spec": {"containers": [{"resources": {"requests": {"cpu": "x"}}}]}}),
             r"Deployment default/web: spec.template.spec.containers\[0\].resources.requests.cpu",

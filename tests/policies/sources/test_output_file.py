@@ -1,4 +1,4 @@
-"""Files that commands write: complete or not at all, and never through a symbolic link of a working tree."""
+"""Files that commands write: complete or not at all, and never through a symbolic link in a working tree."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_directories_on_the_way_that_are_links_of_the_tree_are_rejected(
 def test_a_tree_of_git_is_one_wherever_the_command_runs(work_tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (work_tree / "linked").symlink_to("../elsewhere")
     monkeypatch.chdir(work_tree.parent / "elsewhere")
-    with pytest.raises(SourceError, match="symbolic link of a working tree"):
+    with pytest.raises(SourceError, match="symbolic link in a working tree"):
         write_file("../tree/linked/out", b"report")
 
 
@@ -143,7 +143,7 @@ def test_links_of_the_user_are_followed(work_tree: Path) -> None:
         write_file("../loop/out", b"report")
     (work_tree.parent / "into").symlink_to("tree/linked")
     (work_tree / "linked").symlink_to("../elsewhere")
-    with pytest.raises(SourceError, match="symbolic link of a working tree"):
+    with pytest.raises(SourceError, match="symbolic link in a working tree"):
         write_file("../into/out", b"report")
 
 

@@ -215,7 +215,7 @@ def test_bytes_that_are_no_text_are_an_error(tmp_path: Path, data: bytes) -> Non
 
 def test_a_directory_without_manifests_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("{}")
-    with pytest.raises(SourceError, match="no objects in it"):
+    with pytest.raises(SourceError, match="no Kubernetes objects found"):
         load_cluster(str(tmp_path))
     with pytest.raises(SourceError, match="no such file"):
         load_cluster(str(tmp_path / "absent"))
