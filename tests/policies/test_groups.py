@@ -310,9 +310,9 @@ def test_where_too_much_is_shared_to_be_seen_everywhere_a_note_says_so(
         (tmp_path / name).write_text(text)
     main(["lint", "--closed", str(tmp_path)])
     said = capsys.readouterr()
-    note = "2 classes and namespaces are not seen in every directory, as there are too many of both: --one-apply sees"
+    note = "not visible in every directory (too many); --one-apply makes all visible"
     assert (note in said.err, "[unknown-priority-class]" in said.out) == (bool(bound), bool(bound))
     main(["lint", "--closed", "--one-apply", str(tmp_path)])
     said = capsys.readouterr()
-    assert "not seen" not in said.err
+    assert "not visible" not in said.err
     assert "[unknown-priority-class]" not in said.out

@@ -289,7 +289,7 @@ def test_claims_that_a_snapshot_lacks_are_not_modelled(
     cluster = write_cluster(tmp_path, without=(missing,))
     for command in (("whatif", "lose", "zone", "a"), ("whatif", "lose", "--each", "zone"), ("risk",)):
         _, out = run(capsys, *command, "--cluster", cluster)
-        assert "not modelled: 1 PersistentVolumeClaim (default/data-db-0): not in the snapshot" in out, command
+        assert "not modelled: 1 PersistentVolumeClaim (default/data-db-0): not in the cluster snapshot" in out, command
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_what_a_provisioner_does_and_nobody_knows_is_not_modelled(
     told = json.loads(out)
     assert {name: state["node"] for name, state in told["outcomes"][0]["final"].items()} == {"default/db-0": where}
     notes = [f"not modelled: 1 PersistentVolumeClaim (default/data-db-0): {said}"] if said else []
-    assert told.get("notes", []) == notes
+    assert told["notModelled"] == notes
     if said:
         _, out = run(capsys, "whatif", "apply", "-f", str(new), "--cluster", str(cluster))
         assert said in out
