@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 A_CLUSTER: Final = 3
 """Changes that one cluster lives through."""
-MOST_BACK_OFF: Final = 90
+MOST_BACK_OFF: Final = 330
 """Seconds without an event after which a Job lacks Pods for good."""
 RUNS: Final = 24
 """Of a simulation, for ties and races."""
@@ -160,7 +160,7 @@ def settled(kubelets: GracefulKubelets, quiet: float) -> None:
 
 
 def settled_with_jobs(api: Api, kubelets: GracefulKubelets, quiet: float) -> None:
-    """The same; and no Job waits to replace a Pod, which takes 10 seconds the first time, then twice as long."""
+    """The same; and no Job waits to replace a Pod: 10 seconds the first time, then twice as long, 320 the last time."""
     settled(kubelets, quiet)
 
     def is_complete() -> bool:

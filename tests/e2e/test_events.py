@@ -66,7 +66,7 @@ def event_of(api: Api, plane: ControlPlane, rng: random.Random, file: Path) -> E
     if what in ("lost", "drain") and len(nodes) > 1:
         name = rng.choice(nodes)
         if what == "lost":
-            return Event({"lost": name}, ("node", name), lambda: api.delete(identity("Node", name)))
+            return Event({"lost": name}, ("lose", "node", name), lambda: api.delete(identity("Node", name)))
         drained = ("drain", name, "--force", "--timeout=40s")
         return Event({"drain": name}, ("drain", name), lambda: plane.kubectl(*drained))
     workload = rng.choice(workloads(api))
