@@ -394,10 +394,10 @@ def _told(outcome: str, where: str, victims: Iterable[Victim]) -> str:
     if outcome == FITS:
         return f"runs on {where}" if where else "runs"
     if outcome == PENDING:
-        return "finds no place"
+        return "stays Pending"
     told = sorted(v.key for v in victims)
     named = ", ".join(told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else "")
-    return f"preempts {named or 'nobody'} on {where}"
+    return f"preempts {named or 'no Pod'} on {where}"
 
 
 def _or(nodes: tuple[str, ...]) -> str:

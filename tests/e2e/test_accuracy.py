@@ -146,7 +146,7 @@ def test_a_change_in_between_explains(plane: ControlPlane, staged: Stage, webhoo
         staged.put(case)
     ends_as(webhook, before, "explained")
     example = next(e for e in told(webhook)["examples"] if e["pod"] == "default/overtaken")
-    assert (example["predicted"], example["happened"]) == ("runs on only", "finds no place")
+    assert (example["predicted"], example["happened"]) == ("runs on only", "stays Pending")
     assert example["change"] == "Pod default/first"
 
 
@@ -159,7 +159,7 @@ def test_what_nothing_explains_is_wrong(plane: ControlPlane, staged: Stage, webh
         staged.api.patch(made, {"status": {"conditions": [condition]}}, "status")
         ends_as(webhook, before, "wrong")
     example = next(e for e in told(webhook)["examples"] if e["pod"] == "default/misjudged")
-    assert (example["predicted"], example["happened"]) == ("runs on only", "finds no place")
+    assert (example["predicted"], example["happened"]) == ("runs on only", "stays Pending")
 
 
 def test_a_pod_that_goes_undecided_is_unknown(plane: ControlPlane, staged: Stage, webhook: Webhook) -> None:

@@ -295,7 +295,7 @@ def test_one_victim_too_few_is_wrong() -> None:
     scene.watch(with_status(coming(), nominated="a", reason="Unschedulable"))
     assert scene.result() == "wrong"
     example = scene.example()
-    assert (example["predicted"], example["happened"]) == ("preempts default/x on a", "preempts nobody on a")
+    assert (example["predicted"], example["happened"]) == ("preempts default/x on a", "preempts no Pod on a")
 
 
 def test_what_is_preempted_elsewhere_or_was_before_is_nobodys_victim_here() -> None:
@@ -617,7 +617,7 @@ def test_the_command_prints_the_table_with_examples(capsys: pytest.CaptureFixtur
             == """\
 Pods: the first action of kube-scheduler
 matched    1  kube-scheduler did what was predicted
-explained  1  it did something else, and what the prediction read had changed in between
+explained  1  it did something else, and what the prediction read had changed
 wrong      1  it did something else, and nothing had changed
 unknown    0  not compared: the Pod was never created, was deleted first, or its decision was not seen
 50.0% of 2 came true (matched and wrong)
@@ -638,7 +638,7 @@ wrong, Pods, the last 1:
 explained, Pods, the last 1:
   default/late  2030-03-17 17:46:40Z
     predicted: runs on a
-    happened:  finds no place
+    happened:  stays Pending
     in between: Node
 """
         )

@@ -27,7 +27,7 @@ _MOST: Final = 1024 * 1024
 _CLIPPED: Final = 600
 _MEANING: Final = {
     "matched": "kube-scheduler did what was predicted",
-    "explained": "it did something else, and what the prediction read had changed in between",
+    "explained": "it did something else, and what the prediction read had changed",
     "wrong": "it did something else, and nothing had changed",
     "unknown": "not compared: the Pod was never created, was deleted first, or its decision was not seen",
 }
