@@ -194,7 +194,7 @@ class Metrics:
             Counter,
             "workload_prediction_results",
             "Predictions for workloads, compared with the end of the rollout. Results: as predicted (matched), "
-            "different because of others, timing or a tie (explained), different without a reason (wrong). Not "
+            "different with a reason (explained), or without one (wrong). Not "
             "compared: the prediction was incomplete (incomplete), or another reason (unknown).",
             "result",
             WORKLOAD_RESULTS,

@@ -87,7 +87,8 @@ class WorkloadExpectation(NamedTuple):
     `placed`: new Pods that get a node, in the end; `pending`: those that get none; `victims`: Pods that are preempted
     by new Pods, or by Pods that waited; None if there are too many to be kept. `lost`: how many. `more`: how many
     their replacements preempt; None: not known. `timing`: whether the prediction depends on timing; `ties`: whether
-    several nodes or Pods tie. `quiet`: seconds without an event after which the rollout is over.
+    several nodes or Pods tie; `assumes`: what it assumes. `quiet`: seconds without an event after which the rollout has
+    ended.
     """
 
     key: Key
@@ -98,6 +99,7 @@ class WorkloadExpectation(NamedTuple):
     more: int | None = 0
     timing: bool = False
     ties: bool = False
+    assumes: str = ""
     incomplete: bool = False
     quiet: float = QUIET
 
@@ -152,6 +154,7 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
         more,
         impact.by_timing,
         any(p.may_be_others or p.may_be_elsewhere or len(p.best_nodes) > 1 for p in preempting),
+        "; ".join(impact.assumes)[:_LONGEST],
         impact.is_incomplete or bool(impact.why_not),
         QUIET + min(max(int32(subject.object, "spec", "minReadySeconds") or 0, 0), _MOST_QUIET),
     )
@@ -421,6 +424,8 @@ class WorkloadAccuracy:
             change = "timing, which the prediction names"
         if not change and expected.ties and (placed, pending) == (expected.placed, expected.pending):
             change = "ties: several nodes or Pods are equal"
+        if not change and expected.assumes:
+            change = f"what the prediction assumes: {expected.assumes}"
         result = EXPLAINED if change else WRONG
         happened = f"{placed} placed, {pending} Pending, {_preempted(len(lost), lost)}"
         namespace, kind, name = expected.key

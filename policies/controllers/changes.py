@@ -52,6 +52,8 @@ class Coming:
     beside_old: bool = False
     rolled_out: ApiObject | None = None
     under_way: bool = False
+    without_claims: bool = False
+    """Whether volumes are left out whose claims are created with the pods."""
 
 
 def coming(
@@ -125,11 +127,12 @@ def _has_a_place(pod: Pod) -> bool:
 
 def _scaled(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> Coming:
     """The pods that are missing."""
-    pods = new_pods(cluster, obj, template, own=own).pods
+    pods, bare = (new := new_pods(cluster, obj, template, own=own)).pods, new.without_claims
     if not _goes_in_order(obj):
-        return Coming(pods, own)
+        return Coming(pods, own, without_claims=bare)
     waits = _first_that_waits(obj, own)
-    return Coming(pods if waits is None else _before(obj, own, pods, waits), own, one_by_one=True)
+    arriving = pods if waits is None else _before(obj, own, pods, waits)
+    return Coming(arriving, own, one_by_one=True, without_claims=bare)
 
 
 def asks_for_no_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], *, fewer: bool = False) -> bool:
@@ -191,7 +194,8 @@ def _single(subject: ReviewedObject, obj: ApiObject, cluster: ClusterSnapshot, *
     if subject.old is not None and not _is_let_go(subject.old, obj):
         return Coming()
     pod = with_priority(Pod.from_api(obj), cluster) if pods_defaulted else admitted(obj, cluster)
-    return Coming((without_missing_claims(pod, cluster),))
+    whole = without_missing_claims(pod, cluster)
+    return Coming((whole,), without_claims=whole is not pod)
 
 
 def _is_let_go(old: ApiObject, obj: ApiObject) -> bool:

@@ -22,7 +22,7 @@ from policies.simulation.scenario import Arrival
 from policies.simulation.simulation import Simulation
 from policies.simulation.summary import summarize
 from policies.waiting import Waiting
-from tests.builders import Made, MadePod, cluster, make_node, make_pod
+from tests.builders import Made, MadePod, cluster, make_claim, make_node, make_pod
 from tests.policies.rollouts import random_rollout, with_deployments
 from tests.policies.test_aftermath import controlled, is_settled, judged, random_world, workload
 
@@ -461,3 +461,16 @@ def test_a_change_that_creates_no_pods_is_not_predicted(replicas: int) -> None:
     change = deepcopy(made[0].obj)
     change["spec"]["replicas"] = replicas
     assert impact(made, change) is None
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_that_new_claims_are_ignored_is_said(bound: bool) -> None:
+    """A volume of one zone may keep a Pod of a StatefulSet away from the node that is predicted."""
+    spec = make_pod("").request(cpu="2").priority(100).obj["spec"]
+    new = workload("StatefulSet", "db", 1, spec, "OrderedReady")
+    new.spec(volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": {"storageClassName": "zonal"}}])
+    made = [make_node("n").has(cpu="2"), ready(make_pod("low").request(cpu="1"), "n")]
+    made += [make_claim("data-db-0", "v", "default")] if bound else []
+    found = impact(made, new.obj)
+    assert found is not None
+    assert ("volumes of claims that are created with the Pods are ignored" in found.assumes) is not bound

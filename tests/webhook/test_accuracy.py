@@ -625,7 +625,7 @@ unknown    0  not compared: the Pod was never created, was deleted first, or its
 
 Workloads: the end of the rollout
 matched    0  placed, Pending and preempted Pods as predicted, up to ties
-explained  0  it ended in another way, because of others, timing or ties
+explained  0  it ended in another way, because of others, timing, ties or an assumption
 wrong      0  it ended in another way, and nothing explains it
 incomplete  0  not compared: the prediction was incomplete
 unknown    0  not compared

@@ -299,6 +299,16 @@ def test_other_victims_where_nodes_tie_are_explained_and_other_counts_are_not(pe
     assert scene.example["change"] == ("" if pending else "ties: several nodes or Pods are equal")
 
 
+def test_what_a_prediction_assumes_explains_a_difference() -> None:
+    """Claims of a StatefulSet that are created with its Pods are not modelled: a volume may be in one zone."""
+    scene = Scene(*ROOMY)
+    claims = [{"metadata": {"name": "data"}, "spec": {"storageClassName": "zonal"}}]
+    scene.admit({**deployment(1, volumeClaimTemplates=claims), "kind": "StatefulSet"})
+    scene.watch(of("StatefulSet", "web", coming("web-0")))
+    assert scene.result(SLOW + 1) == "explained"
+    assert scene.example["change"].endswith("claims that are created with the Pods are ignored")
+
+
 def test_who_came_after_the_request_is_no_victim() -> None:
     scene = Scene(named_node("a"))
     scene.admit(deployment(1))
@@ -499,7 +509,7 @@ def test_the_command_prints_what_became_of_workloads(capsys: pytest.CaptureFixtu
         == """\
 Workloads: the end of the rollout
 matched    0  placed, Pending and preempted Pods as predicted, up to ties
-explained  0  it ended in another way, because of others, timing or ties
+explained  0  it ended in another way, because of others, timing, ties or an assumption
 wrong      1  it ended in another way, and nothing explains it
 incomplete  0  not compared: the prediction was incomplete
 unknown    1  not compared: the workload was deleted (1)

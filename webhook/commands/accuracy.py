@@ -33,7 +33,7 @@ _MEANING: Final = {
 }
 _OF_WORKLOADS: Final = {
     "matched": "placed, Pending and preempted Pods as predicted, up to ties",
-    "explained": "it ended in another way, because of others, timing or ties",
+    "explained": "it ended in another way, because of others, timing, ties or an assumption",
     "wrong": "it ended in another way, and nothing explains it",
     "incomplete": "not compared: the prediction was incomplete",
     "unknown": "not compared: {reasons}",

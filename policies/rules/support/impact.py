@@ -319,13 +319,15 @@ class Forecast:
         told = done.rest not in ("unknown", "not-predicted")
         wanted = self._aftermath and (done.preempting or done.by_waiting) and told
         done = self._with_aftermath(subject, done) if wanted and done.aftermath is None else done
-        return self._with_assumptions(done, pod)
+        return self._with_assumptions(done, pod, without_claims=found.without_claims)
 
-    def _with_assumptions(self, impact: Impact, pod: Pod) -> Impact:
+    def _with_assumptions(self, impact: Impact, pod: Pod, *, without_claims: bool) -> Impact:
+        from policies.replicas import WITHOUT_CLAIMS
         from policies.scheduling.missing_lists import assumptions
 
         victims = bool(impact.preempting or impact.by_waiting)
-        return impact._replace(assumes=assumptions(self._cluster.objects, (pod,), victims=victims))
+        assumed = assumptions(self._cluster.objects, (pod,), victims=victims)
+        return impact._replace(assumes=(*assumed, WITHOUT_CLAIMS) if without_claims else assumed)
 
     def _in_full(self, found: Coming, impact: Impact, most: int | None) -> Impact:
         """A rollout is simulated; if it is too much to simulate, its first pods are predicted, and marked as such.
