@@ -179,16 +179,20 @@ def pending(api: Api) -> Counter[str]:
 
 
 def missing(api: Api) -> Counter[str]:
-    """Pods that a ReplicaSet or a StatefulSet lacks; one that goes in order lacks the next, while none of its waits."""
+    """Pods that a workload lacks; a StatefulSet that goes in order lacks the next one, unless a Pod before it waits."""
     found: Counter[str] = Counter()
     for each in api.list("ReplicaSet", NAMESPACE):
         (owner,) = each["metadata"]["ownerReferences"]
         found[f"{NAMESPACE}/{owner['name']}"] += each["spec"]["replicas"] - each["status"]["replicas"]
-    waiting = pending(api)
+    pods = {pod["metadata"]["name"]: bool(pod["spec"].get("nodeName")) for pod in api.list("Pod", NAMESPACE)}
     for each in api.list("StatefulSet", NAMESPACE):
-        name, lacks = f"{NAMESPACE}/{each['metadata']['name']}", each["spec"]["replicas"] - each["status"]["replicas"]
-        in_order = each["spec"]["podManagementPolicy"] == "OrderedReady"
-        found[name] += min(lacks, 0 if waiting[name] else 1) if in_order else lacks
+        name, replicas = each["metadata"]["name"], each["spec"]["replicas"]
+        placed = [pods.get(f"{name}-{ordinal}") for ordinal in range(replicas)]
+        if each["spec"]["podManagementPolicy"] == "OrderedReady":
+            before = placed[: placed.index(False)] if False in placed else placed
+            found[f"{NAMESPACE}/{name}"] += None in before
+        else:
+            found[f"{NAMESPACE}/{name}"] += placed.count(None)
     for each in api.list("DaemonSet", NAMESPACE):
         status = each["status"]
         found[f"{NAMESPACE}/{each['metadata']['name']}"] += (

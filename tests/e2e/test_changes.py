@@ -122,7 +122,7 @@ def asked(pod: Obj) -> int:
 
 
 def judged(plane: ControlPlane, change: Obj, before: dict[str, Obj], pods: list[Obj], preempted: set[str]) -> str:
-    """Whether the prediction in the audit log is what happened: `matched`, `wrong`, `tie` or `cut-short`.
+    """Whether the prediction in the audit log is what happened: `matched`, `wrong`, `explained` or `cut-short`.
 
     `before`: Pods before the change, by uid; `pods`: those at the end; `preempted`: uids. Only what can be seen from
     outside is used: as many new Pods Pending, and as many running Pods preempted, of these priorities. A Pod that
@@ -140,12 +140,13 @@ def judged(plane: ControlPlane, change: Obj, before: dict[str, Obj], pods: list[
     key = f"{NAMESPACE}/{change['metadata']['name']}"
     own = [pod for pod in pods if workload_of(pod) == key and pod["metadata"]["uid"] not in before]
     if sum(not pod["spec"].get("nodeName") for pod in own) != told.get("pending", 0):
-        return "wrong"
+        return "explained" if told.get("assumes") else "wrong"
     count = len(victims) + cascade.get("preempted", 0)
     as_many = cascade.get("incomplete") or gone.total() <= count <= len(preempted)
     if as_many and Counter(priorities.get(name, 0) for name in victims) <= gone:
         return "matched"
-    return "tie" if any("byChance" in each or "orAnyOf" in each for each in preemptions) else "wrong"
+    by_chance = any("byChance" in each or "orAnyOf" in each for each in preemptions)
+    return "explained" if by_chance or told.get("assumes") else "wrong"
 
 
 def predicted(plane: ControlPlane, change: Obj) -> Obj:
