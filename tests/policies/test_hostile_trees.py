@@ -50,7 +50,7 @@ def test_a_link_out_of_the_tree_is_left_out_and_counted(tree: Path, target: str)
     (tree / "link.yaml").symlink_to(target)
     done = _lint(tree)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "1 file, 1 object checked, 1 link out of the tree left out: no findings\n"
+    assert done.stderr == "1 file, 1 object checked, 1 link out of the directory left out: no findings\n"
 
 
 @pytest.mark.parametrize("target", list(LINKS.values())[:3], ids=list(LINKS)[:3])
@@ -58,7 +58,7 @@ def test_a_link_that_is_named_is_not_followed_elsewhere_either(tree: Path, targe
     (tree / "link.yaml").symlink_to(target)
     done = _lint(tree / "link.yaml")
     assert done.returncode == 3
-    assert done.stderr.startswith(f"forewarn lint: {tree}/link.yaml: a link ")
+    assert done.stderr.startswith(f"forewarn lint: {tree}/link.yaml: link ")
     assert "hunter2" not in done.stdout + done.stderr
 
 
@@ -144,7 +144,7 @@ def test_a_file_that_is_reached_twice_is_bounded_by_the_tree_it_was_found_in(tre
     (tree / "sub").mkdir()
     (tree / "sub" / "up.yaml").symlink_to("../class.yaml")
     assert [read_file(file) for file in find_files([str(tree / "sub")])] == []
-    with pytest.raises(SourceError, match="leads elsewhere"):
+    with pytest.raises(SourceError, match="out of its directory is not followed"):
         read_file(str(tree / "sub" / "up.yaml"))
 
 
@@ -245,7 +245,7 @@ def test_a_configuration_without_end_is_refused() -> None:
     done = _lint("-c", "/dev/zero", "-", stdin=POD)
     assert (done.returncode, done.stderr) == (
         2,
-        "forewarn lint: /dev/zero: longer than 4 MiB: this is no configuration\n",
+        "forewarn lint: /dev/zero: larger than 4 MiB, the limit for a configuration file\n",
     )
 
 
