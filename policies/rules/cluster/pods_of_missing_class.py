@@ -1,7 +1,7 @@
 """Running Pods have a PriorityClass that was deleted.
 
-Why: the Pods keep their priority while they run. Their replacement Pods are rejected, at the next restart, rollout or
-node failure, as long as the template names the class.
+Why: the Pods keep their priority while they run. As long as the template names the class, kube-apiserver rejects
+replacement Pods after the next restart, rollout or node failure.
 
 Bad:
 

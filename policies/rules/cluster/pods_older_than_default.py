@@ -1,7 +1,7 @@
-"""Pods without a class have another priority than the global default gives new Pods.
+"""The priority of Pods without a class differs from the priority that the global default gives to new Pods.
 
-Why: a global default counts only for new Pods. While old ones run, replacement Pods have another priority and can
-preempt old ones, so one restart can cause the next.
+Why: a global default applies only to new Pods. While old Pods run, replacement Pods have another priority and can
+preempt them, so one restart can cause the next.
 
 Bad:
 
@@ -40,7 +40,8 @@ Good:
       priority: 1000
       nodeName: node-1
 
-Fix: restart their workloads one after the other while nodes have free capacity. `forewarn whatif` shows what happens.
+Fix: restart the workloads of these Pods one after the other while nodes have free capacity. `forewarn whatif` shows the
+effect.
 """
 
 from __future__ import annotations

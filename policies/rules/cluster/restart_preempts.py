@@ -1,10 +1,11 @@
-"""A restart of a workload now would preempt Pods of others.
+"""If a workload restarted now, it would preempt Pods of other workloads.
 
-Why: the workload runs, so the problem does not show. But other Pods use the capacity that it had, or its priority has
-changed since its Pods were created. The next restart, rollout or node failure preempts them.
+Why: the problem does not show while the workload runs. But other Pods use the capacity that its restart needs, or its
+priority has changed since its Pods were created. The next restart, rollout or node failure preempts Pods of other
+workloads.
 
-Details: each workload is restarted alone, as by `kubectl rollout restart`, on the cluster as it is. Workloads whose
-restart preempts only placeholder Pods (`placeholderPods`) are counted in one note.
+Details: forewarn restarts each workload alone, like `kubectl rollout restart`, in a simulation of the current cluster.
+If a restart preempts only placeholder Pods (`placeholderPods`), forewarn counts the workload in one note.
 
 Cluster:
 
@@ -89,7 +90,7 @@ Good:
             image: web
             resources: {requests: {cpu: 200m}}
 
-Fix: free capacity before you restart it, set maxSurge: 0, or use a lower class.
+Fix: free capacity before you restart the workload, set maxSurge: 0, or use a lower class.
 """
 
 from __future__ import annotations

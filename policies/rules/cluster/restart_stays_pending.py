@@ -1,10 +1,10 @@
-"""A restart of a workload now would leave it with Pending Pods, or block its rollout.
+"""If a workload restarted now, Pods would stay Pending, or its rollout would block.
 
-Why: the workload runs, so the problem does not show. But its nodes are cordoned or deleted, other Pods use its
-capacity, or it requests more than any node has free: its replacement Pods stay Pending.
+Why: the problem does not show while the workload runs. But its nodes are cordoned or deleted, other Pods use its
+capacity, or it requests more than any node has free. Its replacement Pods would stay Pending.
 
-Details: each workload is restarted alone, as by `kubectl rollout restart`, on the cluster as it is. An autoscaler may
-add a node.
+Details: forewarn restarts each workload alone, like `kubectl rollout restart`, in a simulation of the current cluster.
+An autoscaler may add a node.
 
 Cluster:
 
@@ -69,7 +69,7 @@ Good:
             image: db
             resources: {requests: {cpu: 500m}}
 
-Fix: uncordon nodes or free capacity before you restart it, or let a Deployment terminate old Pods first
+Fix: uncordon nodes or free capacity before you restart the workload, or let a Deployment terminate old Pods first
 (maxUnavailable). `forewarn predict` shows the reason on each node.
 """
 

@@ -3,8 +3,8 @@
 Why: a Pod with priority 2000000000 or higher can preempt all your workloads. The kubelet does not evict it under node
 pressure, and does not terminate it first at node shutdown.
 
-Details: system-class-outside-kube-system reports templates that name a system class. This rule reports Pods that have
-such a priority though their template is unknown or has changed.
+Details: system-class-outside-kube-system reports templates that name a system class. This rule reports Pods with such a
+priority even if their template is unknown or has changed.
 
 Bad:
 

@@ -1,6 +1,6 @@
-"""No workload uses a PriorityClass, and at most one Pod without a controller.
+"""No workload uses a PriorityClass, and at most one Pod without a controller uses it.
 
-Why: users can select the class by mistake. A class that is left over is often the highest one.
+Why: users can select the class by mistake. An unused class often has the highest value.
 
 Bad:
 

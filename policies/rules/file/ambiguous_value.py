@@ -1,6 +1,6 @@
 """kubectl reads an unquoted value differently than YAML 1.2.
 
-Why: kubectl reads YAML 1.1: yes, no, on and off are booleans, 0777 is octal, and 1:30 is a base-60 number.
+Why: kubectl follows YAML 1.1, which reads yes, no, on and off as booleans, 0777 as octal, and 1:30 as a base-60 number.
 
 Bad:
 
@@ -18,7 +18,7 @@ Good:
       name: low
     value: 8
 
-Fix: quote the text, or write it in decimal.
+Fix: quote the text, or write the number in decimal.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A mapping has the same key twice.
 
-Why: only one of the two counts, and programs disagree which. kubectl uses the last one without a warning.
+Why: only one of the two values takes effect, and programs disagree on which one. kubectl uses the last value without a
+warning.
 
 Bad:
 
@@ -17,7 +18,7 @@ Good:
     metadata:
       name: web
 
-Fix: keep one of them.
+Fix: keep one of the two keys.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A suppression is malformed, has no reason, names no existing rule, or is expired.
+"""A suppression is malformed or expired, has no reason, or names no existing rule.
 
-Why: such a suppression has no effect. A reason and an end date keep findings from being hidden forever.
+Why: such a suppression has no effect. A reason and an end date prevent suppressions that hide findings forever.
 
 Bad (also pinned-priority):
 

@@ -1,6 +1,6 @@
-"""A file, or an object in it, cannot be read.
+"""forewarn cannot read a file or an object in it.
 
-Why: kubectl rejects it, and forewarn did not check it. forewarn continues with the other documents.
+Why: kubectl rejects the object, and forewarn did not check it. forewarn continues with the other documents.
 
 Bad:
 

@@ -1,10 +1,10 @@
-"""An object has a field that its kind does not have, or not at this place.
+"""An object has a field that its kind does not define, or does not define at this place.
 
 Why: kubectl and server-side apply reject the object. Clients that do not validate (Helm, older kubectl) drop the field
 without a warning, and a misspelled `priorityClassName` leaves Pods at priority 0.
 
-Details: the rule knows the fields of every Kubernetes release that forewarn supports; of one release, with
-`--kubernetes-version`.
+Details: by default, the rule accepts the fields of every Kubernetes release that forewarn supports. With
+`--kubernetes-version`, it accepts only the fields of this release.
 
 Bad:
 
@@ -30,7 +30,7 @@ Good:
       template:
         spec: {}
 
-Fix: correct the spelling, or move the field to its place.
+Fix: correct the spelling, or move the field to the correct place.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The kind or apiVersion of a PriorityClass is misspelled.
 
-Why: kubectl does not know the kind and does not apply the object; the class is then missing when a Pod names it. Groups
-of custom resources are not reported.
+Why: kubectl does not know the kind and does not apply the object, so Pods name a class that does not exist. The rule
+does not report groups of custom resources.
 
 Bad:
 

@@ -1,7 +1,7 @@
-"""A suppression suppresses nothing.
+"""A suppression matches no finding.
 
-Why: the problem was fixed, or never existed. A suppression that stays would hide the next one. Without a cluster, rules
-that depend on a cluster are not counted.
+Why: the problem was fixed, or never existed. If the suppression stays, it hides the next problem. Without a cluster,
+the rule ignores suppressions of rules that depend on a cluster.
 
 Bad:
 
@@ -26,7 +26,7 @@ Good:
       template:
         spec: {}
 
-Fix: remove it.
+Fix: remove the suppression.
 """
 
 from __future__ import annotations

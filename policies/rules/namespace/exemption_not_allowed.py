@@ -1,10 +1,10 @@
-"""A user exempts a Namespace from forewarn without the right to.
+"""A user exempts a Namespace from forewarn without permission.
 
-Why: the annotation forewarn.dev/exempt-until disables all rules in a Namespace, and all users who may update the
-Namespace could set it.
+Why: the annotation forewarn.dev/exempt-until disables all rules in a Namespace. Without this rule, all users who may
+update the Namespace could set it.
 
-Details: only members of `breakGlass.groups` of the configuration may set it; by default, cluster administrators. All
-users may remove the annotation, and a time in the past exempts nothing.
+Details: only members of `breakGlass.groups` in the configuration may set the annotation. By default, these are cluster
+administrators. All users may remove the annotation. A time in the past exempts nothing.
 
 Bad (validate):
 
@@ -22,7 +22,7 @@ Good (validate):
     metadata:
       name: team
 
-Fix: ask a member of these groups to set it, or add a group to breakGlass.groups.
+Fix: ask a member of these groups to set the annotation, or add a group to breakGlass.groups.
 """
 
 from __future__ import annotations

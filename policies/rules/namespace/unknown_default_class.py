@@ -1,7 +1,7 @@
 """The default class of a Namespace does not exist.
 
-Why: forewarn gives Pods without a class the one in the annotation forewarn.dev/default-priority-class. If it does not
-exist, they get the default of the cluster.
+Why: forewarn assigns the class in the annotation forewarn.dev/default-priority-class to Pods that name none. If this
+class does not exist, Pods get the default of the cluster.
 
 Cluster:
 
@@ -29,7 +29,7 @@ Good:
       annotations:
         forewarn.dev/default-priority-class: gold
 
-Fix: create the class first, or use one that exists.
+Fix: create the class first, or use an existing class.
 """
 
 from __future__ import annotations

@@ -3,12 +3,13 @@
 Why: by default, all users who may create Pods can use any class. ResourceQuotas limit amounts only, and users who may
 create a ResourceQuota can use any class.
 
-Details: if entries of `allowedClasses` name a class, at least one of them must match: all its conditions, and one item
-of each list. All users may use a class that no entry names. Users and groups are checked when a workload is created or
-its class changes, but not for the controllers of kube-system that create its Pods. For workloads the webhook warns by
-default; set the action to deny to enforce the rule. The annotation forewarn.dev/default-priority-class of a Namespace
-is checked like a Pod there. If the answer depends on the user, or on labels of an unknown Namespace, the linter reports
-nothing and counts the object in its summary.
+Details: if entries of `allowedClasses` name a class, at least one of these entries must match. An entry matches if all
+its conditions hold; a condition with a list holds if one item matches. All users may use a class that no entry names.
+The rule checks users and groups when a user creates a workload or changes its class, but not when controllers of
+kube-system create its Pods. For workloads, the webhook warns by default; set the action to deny to enforce the rule.
+The rule checks the annotation forewarn.dev/default-priority-class of a Namespace like a Pod in this Namespace. If the
+answer depends on the user, or on labels of an unknown Namespace, the linter reports nothing and counts the object in
+its summary.
 
 Options:
 

@@ -1,11 +1,11 @@
 """A Pod uses the PriorityClass that forewarn installs for its own Pods.
 
 Why: the class forewarn has the highest value that a user can define, so that admission keeps working on a full cluster.
-Any other Pod with it preempts all your workloads. The class is deleted when forewarn is uninstalled; then
+Other Pods with this class can preempt all your workloads. If you uninstall forewarn, the class is deleted, and
 kube-apiserver rejects Pods that name it.
 
-Details: the rule also covers forewarn-sweep, the class of forewarn's Jobs. forewarn's own Pods are those in the
-namespace of the same name as the class, and those with the label `app.kubernetes.io/part-of: forewarn`.
+Details: the rule also covers forewarn-sweep, the class of forewarn's Jobs. A Pod belongs to forewarn if its namespace
+has the same name as the class, or if it has the label `app.kubernetes.io/part-of: forewarn`.
 
 Cluster:
 

@@ -1,10 +1,10 @@
-"""After all mutation, the priority of a new Pod is not the value of its class.
+"""After all mutation, the priority of a new Pod differs from the value of its class.
 
-Why: Kubernetes does not check this. A mutating webhook that is called again can store any priority with any class, or
-none, and kube-scheduler goes by spec.priority.
+Why: Kubernetes does not check the final priority. A mutating webhook that is called again can combine any priority with
+any class, or with no class, and kube-scheduler uses only spec.priority.
 
-Details: no class with priority 0 is accepted: kube-apiserver stores that if it does not know yet of a global default
-that was just created.
+Details: the rule accepts priority 0 without a class. kube-apiserver stores such a Pod if it does not know yet of a
+global default that was just created.
 
 Cluster:
 
@@ -36,7 +36,7 @@ Good (validate):
       priority: 1000
       preemptionPolicy: PreemptLowerPriority
 
-Fix: change the webhook that mutates the Pod: when it sets priorityClassName, it must remove priority and
+Fix: change the webhook that mutates the Pod. When it sets priorityClassName, it must remove priority and
 preemptionPolicy.
 """
 

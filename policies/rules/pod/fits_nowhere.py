@@ -2,8 +2,8 @@
 
 Why: the workload is accepted, but its Pods do not run until a node is added or other Pods terminate.
 
-Details: forewarn knows only the nodes that exist now; an autoscaler may add one. If a rollout terminates old Pods
-before its new ones stay Pending, the message has their number.
+Details: forewarn knows only the current nodes; an autoscaler may add one. If a rollout terminates old Pods before new
+Pods stay Pending, the message states the number of old Pods.
 
 Cluster:
 
@@ -62,8 +62,8 @@ Good:
         image: web
         resources: {requests: {cpu: 400m}}
 
-Fix: lower the requests below what the largest node has, or change node selectors, affinity or tolerations. `forewarn
-predict` shows the reason on each node.
+Fix: lower the requests below the allocatable resources of the largest node, or change node selectors, affinity or
+tolerations. `forewarn predict` shows the reason on each node.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Eviction or preemption of its Pods can fail a Job.
+"""A Job can fail if its Pods are evicted or preempted.
 
 Why: a Pod that is preempted, drained or evicted counts as failed. A Job with `backoffLimit: 0` fails with the first
-one. A Job that runs more Pods at once than its backoffLimit (6 by default) fails if it loses all of them, and is not
-retried.
+failed Pod. If a Job runs more Pods at once than its backoffLimit (6 by default) and loses all of them, it fails and is
+not retried.
 
 Details: a podFailurePolicy rule with `action: Ignore` for the Pod condition DisruptionTarget excludes such Pods from
 the count. An earlier rule that fails the Job for exit codes of terminated containers (137, 143) takes precedence.

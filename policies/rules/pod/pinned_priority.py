@@ -1,7 +1,7 @@
-"""A Pod template sets spec.priority, or a Pod sets it without a class.
+"""A Pod template sets spec.priority, or a Pod sets spec.priority without a class.
 
-Why: kube-apiserver computes the priority from the class and rejects a Pod with any other value. If the class is
-recreated with another value, or the template is used in another cluster, every new Pod is rejected.
+Why: kube-apiserver computes the priority from the class and rejects a Pod with any other value. If you recreate the
+class with another value, or use the template in another cluster, kube-apiserver rejects every new Pod.
 
 Cluster:
 

@@ -1,6 +1,6 @@
-"""spec.preemptionPolicy is not the policy of the Pod's class.
+"""spec.preemptionPolicy differs from the policy of the Pod's class.
 
-Why: kube-apiserver takes the policy from the class and rejects a Pod that sets another one.
+Why: kube-apiserver reads the policy from the class and rejects a Pod that sets another policy.
 
 Cluster:
 

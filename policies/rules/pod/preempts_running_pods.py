@@ -1,18 +1,19 @@
 """New Pods would preempt running Pods.
 
-Why: kube-scheduler makes capacity for a Pod of higher priority by preempting others, and reports it only afterwards.
+Why: kube-scheduler frees capacity for a Pod of higher priority by preempting other Pods, and reports this only
+afterwards.
 
 Details: forewarn runs kube-scheduler's algorithm on every node. If nodes or victims tie, or kube-scheduler tries a
-random part of many nodes, the message has "or another node" and "possibly". Of a changed template, all new Pods count.
-New Pods of a Deployment start next to old ones; those of a StatefulSet or DaemonSet replace an old one. If there is
-time, forewarn also predicts whether the victims are recreated, and whether their replacement Pods fit, stay Pending or
-preempt more Pods. If all victims are placeholder Pods, the finding is a note and the webhook does not warn. Placeholder
-Pods are those that `placeholderPods` in the configuration selects; by default, those with a negative priority and the
-pause image.
-If a rollout terminates old Pods, Pending Pods of other workloads may start in their place. The rule reports those that
-preempt running Pods. It does not report Pending Pods that only start, even if new Pods of the rollout preempt them
-again. It does not evaluate changes that create no Pods, such as fewer replicas or a deletion. To see which Pending Pods
-start then, run `forewarn whatif scale` or `forewarn whatif delete`.
+random part of many nodes, the message contains "or another node" and "possibly". For a changed template, forewarn
+predicts all new Pods. A Deployment starts new Pods next to old ones; a StatefulSet or DaemonSet replaces an old Pod by
+a new one. If time remains, forewarn also predicts whether the victims are recreated, and whether their replacement Pods
+fit, stay Pending or preempt more Pods. If all victims are placeholder Pods, the finding is a note and the webhook does
+not warn. `placeholderPods` in the configuration selects placeholder Pods. By default, they have a negative priority and
+the pause image.
+If a rollout terminates old Pods, Pending Pods of other workloads may start in their place. The rule reports these
+Pending Pods if they preempt running Pods. It does not report them if they only start, even if new Pods of the rollout
+then preempt them again. It does not evaluate changes that create no Pods, such as fewer replicas or a deletion. To see
+which Pending Pods start after such a change, run `forewarn whatif scale` or `forewarn whatif delete`.
 
 Cluster:
 

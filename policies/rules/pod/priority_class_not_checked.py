@@ -1,6 +1,6 @@
-"""A PriorityClass cannot be verified: no cluster is given, and the input defines no class.
+"""forewarn cannot verify a PriorityClass, because no cluster is given and the input defines no class.
 
-Why: these files do not show whether the class exists. Reporting nothing would look like a successful check; an error
+Why: the input does not show whether the class exists. Without this note, the check would look successful; an error
 would be a false alarm.
 
 Bad:

@@ -1,6 +1,6 @@
 """An update changes priority, priorityClassName or preemptionPolicy of a Pod.
 
-Why: kube-apiserver rejects the update: a Pod keeps its priority for life.
+Why: kube-apiserver rejects the update, because the priority of a Pod is immutable.
 
 Cluster:
 

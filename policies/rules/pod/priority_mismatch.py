@@ -1,4 +1,4 @@
-"""spec.priority is not the value of the Pod's class.
+"""spec.priority differs from the value of the Pod's class.
 
 Why: kube-apiserver computes the priority from the class and rejects a Pod that sets another value.
 

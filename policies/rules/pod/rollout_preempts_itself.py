@@ -1,11 +1,11 @@
 """A rollout would preempt old Pods of the same workload.
 
-Why: if the new template has a higher priority than the running Pods, Pods of the new revision preempt those of the old
-one, all at once and regardless of maxUnavailable.
+Why: if the new template has a higher priority than the running Pods, new Pods can preempt old ones all at once,
+regardless of maxUnavailable.
 
-Details: if maxUnavailable lets the Deployment terminate old Pods at once, it depends on timing which of them are
-preempted. The message then has `may` instead of `would`. maxSurge: 0 does not help: the new Pod is created while the
-old one still terminates.
+Details: if maxUnavailable allows the Deployment to terminate old Pods at once, timing determines which of them are
+preempted. The message then contains `may` instead of `would`. maxSurge: 0 does not help, because the new Pod is created
+while the old one still terminates.
 
 Cluster:
 

@@ -1,7 +1,7 @@
 """A Pod outside kube-system uses a system class.
 
-Why: Pods of system-cluster-critical and system-node-critical can preempt all your workloads, and kube-apiserver allows
-these classes in every namespace. They are meant for components that the cluster needs to work.
+Why: Pods with the class system-cluster-critical or system-node-critical can preempt all your workloads, and
+kube-apiserver allows these classes in every namespace. They are meant for components that the cluster needs to work.
 
 Bad:
 

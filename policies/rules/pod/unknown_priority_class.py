@@ -1,10 +1,10 @@
 """A Pod or a template names a PriorityClass that does not exist.
 
-Why: kube-apiserver rejects such a Pod. It accepts a workload with such a template, but no Pods are created; only an
-event on the ReplicaSet shows the reason.
+Why: kube-apiserver rejects such a Pod. It accepts a workload with such a template, but rejects its Pods; only an event
+on the ReplicaSet shows the reason.
 
-Details: without a cluster, the class may exist elsewhere, so the finding is a warning. `--cluster`, `--closed` and
-`knownClasses` in the configuration declare that the linter knows all classes.
+Details: without a cluster, the finding is a warning, because the class may exist outside the input. `--cluster`,
+`--closed` and `knownClasses` in the configuration declare that the linter knows all classes.
 
 Cluster:
 
@@ -38,7 +38,7 @@ Good:
         spec:
           priorityClassName: gold
 
-Fix: create the class first, or use one that exists.
+Fix: create the class first, or use an existing class.
 """
 
 from __future__ import annotations

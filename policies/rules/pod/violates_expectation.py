@@ -1,13 +1,13 @@
 """New Pods would preempt Pods that an expectation of the configuration protects.
 
-Why: you guarantee some tenants that certain Pods never preempt theirs. Nothing in Kubernetes checks that.
+Why: you guarantee some tenants that certain Pods never preempt their Pods. Kubernetes does not check this guarantee.
 
-Details: an expectation in `expectations` selects Pods as in `forewarn test`: those that must not be preempted, and the
-preemptors. The rule checks the prediction of preempts-running-pods: what the new Pods themselves preempt. If several
-nodes tie, the first by name counts. For what replacement Pods preempt later, run `forewarn test`. The webhook warns;
-with `actions: {violates-expectation: deny}` it denies, workloads too. It also denies a Pod that exceeds a limit of the
-prediction, and names the field and the limit. It never denies a Pod because time ran out, nor an update that only
-removes replicas; the audit log then has a note.
+Details: each entry of `expectations` selects protected Pods and preemptors, as in `forewarn test`. The rule checks the
+prediction of preempts-running-pods, which covers only preemption by the new Pods themselves. If several nodes tie, the
+rule uses the first node by name. To check preemption by replacement Pods, run `forewarn test`. The webhook warns. With
+`actions: {violates-expectation: deny}`, it denies Pods and workloads. It also denies a Pod that exceeds a limit of the
+prediction, and names the field and the limit. It never denies a Pod because time ran out, and never denies an update
+that only removes replicas. In these cases, the audit log contains a note.
 
 Options:
 

@@ -1,7 +1,7 @@
-"""The value of a class is below the cutoff of cluster-autoscaler, which adds no nodes for such Pods.
+"""The value of a class is below the cutoff of cluster-autoscaler, so its Pods get no new nodes.
 
 Why: cluster-autoscaler treats Pods with a priority below --expendable-pods-priority-cutoff (-10 by default) as
-expendable. It adds no node for them, and deletes nodes that run nothing else.
+expendable. It adds no node for them, and deletes nodes that run only expendable Pods.
 
 Bad:
 

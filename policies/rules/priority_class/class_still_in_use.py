@@ -1,7 +1,7 @@
-"""A PriorityClass is deleted while workloads use it.
+"""A user deletes a PriorityClass while workloads use it.
 
-Why: running Pods keep their priority, but every new Pod of these workloads is rejected: at the next restart, node
-failure or rollout.
+Why: running Pods keep their priority. After the next restart, node failure or rollout, kube-apiserver rejects every new
+Pod of these workloads.
 
 Cluster:
 

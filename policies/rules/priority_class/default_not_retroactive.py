@@ -1,7 +1,7 @@
 """A new global default does not change the priority of existing Pods.
 
-Why: the priority is written into a Pod when it is created. Existing Pods without a class keep 0, so the same workload
-runs with two priorities, and its new Pods can preempt its old ones.
+Why: kube-apiserver writes the priority into a Pod when it creates the Pod. Existing Pods without a class keep 0. The
+same workload then runs with two priorities, and its new Pods can preempt its old ones.
 
 Cluster:
 

@@ -1,7 +1,7 @@
 """Two PriorityClasses have globalDefault: true.
 
-Why: kube-apiserver rejects the second one. Two that are created at the same moment can both be stored; then the lower
-value counts.
+Why: kube-apiserver rejects the second class. If users create both at the same moment, kube-apiserver can store both;
+then the lower value applies.
 
 Bad:
 
@@ -34,7 +34,8 @@ Good:
       name: standard
     value: 200
 
-Fix: set globalDefault: false on one of them. If the other one exists in the cluster, change it first.
+Fix: set globalDefault: false in one of the two classes. If the other class exists in the cluster, change that class
+first.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An update changes value or preemptionPolicy of a PriorityClass.
 
-Why: kube-apiserver rejects the update, and a Helm chart that tries it fails to upgrade.
+Why: kube-apiserver rejects the update. The upgrade of a Helm chart with such a change fails.
 
 Cluster:
 
@@ -27,7 +27,7 @@ Good:
     value: 10
     description: nightly work
 
-Fix: create a class with another name and move the workloads to it; or delete and recreate the class. Running Pods keep
+Fix: create a class with another name and move the workloads to it, or delete and recreate the class. Running Pods keep
 the old priority.
 """
 

@@ -1,7 +1,7 @@
 """A class that never preempts has a higher value than a class that preempts.
 
-Why: Pods of the higher class are first in the queue, but wait until capacity is free. Pods of the lower class can
-preempt, and take that capacity first.
+Why: Pods of the higher class are first in the queue, but stay Pending until capacity is free. Pods of the lower class
+can preempt, and use that capacity first.
 
 Bad:
 
@@ -33,7 +33,7 @@ Good:
       name: web
     value: 500
 
-Fix: set a value below those of the preempting classes, unless you want only the order in the queue.
+Fix: set a value below the values of the preempting classes, unless you want only the order in the queue.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """preemptionPolicy is neither PreemptLowerPriority nor Never.
 
-Why: kube-apiserver rejects any other value, also one in lowercase.
+Why: kube-apiserver rejects any other value, including these words in lowercase.
 
 Bad:
 
@@ -20,7 +20,7 @@ Good:
     value: 10
     preemptionPolicy: Never
 
-Fix: write PreemptLowerPriority or Never, or remove the field, which means PreemptLowerPriority.
+Fix: write PreemptLowerPriority or Never. If you remove the field, PreemptLowerPriority applies.
 """
 
 from __future__ import annotations

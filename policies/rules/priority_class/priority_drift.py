@@ -1,7 +1,7 @@
-"""Pods have another priority than their class.
+"""The priority of Pods differs from the value of their class.
 
-Why: the priority is copied into a Pod when it is created. If a class is deleted and recreated with another value, old
-and new Pods of one workload differ, and kube-scheduler goes by the priority of each Pod.
+Why: kube-apiserver copies the priority into a Pod when it creates the Pod. If you delete a class and recreate it with
+another value, old and new Pods of one workload differ. kube-scheduler uses the priority of each Pod.
 
 Cluster:
 

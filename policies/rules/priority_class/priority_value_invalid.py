@@ -1,6 +1,6 @@
 """The value of a PriorityClass is not a 32-bit integer.
 
-Why: kube-apiserver cannot decode anything else: text, fractions, or numbers above 2147483647.
+Why: kube-apiserver cannot decode other values, such as text, fractions, or numbers above 2147483647.
 
 Bad:
 

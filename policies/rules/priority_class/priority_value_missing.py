@@ -1,7 +1,7 @@
 """A PriorityClass has no value.
 
-Why: kube-apiserver stores it with value 0, the priority of Pods without a class, so the class has no effect. Often the
-field is misspelled or at the wrong level.
+Why: kube-apiserver stores the class with value 0, which Pods without a class have too, so the class has no effect.
+Often the field is misspelled or at the wrong level.
 
 Bad:
 
@@ -20,7 +20,7 @@ Good:
     value: 0
     description: an ordinary class, on purpose
 
-Fix: add value at the top level of the object.
+Fix: add the field value at the top level of the object.
 """
 
 from __future__ import annotations

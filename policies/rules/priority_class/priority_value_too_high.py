@@ -1,6 +1,7 @@
 """The value of a PriorityClass is above 1000000000.
 
-Why: higher values are reserved for the two system classes; kube-apiserver rejects others.
+Why: Kubernetes reserves higher values for the two system classes. kube-apiserver rejects other classes with such
+values.
 
 Bad:
 

@@ -1,6 +1,6 @@
-"""A PriorityClass has another apiVersion than scheduling.k8s.io/v1.
+"""The apiVersion of a PriorityClass is not scheduling.k8s.io/v1.
 
-Why: Kubernetes 1.22 removed v1alpha1 and v1beta1; kubectl and kube-apiserver reject them.
+Why: Kubernetes 1.22 removed v1alpha1 and v1beta1. kubectl and kube-apiserver reject these versions.
 
 Bad:
 

@@ -1,8 +1,8 @@
-"""A ResourceQuota allows a limited class without limiting it, or without naming it.
+"""A ResourceQuota covers a limited class without a limit, or without the name of the class.
 
 Why: limitedResources compare only the names of scopes. A ResourceQuota with PriorityClass NotIn [batch] covers every
-other class, and one that limits nothing that Pods use covers a class without a limit. Users who may create such a quota
-can use the class.
+other class. A ResourceQuota that limits no resource of Pods covers a class without a limit. Users who may create such a
+ResourceQuota can use the class.
 
 Options:
 

@@ -1,15 +1,15 @@
-"""A Pod, or Pods of a template, exceed a ResourceQuota of their namespace.
+"""New Pods exceed a ResourceQuota of their namespace.
 
 Why: kube-apiserver rejects such a Pod. It accepts a workload, but does not create some of its Pods; only an event on
 the ReplicaSet shows the reason.
 
 Details: the rule counts new Pods in the order of the apply, so earlier objects use up the quota. It counts replicas of
 a Deployment, StatefulSet, ReplicaSet or ReplicationController, and maxSurge in a rollout of a Deployment. It counts
-parallel Pods of a Job, and one run of a CronJob; that is in addition to the current run unless concurrencyPolicy
-forbids it. It counts one Pod of a DaemonSet for each node that admits it, if nodes are known. Existing Pods of the
-workload are part of what is used. Defaults of a LimitRange of the namespace or of the input count as requests. If a
-ResourceQuota has no status, its spec is the limit and only the input is counted; the message notes that. kube-apiserver
-checks the quota after every webhook, and its count decides.
+parallel Pods of a Job. For a CronJob, it counts one run, and also the current run unless concurrencyPolicy forbids
+concurrent runs. For a DaemonSet, it counts one Pod for each node that admits it, if nodes are known. Used resources
+include existing Pods of the workload. Defaults of a LimitRange in the namespace or in the input count as requests. If a
+ResourceQuota has no status, the rule uses the limits in its spec, counts only the input, and notes this in the message.
+kube-apiserver checks the quota after every webhook, and its count decides.
 
 Cluster:
 

@@ -1,6 +1,6 @@
 """A ResourceQuota, or a part of it, matches no Pod.
 
-Why: it looks like a limit but limits nothing: its class does not exist, its scopes exclude each other, or its scopes
+Why: the ResourceQuota limits nothing, because its class does not exist, its scopes exclude each other, or its scopes
 never count the resource. A ResourceQuota with scopes counts only Pods, so count/deployments.apps in it stays at zero.
 
 Cluster:
@@ -43,8 +43,8 @@ Good:
           operator: In
           values: [gold]
 
-Fix: use a class that exists, remove the scope that excludes the others, or count the resource in a ResourceQuota
-without scopes.
+Fix: use an existing class, remove the scope that excludes the others, or count the resource in a ResourceQuota without
+scopes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A Pod or a template does not set requests or limits that a ResourceQuota of its namespace requires.
 
 Why: if a ResourceQuota limits cpu or memory, kube-apiserver rejects every Pod with a container that does not set them.
-Defaults of a LimitRange of the namespace or of the input count as set.
+Defaults of a LimitRange in the namespace or in the input satisfy this requirement.
 
 Cluster:
 
@@ -56,7 +56,7 @@ Good:
               limits:
                 memory: 1Gi
 
-Fix: set what the message names, in each container or for the Pod as a whole.
+Fix: set the fields that the message names, in each container or for the Pod as a whole.
 """
 
 from __future__ import annotations

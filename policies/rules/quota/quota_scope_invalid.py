@@ -1,8 +1,8 @@
-"""kube-apiserver rejects this ResourceQuota: its scopes do not fit its resources, or each other.
+"""kube-apiserver rejects this ResourceQuota, because its scopes conflict with its resources or with each other.
 
-Why: of the standard resources, a ResourceQuota with scope PriorityClass may limit only pods, cpu and memory. Other
-scopes have other lists, and each operator requires values or forbids them. The rule reports invalid names and amounts
-too.
+Why: a ResourceQuota with scope PriorityClass may limit only the standard resources pods, cpu and memory. Other scopes
+allow other resources, and each operator requires values or forbids them. The rule also reports invalid names and
+amounts.
 
 Bad:
 
@@ -38,7 +38,7 @@ Good:
           values: [gold]
 
 Fix: move resources that the scope does not support into a ResourceQuota without scopes. In and NotIn need values;
-Exists and DoesNotExist must have none.
+remove the values of Exists and DoesNotExist.
 """
 
 from __future__ import annotations

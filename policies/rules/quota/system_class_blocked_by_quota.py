@@ -1,11 +1,12 @@
-"""A Pod of a system class is probably rejected in this namespace.
+"""kube-apiserver probably rejects Pods of a system class in this namespace.
 
 Why: GKE admits Pods of system-cluster-critical and system-node-critical only in namespaces with a ResourceQuota for
-them, and creates one only in kube-system. Helm charts with a system class fail elsewhere.
+these classes, and creates such a ResourceQuota only in kube-system. In other namespaces, Helm charts with a system
+class fail.
 
 Details: the rule reports clusters that look like GKE (a ResourceQuota gcp-critical-pods, or nodes with the label
-cloud.google.com/gke-nodepool), and classes that limitedResources limit while ResourceQuotas are unknown. If they are
-known, limited-class-without-quota reports it.
+cloud.google.com/gke-nodepool). It also reports classes that limitedResources limit while ResourceQuotas are unknown. If
+ResourceQuotas are known, limited-class-without-quota reports these classes.
 
 Cluster:
 
