@@ -18,7 +18,7 @@ Good:
       name: low
     value: 8
 
-Fix: quote the text, or write the number in decimal.
+Fix: quote the text, or write the value in decimal.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Why: the workload is accepted, but its Pods do not run until a node is added or other Pods terminate.
 
 Details: forewarn knows only the current nodes; an autoscaler may add one. If a rollout terminates old Pods before new
-Pods stay Pending, the message states the number of old Pods.
+Pods stay Pending, the message states how many old Pods it terminates.
 
 Cluster:
 
