@@ -383,7 +383,8 @@ def test_a_quota_is_denied_where_the_api_server_refuses_it_and_only_there(obj: d
     subject, _ = _linted(obj, snapshot)
     answer = dry_run(subject, snapshot)
     decided = answers(_review(subject, obj), None, snapshot, DEFAULT)[-1]
-    told = {finding.message for finding in decided.findings if finding.rule == "quota-scope-invalid"}
+    found = (finding for finding in decided.findings if finding.rule == "quota-scope-invalid")
+    told = {str(finding.detail["rejection"]) for finding in found}
     event("accepted" if answer.allowed else "refused")
     assert decided.response.allowed is answer.allowed
     assert all(message in answer.message for message in told)
@@ -421,7 +422,8 @@ def test_what_quotas_and_limits_refuse_is_what_the_api_server_refuses_with_its_f
     rules = {finding.rule for finding in found}
 
     def told(rule: str) -> bool:
-        return any(finding.rule == rule and finding.message in answer.message for finding in found)
+        said = (str(each.detail.get("rejection", each.message)) for each in found if each.rule == rule)
+        return any(text in answer.message for text in said)
 
     if "insufficient quota" in answer.message:
         assert told("limited-class-without-quota")

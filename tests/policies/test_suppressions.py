@@ -90,7 +90,7 @@ def test_configuration_suppresses_by_path_and_object(tmp_path: Path) -> None:
     config.write_text("suppressions:\n- {rules: [parse-error], reason: x}\n")
     assert "suppresses the rules everywhere" in _lint(tmp_path, POD % ("", ""))[1]
     config.write_text("suppressions:\n- {rules: [parse-error], paths: [a], reason: x, until: soon}\n")
-    assert "suppressions[0].until: must be a day" in _lint(tmp_path, POD % ("", ""))[1]
+    assert "suppressions[0].until: must be a date" in _lint(tmp_path, POD % ("", ""))[1]
 
 
 def test_a_baseline_knows_findings_by_rule_object_and_field_never_by_line(tmp_path: Path) -> None:
