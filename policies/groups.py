@@ -3,18 +3,18 @@
 A repository is not one apply: it holds the same objects for production and for staging, examples that were never meant
 to stand side by side, and bases that only count through an overlay.
 
-- A kustomization that no other one names is a group: the files that it reaches, in its namespace.
+- A kustomization separates nothing. Its files are in its namespace, and those outside its directory count as inside.
 - Directories that define the same object are alternatives: each is judged with what they share, not with each other.
 - A quota without a namespace is meant for its own directory and what is below.
+- Definitions for the whole cluster are visible in every directory except the alternatives of their own.
 - Configuration may name groups; their files are in no other one.
 """
 
 from __future__ import annotations
 
 import os
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from fnmatch import fnmatchcase
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.kinds import CLAIM, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from policies.options import NamedGroup
 
-CLASSES: Final = (PRIORITY_CLASS, NAMESPACE)
+_CLUSTER_SCOPED: Final = (PRIORITY_CLASS, NAMESPACE)
 """What an object may refer to wherever it is defined."""
 _LIMITS: Final = (RESOURCE_QUOTA, LIMIT_RANGE)
-_DEFINITIONS: Final = frozenset((*CLASSES, *_LIMITS, CLAIM))
+_DEFINITIONS: Final = frozenset((*_CLUSTER_SCOPED, *_LIMITS, CLAIM))
 _MOST_PAIRS: Final = 300_000
 """Objects that all groups together have besides their own: of more, only what limits and defines counts."""
 _MOST_DEFINITIONS: Final = 4_000_000
@@ -40,31 +40,49 @@ _SHARED: Final = ""
 """The branch of what is in none."""
 
 
+_Identity = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+
 class Member(NamedTuple):
-    """An object and the file that it stands in. `reported`: whether findings on it are wanted, or it is context."""
+    """An object and the file that it stands in. `reported`: whether findings on it are wanted, or it is context.
+
+    `home`: the directory of the kustomization that takes it from outside; None: the file's own directory.
+    """
 
     subject: ReviewedObject
     file: str
     reported: bool = True
+    home: str | None = None
 
     @property
     def directory(self) -> str:
-        """Where the file is; empty for standard input."""
-        return os.path.dirname(os.path.normpath(self.file))
+        """The directory that it belongs to; empty for standard input."""
+        return os.path.dirname(os.path.normpath(self.file)) if self.home is None else self.home
 
     @property
-    def identity(self) -> tuple[str, str, str]:
+    def identity(self) -> _Identity:
         """Kind, namespace and name: of two objects with the same, the later one replaces the earlier one."""
         return group_kind(self.subject.object), self.subject.ref.namespace, self.subject.ref.name
 
+    @property
+    def names_its_namespace(self) -> bool:
+        """Whether the object itself has a namespace, or only the command line gives it one."""
+        metadata = self.subject.object.get("metadata")
+        return isinstance(metadata, dict) and bool(metadata.get("namespace"))
+
 
 class Kustomization(NamedTuple):
-    """What a kustomization.yaml says of its directory: `resources` and `patches` as real paths."""
+    """What a kustomization.yaml says of its directory: `resources` and `patches` as real paths.
+
+    `home`: the directory as the input calls it; None: relative to the working directory.
+    """
 
     directory: str
     resources: tuple[str, ...] = ()
     patches: tuple[str, ...] = ()
     namespace: str = ""
+    home: str | None = None
 
 
 class Group(NamedTuple):
@@ -78,8 +96,8 @@ class Group(NamedTuple):
 class Grouping(NamedTuple):
     """All groups. `alternatives`: directories that define the same objects. `patches`: how many objects are patches.
 
-    `apart`: kustomizations that were not put together, as all of them hold too much. `unseen`: how many classes and
-    namespaces directories do not see of one another, as all of them together would be too many.
+    `apart`: kustomizations that were not put together, as all of them hold too much. `unseen`: how many definitions
+    are not visible in every directory that they are for, as all of them together would be too many.
     """
 
     groups: tuple[Group, ...]
@@ -104,7 +122,7 @@ def grouped(
         groups.append(_group(spec.name, own))
         taken = {id(m.subject) for m in own}
         rest = [m for m in rest if id(m.subject) not in taken]
-    rest, patches, apart = _kustomized(rest, {k.directory: k for k in kustomizations}, groups)
+    rest, patches, apart = _kustomized(rest, {k.directory: k for k in kustomizations})
     tree = _Tree(rest, limits_stay=limits_stay)
     groups += tree.groups()
     judged = tuple(group for group in groups if group.judged)
@@ -126,7 +144,7 @@ def _group(name: str, members: Sequence[Member], context: Sequence[Member] = ())
 
 def in_order(members: Sequence[Member]) -> list[tuple[ReviewedObject, ReviewedObject]]:
     """The subjects, each beside what it is in this order: an update where the same object stands before it."""
-    last: dict[tuple[str, str, str], ReviewedObject] = {}
+    last: dict[_Identity, ReviewedObject] = {}
     found = []
     for member in members:
         subject, identity = member.subject, member.identity
@@ -138,58 +156,64 @@ def in_order(members: Sequence[Member]) -> list[tuple[ReviewedObject, ReviewedOb
     return found
 
 
-def _kustomized(
-    members: list[Member], known: Mapping[str, Kustomization], groups: list[Group]
-) -> tuple[list[Member], int, int]:
-    """Adds a group for each kustomization that is nobody's base, as many as can be.
+def _kustomized(members: list[Member], known: Mapping[str, Kustomization]) -> tuple[list[Member], int, int]:
+    """The members as the kustomizations that are nobody's base change them: one copy for each namespace and home.
 
-    The members that none of them reaches, how many patch, and how many kustomizations there is no group for.
+    The members without patches, how many patch, and how many kustomizations are left out because they hold too much.
     """
     if not known:
         return members, 0, 0
-    by_file: dict[str, list[Member]] = defaultdict(list)
     real = {file: os.path.realpath(file) for file in {member.file for member in members}}
-    for member in members:
-        by_file[real[member.file]].append(member)
+    sizes = Counter(real[member.file] for member in members)
     bases = {path for k in known.values() for path in k.resources}
-    patches = {path for k in known.values() for path in k.patches} & by_file.keys()
-    taken: set[str] = set(patches)
+    patches = {path for k in known.values() for path in k.patches} & sizes.keys()
+    copies: dict[str, dict[_Place, None]] = defaultdict(dict)
     left, apart = _MOST_PAIRS + len(members), 0
-    for directory, kustomization in known.items():
-        if directory in bases:
-            continue
-        files, steps = _reached(directory, known, by_file, left)
+    for directory in [k for k in known if k not in bases]:
+        found, steps = _reached(directory, known, sizes, left)
         left -= steps
-        if left < 0:
-            apart += 1
-            continue
-        taken.update(files)
-        own = [_into(m, kustomization.namespace) for f in files if f not in patches for m in by_file[f]]
-        groups.append(_group(os.path.relpath(directory), own))
-    rest = [m for m in members if real[m.file] not in taken]
-    return rest, sum(len(by_file[path]) for path in patches), apart
+        apart += left < 0
+        for file, place in found if left >= 0 else ():
+            copies[file][place] = None
+    placed = [
+        _into(member, place)
+        for member in members
+        if real[member.file] not in patches
+        for place in copies.get(real[member.file], (_AS_IT_IS,))
+    ]
+    return placed, sum(sizes[path] for path in patches), apart
+
+
+_Place = tuple[str, str | None]
+"""Namespace and home that a kustomization gives to a file."""
+_AS_IT_IS: Final[_Place] = ("", None)
 
 
 def _reached(
-    directory: str, known: Mapping[str, Kustomization], by_file: Mapping[str, Sequence[Member]], most: int
-) -> tuple[list[str], int]:
-    """The files that a kustomization names, and those that the ones it names do; and how much there was to look at.
+    directory: str, known: Mapping[str, Kustomization], sizes: Mapping[str, int], most: int
+) -> tuple[list[tuple[str, _Place]], int]:
+    """The files that a kustomization and its bases change, with their places; and how much there was to look at.
 
-    Each kustomization once, the nearest first, and no more than is asked for.
+    Of namespaces the outermost counts. A file stays in its directory unless a kustomization takes it from outside.
     """
-    to_do, seen, files, steps = deque([directory]), set[str](), dict[str, None](), 0
+    to_do, seen = deque([(directory, _AS_IT_IS)]), set[tuple[str, _Place]]()
+    files, steps = dict[tuple[str, _Place], None](), 0
     while to_do and steps <= most:
-        current = to_do.popleft()
-        if current in seen:
+        current, (namespace, home) = given = to_do.popleft()
+        if given in seen:
             continue
-        seen.add(current)
-        steps += len(known[current].resources)
-        for path in known[current].resources:
+        seen.add(given)
+        found = known[current]
+        steps += len(found.resources)
+        inside = os.path.join(current, "")
+        outer = home if home is not None else os.path.relpath(current) if found.home is None else found.home
+        for path in found.resources:
+            place = (namespace or found.namespace, home if path.startswith(inside) else outer)
             if path in known:
-                to_do.append(path)
-            elif path in by_file and path not in files:
-                files[path] = None
-                steps += len(by_file[path])
+                to_do.append((path, place))
+            elif path in sizes and place != _AS_IT_IS and (path, place) not in files:
+                files[path, place] = None
+                steps += sizes[path]
     return list(files), steps
 
 
@@ -205,16 +229,14 @@ def reached(directory: str, known: Mapping[str, Kustomization]) -> set[str]:
     return found
 
 
-def _into(member: Member, namespace: str) -> Member:
-    """The member in the namespace of its kustomization."""
-    subject = member.subject
-    if not namespace or not subject.namespace:
-        return member
+def _into(member: Member, place: _Place) -> Member:
+    """The member in the namespace and at the home that its kustomization gives it."""
+    subject, (namespace, home) = member.subject, place
     metadata = subject.object.get("metadata")
-    if not isinstance(metadata, dict):
-        return member
-    moved = {**subject.object, "metadata": {**metadata, "namespace": namespace}}
-    return member._replace(subject=subject._replace(object=moved, namespace=namespace))
+    if namespace and subject.namespace and isinstance(metadata, dict):
+        moved = {**subject.object, "metadata": {**metadata, "namespace": namespace}}
+        subject = subject._replace(object=moved, namespace=namespace)
+    return member._replace(subject=subject, home=home)
 
 
 class _Tree:
@@ -226,58 +248,77 @@ class _Tree:
         self.alternatives = self._alternatives()
         self._branches = {*self.alternatives, *(self._limited() if limits_stay else ())}
         self.unseen = 0
-        """Classes and namespaces that not every branch sees which should; known when all groups were asked for."""
+        """Definitions that not every branch sees which should; known when all groups were asked for."""
 
-    def _alternatives(self) -> set[str]:
-        homes: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    def _alternatives(self) -> dict[str, set[int]]:
+        """Directories that define the same objects, each with numbers of those that others define too.
+
+        A class of a base is the same class in all its overlays, while a Deployment is another one in each.
+        """
+        homes: dict[_Identity, dict[str, int]] = defaultdict(dict)
         for member in self._members:
             if member.identity[2]:
-                homes[member.identity].add(member.directory)
-        return {branch for found in homes.values() if len(found) > 1 for branch in _apart(found)}
+                homes[member.identity][member.directory] = id(member.subject)
+        found: dict[str, set[int]] = defaultdict(set)
+        for number, (identity, places) in enumerate(homes.items()):
+            if len(places) > 1 and (identity[1] or len({*places.values()}) > 1):
+                for branch in _apart({*places}):
+                    found[branch].add(number)
+        return found
 
     def _limited(self) -> Iterator[str]:
         """Directories that hold a quota without a namespace, where others do not."""
         top = _common({m.directory for m in self._members})
         for member in self._members:
-            metadata = member.subject.object.get("metadata")
-            has_none = not (isinstance(metadata, dict) and metadata.get("namespace"))
-            if has_none and group_kind(member.subject.object) in _LIMITS and member.directory != top:
+            is_limit = group_kind(member.subject.object) in _LIMITS
+            if is_limit and not member.names_its_namespace and member.directory != top:
                 yield member.directory
 
     def groups(self) -> Iterator[Group]:
         """What is shared first, then each branch."""
         chains: dict[str, tuple[str, ...]] = {}
-        by_branch: dict[str, list[Member]] = defaultdict(list)
+        found: dict[str, dict[int, Member]] = defaultdict(dict)
         for member in self._members:
             chain = self._chain(member.directory)
             branch = chain[-1] if chain else _SHARED
             chains[branch] = chain
-            by_branch[branch].append(member)
+            found[branch].setdefault(id(member.subject), member)  # overlays may bring the same object of a base
+        by_branch = {branch: list(own.values()) for branch, own in found.items()}
         above = _affordable(by_branch, chains)
-        far = len(by_branch) * max(len(self._definitions), 1) <= _MOST_DEFINITIONS
+        wide = {chains[b]: some for b, own in by_branch.items() if (some := self._wide(chains[b], own))}
+        count = sum(map(len, wide.values()))
+        far = len(by_branch) * max(count, 1) <= _MOST_DEFINITIONS
         hidden = not far or (len(by_branch) > 1 and above is _NOTHING)
-        self.unseen = len(self._definitions) if hidden else 0
+        self.unseen = count if hidden else 0
         for branch, own in by_branch.items():
             chain = chains[branch]
-            context = self._far(chain) if far and len(by_branch) > 1 else []
-            for outer in (_SHARED, *chain)[: len(chain)]:
-                context += above.get(outer, ())
+            context = [m for outer in (_SHARED, *chain)[: len(chain)] for m in above.get(outer, ())]
             redefined = {m.identity for m in own}
-            yield _group(branch, own, [m for m in context if m.identity not in redefined])
+            context = [m for m in context if m.identity not in redefined]
+            redefined.update(m.identity for m in context)
+            others = self._visible(chain, wide) if far and len(by_branch) > 1 else {}
+            yield _group(branch, own, [*(m for key, m in others.items() if key not in redefined), *context])
 
-    @cached_property
-    def _definitions(self) -> Sequence[tuple[tuple[str, ...], Member]]:
-        """Classes and namespaces, each with the branches that it stands in."""
-        return [(self._chain(m.directory), m) for m in self._members if m.identity[0] in CLASSES]
+    def _wide(self, chain: tuple[str, ...], own: Sequence[Member]) -> list[Member]:
+        """What a branch defines for the whole cluster. Quotas of alternatives are for their own environment."""
+        kinds = _CLUSTER_SCOPED if self.alternatives.keys() & chain else (*_CLUSTER_SCOPED, *_LIMITS)
+        return [m for m in own if m.identity[0] in kinds and (m.identity[0] not in _LIMITS or m.names_its_namespace)]
 
-    def _far(self, chain: tuple[str, ...]) -> list[Member]:
-        """The definitions of other branches, but for the alternatives of one's own; of the same, the first."""
-        parents = {os.path.dirname(branch): branch for branch in chain}
-        found: dict[tuple[str, str, str], Member] = {}
-        for other, member in self._definitions:
-            if other != chain[: len(other)] and all(parents.get(os.path.dirname(b), b) == b for b in other):
-                found.setdefault(member.identity, member)
-        return list(found.values())
+    def _visible(
+        self, chain: tuple[str, ...], wide: Mapping[tuple[str, ...], Sequence[Member]]
+    ) -> dict[_Identity, Member]:
+        """The definitions of other branches, except those of its alternatives; of the same, the first."""
+        found: dict[_Identity, Member] = {}
+        twice = [self.alternatives[branch] for branch in chain if branch in self.alternatives]
+        for other, members in wide.items():
+            if other == chain[: len(other)]:
+                continue
+            theirs = [self.alternatives[branch] for branch in other if branch in self.alternatives]
+            conflicts = any(not a.isdisjoint(b) for a in twice for b in theirs if a is not b)
+            for member in members:
+                if not (conflicts and member.reported):
+                    found.setdefault(member.identity, member)
+        return found
 
     def _chain(self, directory: str) -> tuple[str, ...]:
         """The branches that a directory is in, the outermost first. Directories may be thousands deep."""

@@ -152,7 +152,7 @@ def summarize(findings: list[Finding], given: Input, grouping: Grouping, suppres
         what = plural(grouping.apart, "kustomization")
         told.append(f"{what} not combined (too large): their files are checked by directory")
     if grouping.unseen:
-        what = "1 class or namespace is" if grouping.unseen == 1 else f"{grouping.unseen} classes and namespaces are"
+        what = plural(grouping.unseen, "definition")
         told.append(f"{what} not visible in every directory (too many); --one-apply makes all visible")
     for line in told:
         say(line)

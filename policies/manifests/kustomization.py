@@ -33,6 +33,7 @@ def read_kustomization(text: bytes, path: str) -> Kustomization | None:
         tuple(os.path.realpath(os.path.join(directory, p)) for p in _paths(found, _RESOURCES)),
         tuple(os.path.realpath(os.path.join(directory, p)) for p in _paths(found, _PATCHES)),
         namespace if isinstance(namespace, str) else "",
+        os.path.dirname(os.path.normpath(path)),
     )
 
 

@@ -8,16 +8,21 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies import groups
 from policies.cli import main
+from policies.commands.lint import findings_on
+from policies.commands.lint_input import Input, wanted_kinds
+from policies.config.model import Config
 from policies.groups import Kustomization, Member, grouped
+from policies.manifests import read
 from policies.objects.reviewed_object import Operation, ReviewedObject
 from policies.options import NamedGroup
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -212,6 +217,202 @@ def test_preempt_answers_for_the_other_files(tmp_path: Path) -> None:
     assert "default/c-0" in done.stdout
 
 
+_NEVER = "preemptionPolicy: Never\n"
+_TREES = {
+    "an unknown class": ({"pc.yaml": _class("gold"), "app/d.yaml": _web(1, of="goold")}, "unknown-priority-class"),
+    "a known class": ({"pc.yaml": _class("gold"), "app/d.yaml": _web(1, of="gold")}, ""),
+    "another preemptionPolicy": (
+        {
+            "pc.yaml": _class("gold") + _NEVER,
+            "app/d.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+            "spec: {priorityClassName: gold, preemptionPolicy: PreemptLowerPriority}\n",
+        },
+        "preemption-policy-mismatch",
+    ),
+    "a quota": ({"q.yaml": _quota(0, "shop"), "app/d.yaml": _web(1, namespace="shop")}, "quota-exceeded"),
+    "a quota above": ({"q.yaml": _quota(0), "app/d.yaml": _web(1)}, "quota-exceeded"),
+}
+
+
+@pytest.mark.parametrize("kustomizations", [["app"], ["app", "."], ["."]])
+@pytest.mark.parametrize("tree", _TREES)
+def test_a_kustomization_hides_no_definition(tmp_path: Path, tree: str, kustomizations: list[str]) -> None:
+    files, rule = _TREES[tree]
+    plain = _lint(tmp_path, files, "--closed")
+    assert [line.rsplit(" ", 1)[1] for line in _rules(plain)] == ([rule] if rule else [])
+    listing = {"app": "resources: [d.yaml]\n", ".": "resources: [app/d.yaml]\n"}
+    more = {os.path.join(directory, "kustomization.yaml"): listing[directory] for directory in kustomizations}
+    kustomized = _lint(tmp_path, more, "--closed")
+    assert (kustomized.stdout, kustomized.returncode) == (plain.stdout, plain.returncode)
+
+
+def test_a_class_in_a_base_or_another_kustomization_is_visible(tmp_path: Path) -> None:
+    files = {
+        "base/kustomization.yaml": "resources: [c.yaml]\n",
+        "base/c.yaml": _class("gold"),
+        "over/kustomization.yaml": "resources: [../base, w.yaml]\nnamespace: over\n",
+        "over/w.yaml": _web(1, of="silver"),
+        "other/kustomization.yaml": "resources: [c.yaml, w.yaml]\n",
+        "other/c.yaml": _class("silver"),
+        "other/w.yaml": _web(1, of="gold"),
+        "limited/quota.yaml": _quota(5),
+        "limited/c.yaml": _class("bronze"),
+        "near/quota.yaml": _quota(5).replace("{name: q}", "{name: near}"),
+        "near/w.yaml": _web(1, "near", of="bronze"),
+    }
+    done = _lint(tmp_path, files, "--closed")
+    assert (_rules(done), done.returncode) == ([], 0)
+
+
+def test_overlays_of_one_base_are_checked_separately_with_it(tmp_path: Path) -> None:
+    """Each sees the class that it defines itself, and not that of the other."""
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {priorityClassName: gold, preemptionPolicy: Never}\n"
+    files = {"base/kustomization.yaml": "resources: [p.yaml]\n", "base/p.yaml": pod}
+    for name, policy in (("prod", _NEVER), ("stage", "")):
+        files[f"over/{name}/kustomization.yaml"] = "resources: [../../base, c.yaml]\n"
+        files[f"over/{name}/c.yaml"] = _class("gold") + policy
+    files |= {"over/prod/more.yaml": _class("extra"), "over/stage/w.yaml": _web(1, of="extra")}
+    done = _lint(tmp_path, files, "--closed")
+    assert _rules(done) == [
+        "base/p.yaml: error preemption-policy-mismatch",
+        "over/stage/w.yaml: error unknown-priority-class",
+    ]
+    assert "checked separately because they define the same objects: over/prod, over/stage" in done.stderr
+    absolute = _lint(tmp_path, {}, "--closed", str(tmp_path))
+    assert absolute.stdout.replace(str(tmp_path), ".") == done.stdout
+
+
+def test_overlays_in_their_own_namespaces_see_the_classes_of_each_other(tmp_path: Path) -> None:
+    """They share the class of their base, which is one class."""
+    files = {
+        "base/kustomization.yaml": "resources: [c.yaml, w.yaml]\n",
+        "base/c.yaml": _class("gold"),
+        "base/w.yaml": _web(1, of="gold"),
+        "over/a/kustomization.yaml": "resources: [../../base, c.yaml]\nnamespace: a\n",
+        "over/a/c.yaml": _class("extra"),
+        "over/b/kustomization.yaml": "resources: [../../base, w.yaml]\nnamespace: b\n",
+        "over/b/w.yaml": _web(1, "more", of="extra"),
+    }
+    done = _lint(tmp_path, files, "--closed")
+    assert (_rules(done), done.returncode) == ([], 0)
+    assert "checked separately" not in done.stderr
+
+
+def test_classes_of_two_values_that_overlays_take_from_elsewhere_stay_in_their_overlays(tmp_path: Path) -> None:
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {priorityClassName: gold, preemptionPolicy: Never}\n"
+    files = {}
+    for name, policy in (("prod", _NEVER), ("stage", "")):
+        files[f"classes/{name}/c.yaml"] = _class("gold") + policy
+        files[f"classes/{name}/kustomization.yaml"] = "resources: [c.yaml]\n"
+        files[f"env/{name}/kustomization.yaml"] = f"resources: [../../classes/{name}, p.yaml]\nnamespace: {name}\n"
+        files[f"env/{name}/p.yaml"] = pod
+    assert _rules(_lint(tmp_path, files)) == ["env/stage/p.yaml: error preemption-policy-mismatch"]
+
+
+def test_definitions_are_visible_also_to_an_alternative_of_their_directory(tmp_path: Path) -> None:
+    files = {
+        "app/c.yaml": _class("gold"),
+        "app/w.yaml": _web(1, of="silver"),
+        "defs/c.yaml": _class("gold") + "---\n" + _class("silver"),
+    }
+    assert _rules(_lint(tmp_path, files, "app", "--definitions", "defs", "--closed")) == []
+    assert _rules(_lint(tmp_path, {}, "--closed")) == ["app/w.yaml: error unknown-priority-class"]
+
+
+def test_kustomizations_of_a_kustomization_keep_their_namespaces(tmp_path: Path) -> None:
+    files = {f"{name}/w.yaml": _web(1) for name in "ab"} | {"q.yaml": _quota(0, "b")}
+    files |= {f"{name}/kustomization.yaml": f"resources: [w.yaml]\nnamespace: {name}\n" for name in "ab"}
+    assert _rules(_lint(tmp_path, files)) == ["b/w.yaml: error quota-exceeded"]
+    assert _rules(_lint(tmp_path, {"kustomization.yaml": "resources: [a, b]\n"})) == ["b/w.yaml: error quota-exceeded"]
+
+
+_PLACES = ["", "x", "x/y", "x/z", "v"]
+_OBJECTS = [
+    _class("gold"),
+    _class("gold", 6) + _NEVER,
+    _class("silver"),
+    _quota(0),
+    _quota(1),
+    _quota(0, "shop"),
+    _quota(3, "shop"),
+    _web(1, of="gold"),
+    _web(2, "db", "shop", of="silver"),
+    _web(2, "cache", "shop"),
+    "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n",
+]
+_tree = st.dictionaries(
+    st.tuples(st.sampled_from(_PLACES), st.sampled_from("abc")).map(lambda p: os.path.join(p[0], f"{p[1]}.yaml")),
+    st.sampled_from(_OBJECTS),
+    min_size=1,
+    max_size=9,
+)
+
+
+def _findings(files: dict[str, str], kustomizations: Sequence[Kustomization], *, closed: bool) -> list[object]:
+    config = Config()._replace(options=Config().options._replace(closed=closed))
+    wanted = wanted_kinds(config)
+    members = [Member(s, f) for f, text in files.items() for s in read(text, f, wanted, namespace="default").subjects]
+    found, _ = findings_on(grouped(members, kustomizations), Input(), None, config)
+    return [(finding.order, finding.severity) for finding in found]
+
+
+def _kustomizations(data: st.DataObject, directories: list[str], resources: Sequence[str]) -> list[Kustomization]:
+    found = []
+    for directory in directories:
+        real = os.path.realpath(directory)
+        below = [p for p in map(os.path.realpath, resources) if p.startswith(os.path.join(real, "")) and p != real]
+        found.append(
+            Kustomization(real, tuple(data.draw(st.lists(st.sampled_from(below), unique=True))) if below else ())
+        )
+    return found
+
+
+@settings(max_examples=300)
+@given(st.data(), _tree, st.lists(st.sampled_from(_PLACES), unique=True), st.booleans())
+def test_kustomizations_of_files_below_them_change_no_finding(
+    data: st.DataObject, tree: dict[str, str], directories: list[str], closed: bool
+) -> None:
+    """Also where they list each other's files, each other, or only some of the files."""
+    found = _kustomizations(data, directories, [*tree, *directories])
+    assert _findings(tree, found, closed=closed) == _findings(tree, [], closed=closed)
+
+
+@settings(max_examples=300)
+@given(st.data(), _tree, st.sampled_from([place for place in _PLACES if place != "x"]), st.booleans())
+def test_one_more_kustomization_changes_no_finding(
+    data: st.DataObject, tree: dict[str, str], directory: str, closed: bool
+) -> None:
+    """Beside two overlays of a base, in namespaces of their own or not."""
+    inside = [os.path.realpath(file) for file in tree if file.startswith("x/")]
+    base = tuple(data.draw(st.lists(st.sampled_from(inside), unique=True))) if inside else ()
+    places = data.draw(st.sampled_from([("", ""), ("shop", "team"), ("shop", "shop")]))
+    known = [Kustomization(os.path.realpath("x"), base)]
+    known += [
+        Kustomization(os.path.realpath(f"o/{i}"), (os.path.realpath("x"),), (), ns) for i, ns in enumerate(places)
+    ]
+    tree |= {f"o/{i}/a.yaml": data.draw(st.sampled_from(_OBJECTS)) for i in range(2)}
+    (more,) = _kustomizations(data, [directory], [*tree, "x", "o/0", "o/1"])
+    known = [k for k in known if k.directory != more.directory]
+    assert _findings(tree, [*known, more], closed=closed) == _findings(tree, known, closed=closed)
+
+
+@settings(max_examples=300)
+@given(st.data(), st.sampled_from(_PLACES), st.booleans())
+def test_a_kustomization_of_files_elsewhere_changes_no_finding_in_a_tree_that_defines_nothing_twice(
+    data: st.DataObject, directory: str, closed: bool
+) -> None:
+    objects = data.draw(
+        st.lists(st.sampled_from([o for o in _OBJECTS if o not in (_quota(0), _quota(1))]), unique=True)
+    )
+    named = {text.split("}")[0]: text for text in objects}
+    tree = {
+        f"{data.draw(st.sampled_from(_PLACES))}/{i}.yaml".lstrip("/"): text for i, text in enumerate(named.values())
+    }
+    listed = data.draw(st.lists(st.sampled_from(list(tree)), unique=True)) if tree else []
+    more = Kustomization(os.path.realpath(directory), tuple(map(os.path.realpath, listed)))
+    assert _findings(tree, [more], closed=closed) == _findings(tree, [], closed=closed)
+
+
 def _member(file: str, name: str) -> Member:
     obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}
     return Member(ReviewedObject(obj, namespace="default"), file)
@@ -292,8 +493,8 @@ def test_named_groups_and_kustomizations_come_before_directories() -> None:
     members = [_member("a/x.yaml", "a"), _member("b/x.yaml", "a")]
     assert [g.name for g in grouped(members, (), [NamedGroup("n", ("a/*", "b/*"))]).groups] == ["n"]
     k = Kustomization(os.path.realpath("a"), (os.path.realpath("a/x.yaml"),), (), "team")
-    found = grouped(members, [k]).groups
-    assert [(g.name, g.judged[0].namespace) for g in found] == [("a", "team"), ("", "default")]
+    (found,) = grouped(members, [k]).groups
+    assert [subject.namespace for subject in found.judged] == ["team", "default"]
 
 
 @pytest.mark.parametrize("bound", ["_MOST_DEFINITIONS", ""])
