@@ -9,6 +9,7 @@ from policies.objects.fields import boolean, int32, text
 if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
 
+SERVED_VERSION: Final = "scheduling.k8s.io/v1"
 PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
 PREEMPT_NEVER: Final = "Never"
 POLICIES: Final = (PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER)
@@ -39,7 +40,7 @@ class PriorityClass(NamedTuple):
     def to_api(self) -> ApiObject:
         """The API object, as far as it is known here."""
         return {
-            "apiVersion": "scheduling.k8s.io/v1",
+            "apiVersion": SERVED_VERSION,
             "kind": "PriorityClass",
             "metadata": {"name": self.name},
             "value": self.value,

@@ -131,13 +131,13 @@ def test_configuration_names_groups(tmp_path: Path) -> None:
     assert _rules(_lint(tmp_path, {}, "-c", "/dev/null")) == ["b/w.yaml: error quota-exceeded"]
 
 
-def test_a_class_that_is_not_in_the_input_is_an_error_only_where_all_are_known(tmp_path: Path) -> None:
+def test_a_class_that_is_not_in_the_input_is_an_error_if_it_is_misspelt_or_all_are_known(tmp_path: Path) -> None:
     files = {"c.yaml": _class("gold"), "w.yaml": _web(1, of="glod"), "x.yaml": _web(1, "x", of="silver")}
     open_set = _lint(tmp_path, files)
-    assert open_set.returncode == 0
+    assert open_set.returncode == 1
     assert 'PriorityClass "glod" not found in this input. Did you mean "gold"?' in open_set.stdout
     assert "Fix: create it, use gold, or pass --cluster" in open_set.stdout
-    assert _rules(open_set) == [f"{name}.yaml: warning unknown-priority-class" for name in "wx"]
+    assert _rules(open_set) == ["w.yaml: error unknown-priority-class", "x.yaml: warning unknown-priority-class"]
     closed = _lint(tmp_path, {}, "--closed")
     assert _rules(closed) == [f"{name}.yaml: error unknown-priority-class" for name in "wx"]
     known = _lint(tmp_path, {".forewarn.yaml": "knownClasses: [silver, platform-*]\n"})

@@ -102,6 +102,50 @@ def test_the_linter_recommends_no_class_that_it_rejects_itself(
     assert "golden" in (tmp_path / "web.yaml").read_text()
 
 
+@pytest.mark.parametrize(
+    ("name", "severity"),
+    [
+        ("platform-critcal", "error"),
+        ("platfrom-critical", "error"),
+        ("platformcritical", "error"),
+        ("platform-normal", "warning"),
+        ("tier-2", "warning"),
+        ("web-us", "warning"),
+        ("something-else", "warning"),
+    ],
+)
+def test_a_misspelt_class_of_an_open_input_is_an_error(
+    name: str, severity: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = (a_class(other, 5) for other in ("platform-critical", "tier-1", "web-eu"))
+    file = write(tmp_path / "in.yaml", *known, named(name))
+    (found,) = [f for f in findings(capsys, file) if f["rule"] == "unknown-priority-class"]
+    assert found["severity"] == severity
+    assert ("Did you mean" in found["message"]) >= (severity == "error")
+
+
+REJECTED = {
+    "value": a_class("gold-class", 2_000_000_000),
+    "policy": a_class("gold-class", 5, preemptionPolicy="never"),
+    "second default": a_class("gold-class", 5, globalDefault=True),
+    "undecodable": a_class("gold-class", 5, description=7),
+}
+
+
+@pytest.mark.parametrize("why", REJECTED)
+def test_a_suggestion_is_no_class_that_the_same_run_rejects(
+    why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path / "in.yaml", a_class("usual", 1, globalDefault=True), REJECTED[why], named("gold-clas"))
+    found = findings(capsys, file)
+    assert "error" in {f["severity"] for f in found if f["object"]["name"] == "gold-class"}
+    (unknown,) = [f for f in found if f["rule"] == "unknown-priority-class"]
+    assert unknown["severity"] == "warning"
+    assert "gold-class" not in f"{unknown['message']} {unknown['remediation']}"
+    main(["lint", file, "--fix", "--ignore", "global-default-not-unique", "-q"])
+    assert "gold-clas\n" in (tmp_path / "in.yaml").read_text()
+
+
 def test_headroom_counts_the_classes_that_may_be_recommended_and_the_pods_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

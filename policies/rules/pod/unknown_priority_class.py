@@ -3,8 +3,9 @@
 Why: kube-apiserver rejects such a Pod. It accepts a workload with such a template, but rejects its Pods; only an event
 on the ReplicaSet shows the reason.
 
-Details: without a cluster, the finding is a warning, because the class may exist outside the input. `--cluster`,
-`--closed` and `knownClasses` in the configuration declare that the linter knows all classes.
+Details: without a cluster, the class may exist elsewhere, so the finding is a warning. It is an error if the name is a
+misspelling of a class in the input. `--cluster`, `--closed` and `knownClasses` in the configuration declare that the
+linter knows all classes.
 
 Cluster:
 
@@ -50,6 +51,7 @@ from policies.kinds import GROUP_TEMPLATES, POD, POD_GROUP
 from policies.kube_apiserver.priority import Forbidden, establish_priority
 from policies.objects.fields import group_kind
 from policies.rules.support.context import Context, DependsOn, Phase, Target
+from policies.rules.support.names import is_misspelt
 from policies.rules.support.recommended import recommended_to
 from policies.rules.support.rule_text import class_name, listed_of
 
@@ -87,7 +89,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
             template.at("priorityClassName"),
             lambda audience: _remedy(subject, context, audience),
             detail={"class": name, **({"meant": meant} if meant else {})},
-            severity=None if context.classes_whole else Severity.WARNING,
+            severity=None if context.classes_whole or (meant and is_misspelt(name, meant)) else Severity.WARNING,
         )
 
 

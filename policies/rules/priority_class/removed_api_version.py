@@ -26,6 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, cut, quote
+from policies.objects.priority_class import SERVED_VERSION
 from policies.rules.support.context import NOTHING_STORED, Context, Target
 
 if TYPE_CHECKING:
@@ -38,16 +39,15 @@ TARGETS: Final = (Target.PRIORITY_CLASS,)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
 DEPENDS_ON: Final = NOTHING_STORED
-SERVED: Final = "scheduling.k8s.io/v1"
 _LONGEST: Final = 60
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Any other version of the group."""
     version = subject.object.get("apiVersion")
-    if version != SERVED:
+    if version != SERVED_VERSION:
         yield Problem(
             f"no PriorityClass in version {quote(cut(str(version), _LONGEST))}: Kubernetes 1.22 removed all but v1",
             ("apiVersion",),
-            f"write apiVersion: {SERVED}",
+            f"write apiVersion: {SERVED_VERSION}",
         )

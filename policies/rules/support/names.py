@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from functools import cached_property
 from heapq import nsmallest
@@ -20,6 +21,13 @@ _LONGEST: Final = 253
 _MOST_CANDIDATES: Final = 100
 _MOST_QUESTIONS: Final = 1_000
 """Different names that are looked up for one apply: whoever misspells more has no use for guesses."""
+
+_SHORT_NAME: Final = 5
+"""Characters of a name up to which two wrong letters make it another name."""
+_SHORT_PART: Final = 3
+"""Characters of a part between separators from which on it can be misspelt."""
+_DIGITS: Final = re.compile(r"[0-9]+")
+_SEPARATOR: Final = re.compile(r"[-._]")
 
 
 class Names:
@@ -71,6 +79,41 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """`; did you mean "high"?` of names that are given here; empty if none is near."""
     meant = _nearest(name, known)
     return f"; did you mean {quote(meant)}?" if meant else ""
+
+
+def is_misspelt(name: str, meant: str) -> bool:
+    """Whether a name can only be meant as another one: one or two letters are wrong, missing, added or swapped.
+
+    Names that differ in a number or in a short part (web-1 and web-2, web-eu and web-us) are different names.
+    """
+    if len(name) > _LONGEST or _DIGITS.findall(name) != _DIGITS.findall(meant):
+        return False
+    parts, others = _SEPARATOR.split(name), _SEPARATOR.split(meant)
+    if len(parts) == len(others) > 1:
+        differing = [(a, b) for a, b in zip(parts, others, strict=True) if a != b]
+        if any(min(len(a), len(b)) < _SHORT_PART for a, b in differing):
+            return False
+    most = 1 if max(len(name), len(meant)) <= _SHORT_NAME else 2
+    return _edits(name, meant, most) <= most
+
+
+def _edits(one: str, other: str, most: int) -> int:
+    """How many letters are wrong, missing, added or swapped with the next one; more than `most` if they are more.
+
+    The optimal string alignment distance.
+    """
+    if abs(len(one) - len(other)) > most:
+        return most + 1
+    before, last = list[int](), list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        row = [i]
+        for j, b in enumerate(other, 1):
+            cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
+                cost = min(cost, before[j - 2] + 1)
+            row.append(cost)
+        before, last = last, row
+    return last[-1]
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

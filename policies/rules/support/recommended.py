@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from policies.kinds import NAMESPACE, RESOURCE_QUOTA
 from policies.metering import each
 from policies.objects.fields import group_kind
+from policies.objects.priority_class import SERVED_VERSION
 from policies.recommended_classes import is_recommended
 from policies.rules.support.allowed_classes import is_allowed
 from policies.rules.support.names import Names
@@ -22,7 +23,9 @@ class Recommended:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._classes = [c for c in each(sorted(context.classes.values())) if is_recommended(c)]
+        rejected = _rejected(context)
+        known = each(sorted(context.classes.values()))
+        self._classes = [c for c in known if is_recommended(c) and c.name not in rejected]
         self._to_all = Names([c.name for c in self._classes])
         self._of_namespace: dict[str, Names] = {}
 
@@ -50,6 +53,32 @@ class Recommended:
         return self._is_allowed(found, subject) and not uncovered_of(
             subject, context, context.options.limited_resources, found.name
         )
+
+
+def _rejected(context: Context) -> set[str]:
+    """The classes of the apply that kube-apiserver rejects, so that they do not exist afterwards."""
+    if not context.defined:
+        return set()
+    from policies.kube_apiserver.validation.priority_class import (
+        decode_error,  # only where there is a class: pods start without it
+        validate_priority_class,
+    )
+
+    rejected, accepted = set[str](), set(context.stored_classes)
+    for subject, defined in context.defined:
+        new, other = defined.priority_class, context.default_before(subject)
+        is_second_default = new.global_default and other is not None and other.priority_class.name != new.name
+        is_served = subject.object.get("apiVersion") == SERVED_VERSION
+        if (
+            not is_served
+            or is_second_default
+            or decode_error(subject.object)
+            or validate_priority_class(subject.object)
+        ):
+            rejected.add(new.name)
+        else:
+            accepted.add(new.name)
+    return rejected - accepted
 
 
 def recommended_to(subject: ReviewedObject, context: Context) -> Names:
