@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.commands import lint_output
+from policies.commands.assertion_files import ASSERTION, assertion_files
 from policies.commands.cluster_command import choose_cluster, parsed
 from policies.commands.known_findings import named_rules, read_baseline, write_baseline
 from policies.commands.lint_input import Input, as_update, as_updates, read_input
@@ -274,8 +275,12 @@ def _list_files(options: argparse.Namespace, config: Config) -> int:
     def left_out(path: str, what: str) -> None:
         say(f"skipped: {path} ({what})")
 
-    for file in find_files(options.paths, left_out=left_out, as_git=not options.no_gitignore):
-        if any(matches(file.path, pattern) for pattern in config.options.exclude):
+    files = list(find_files(options.paths, left_out=left_out, as_git=not options.no_gitignore))
+    assertions = assertion_files(files)
+    for file in files:
+        if os.path.normpath(file.path) in assertions:
+            left_out(file.path, ASSERTION)
+        elif any(matches(file.path, pattern) for pattern in config.options.exclude):
             left_out(file.path, "excluded file")
         else:
             print(clean(file.name, color=False))  # noqa: T201

@@ -6,9 +6,10 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from policies.commands.assertion_files import ASSERTION, assertion_files
 from policies.groups import Grouping, Member, grouped, matches
 from policies.kinds import LINTED, POD, PRIORITY_CLASS, RESOURCE_QUOTA
-from policies.manifests import BROKEN, named_kinds, read
+from policies.manifests import BROKEN, NO_KIND, is_typed, named_kinds, read
 from policies.objects.fields import group_kind
 from policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
 from policies.sources import SourceError, find_files, read_file
@@ -84,8 +85,12 @@ def read_input(
     """
     given, wanted = Input(), wanted_kinds(config)
     exclude, files = config.options.exclude, []
-    for file in find_files(paths, left_out=given.leave_out, as_git=as_git):
-        if exclude and any(matches(file.path, pattern) for pattern in exclude):
+    listed = list(find_files(paths, left_out=given.leave_out, as_git=as_git))
+    assertions = assertion_files(listed)
+    for file in listed:
+        if os.path.normpath(file.path) in assertions:
+            given.leave_out(file.path, ASSERTION)
+        elif exclude and any(matches(file.path, pattern) for pattern in exclude):
             given.leave_out(file.path, EXCLUDED)
         else:
             files.append(file._replace(called=stdin_name) if stdin_name and file.path == "-" else file)
@@ -146,10 +151,10 @@ def _read(
 def _no_manifest(reading: Reading, content: bytes, wanted: frozenset[str]) -> str:
     """What a file is that cannot be read and was never meant to be judged; empty where it may have been."""
     broken = {diagnostic.rule for diagnostic in reading.diagnostics} & BROKEN
-    if not broken or reading.objects:
+    if not broken or reading.objects > reading.skipped.get(NO_KIND, 0):
         return ""
     named = named_kinds(content)
-    if not named:
+    if not named or not is_typed(content):
         return UNTYPED
     ours = {"", *(kind.rpartition("/")[2] for kind in wanted)}
     is_ours = any(kind in ours or kind.endswith("List") for kind in named)

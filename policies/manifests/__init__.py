@@ -3,7 +3,7 @@
 from policies.manifests.documents import Fault
 from policies.manifests.object_finder import NO_KIND, filled_in, items_of
 from policies.manifests.reading import BROKEN, MAX_FILE, Reading, read
-from policies.manifests.sniff import named_kinds
+from policies.manifests.sniff import is_typed, named_kinds
 from policies.manifests.values import Value, values
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Reading",
     "Value",
     "filled_in",
+    "is_typed",
     "items_of",
     "named_kinds",
     "read",

@@ -69,6 +69,10 @@ _DEEP: Final = b" " * 200
 _DEEP_LIST: Final = b"- - - -"
 _ANY_TYPE: Final = re.compile(rb"(?<![^\s{,\"'-])(kind|apiVersion)[\"']?[ \t]*:[ \t]*[\"']?([A-Za-z]\w*)?")
 _MOST_KINDS: Final = 1_000
+_ANY_KEY: Final = re.compile(rb"\n([ \t]*)(?:- +)*(?:[\"']?[A-Za-z][\w./-]*[\"']?)[ \t]*:(?=\s)")
+_TYPE_KEY: Final = re.compile(rb"\n([ \t]*)(?:- +)*[\"']?(?:kind|apiVersion)[\"']?[ \t]*:")
+_BRACES: Final = re.compile(rb"[\[\]{}]|(?<![\w\"'.-])[\"']?(kind|apiVersion)[\"']?\s*:|\"(?:[^\"\\\n]|\\.)*\"")
+_MOST_KEYS: Final = 100_000
 _NO_TYPE: Final = re.compile(rb"\n(?:kind|apiVersion)[ \t]*:")
 
 
@@ -98,6 +102,36 @@ def named_kinds(data: bytes) -> set[str]:
     found = [(match[1], match[2]) for match in islice(_ANY_TYPE.finditer(data), _MOST_KINDS)]
     kinds = {(value or b"").decode() for key, value in found if key == b"kind"}
     return kinds | ({""} if found and (not kinds or len(found) == _MOST_KINDS) else set())
+
+
+def is_typed(data: bytes) -> bool:
+    """Whether a text that cannot be read gives a kind or an apiVersion at its root, or to the items of a list there.
+
+    In a text of braces, at depth 1. In YAML, no deeper than the first letter of any other key.
+    """
+    text = data[:_LONG]
+    start = text.lstrip()[:2]
+    if start[:1] in (b"{", b"[") and start != b"{{":
+        return _is_typed_in_braces(text)
+    columns = [len(match[1]) for match in islice(_ANY_KEY.finditer(b"\n" + text), _MOST_KEYS)]
+    lowest = min(columns, default=0)
+    return any(len(match[1]) <= lowest for match in _TYPE_KEY.finditer(b"\n" + text))
+
+
+def _is_typed_in_braces(text: bytes) -> bool:
+    lists = 0
+    depth = 0
+    for match in _BRACES.finditer(text):
+        token = match[0]
+        if token in (b"[", b"{"):
+            lists += token == b"[" and depth == lists
+            depth += 1
+        elif token in (b"]", b"}"):
+            depth -= 1
+            lists = min(lists, max(depth, 0))
+        elif match[1] and depth - lists == 1:
+            return True
+    return False
 
 
 def is_untyped(data: bytes) -> bool:

@@ -40,7 +40,7 @@ from policies.findings import Action, Problem, Severity, quote
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from policies.rules.support.context import Context, DependsOn, Target
 from policies.rules.support.recommended import recommended_to
-from policies.rules.support.rule_text import text_at
+from policies.rules.support.rule_text import is_template_variable, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,9 @@ DEPENDS_ON: Final = DependsOn(("classes",), "the class may have been created a m
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """An annotation that names no known class."""
     name = text_at(subject.object, "metadata", "annotations", DEFAULT_CLASS_ANNOTATION)
-    if name and context.classes_known and name not in context.classes:
+    if not name or not context.classes_known or name in context.classes:
+        return
+    if not is_template_variable(name, subject, context):
         yield Problem(
             lambda audience: (
                 f"PriorityClass {quote(name)} not found; Pods here get the cluster's default"

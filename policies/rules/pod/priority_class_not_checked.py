@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Problem, Severity, quote
 from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.rule_text import class_name
+from policies.rules.support.rule_text import class_name, is_template_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,9 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A class name that could not be looked up anywhere."""
     template = context.template(subject)
     name = class_name(template) if template else ""
-    if template is not None and name and not context.classes_known and name not in context.classes:
+    if template is None or not name or context.classes_known or name in context.classes:
+        return
+    if not is_template_variable(name, subject, context):
         yield Problem(
             f"can't verify PriorityClass {quote(name)}",
             template.at("priorityClassName"),

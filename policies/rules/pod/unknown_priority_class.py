@@ -5,7 +5,7 @@ on the ReplicaSet shows the reason.
 
 Details: without a cluster, the class may exist elsewhere, so the finding is a warning. It is an error if the name is a
 misspelling of a class in the input. `--cluster`, `--closed` and `knownClasses` in the configuration declare that the
-linter knows all classes.
+linter knows all classes. A variable of a template ({{ … }}, ${X}, @X@, %X%) is not a name, and is not checked.
 
 Cluster:
 
@@ -53,7 +53,7 @@ from policies.objects.fields import group_kind
 from policies.rules.support.context import Context, DependsOn, Phase, Target
 from policies.rules.support.names import is_misspelt
 from policies.rules.support.recommended import recommended_to
-from policies.rules.support.rule_text import class_name, listed_of
+from policies.rules.support.rule_text import class_name, is_template_variable, listed_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,6 +80,8 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     try:
         establish_priority(name, context.classes)
     except Forbidden:
+        if is_template_variable(name, subject, context):
+            return
         rejected = _REJECTED.get(group_kind(subject.object), "Pods")
         consequence = f"; {rejected} will be rejected" if context.classes_whole else " in this input"
         said = f"PriorityClass {quote(name)} not found{consequence}"

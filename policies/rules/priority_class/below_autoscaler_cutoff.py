@@ -3,6 +3,8 @@
 Why: cluster-autoscaler treats Pods with a priority below --expendable-pods-priority-cutoff (-10 by default) as
 expendable. It adds no node for them, and deletes nodes that run only expendable Pods.
 
+Details: the cutoff is `autoscalerCutoff` of the configuration, else the flag of an autoscaler in the input, else -10.
+
 Bad:
 
     apiVersion: scheduling.k8s.io/v1
@@ -27,6 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
+from policies.rules.support.autoscaler_cutoff import autoscaler_cutoff
 from policies.rules.support.context import NOTHING_STORED, Context, Target
 from policies.rules.support.rule_text import integer
 
@@ -43,8 +46,8 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A value under the cutoff that options name."""
-    value, cutoff = integer(subject.object.get("value")), context.options.autoscaler_cutoff
+    """A value below the cutoff."""
+    value, cutoff = integer(subject.object.get("value")), autoscaler_cutoff(context)
     if value is not None and value < cutoff:
         yield Problem(
             f"value {value} is below cluster-autoscaler's cutoff ({cutoff}): it adds no nodes for these Pods",

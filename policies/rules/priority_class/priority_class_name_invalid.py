@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, cut, quote
 from policies.rules.support.context import NOTHING_STORED, Context, Target
+from policies.rules.support.rule_text import is_template_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         yield Problem("no name", path, "set metadata.name")
     elif len(name) > _LONGEST:
         yield Problem(f"name too long: at most {_LONGEST} characters", path, "shorten it")
-    elif name_faults(name):
+    elif name_faults(name) and not is_template_variable(name, subject, context):
         shown = quote(cut(name, _SHOWN))
         yield Problem(f'invalid name {shown}: use lowercase letters, digits, "-", "."', path, _valid(name))
 

@@ -56,7 +56,7 @@ from policies.findings import Action, Problem, Severity, cut, quote
 from policies.metering import charge, each
 from policies.rules.support.context import Context, DependsOn, Target
 from policies.rules.support.recommended import recommended_to
-from policies.rules.support.rule_text import MOST_CHARACTERS
+from policies.rules.support.rule_text import MOST_CHARACTERS, is_template_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,6 +91,8 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     for selector, path in placed_selectors(quota, subject):
         for index, name in _unknown(selector, context):
             unknown += 1
+            if is_template_variable(name, subject, context):
+                continue
             told = partial(_no_class, name, subject, context, suggest=unknown <= _SUGGESTIONS)
             yield Problem(told, (*path, "values", index), "create the class, or use one that exists")
     if not unknown and _excludes_all(quota, context):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,6 +48,15 @@ def class_of(subject: ReviewedObject) -> PriorityClass:
 def class_name(template: PodTemplate) -> str:
     """The class that a pod or template names."""
     return text_at(template.spec, "priorityClassName")
+
+
+def is_template_variable(name: str, subject: ReviewedObject, context: Context) -> bool:
+    """Whether a name in a file is a variable of a template ({{ … }}, ${X}, @X@, %X%), and no name yet."""
+    in_file = context.phase is Phase.LINT and bool(_VARIABLE.search(name))
+    return in_file and bool(subject.locate(()).line)  # a stored object is what it will be
+
+
+_VARIABLE: Final = re.compile(r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[A-Za-z_][\w.-]*%")
 
 
 def class_to_be(template: PodTemplate, namespace: str, context: Context) -> str:

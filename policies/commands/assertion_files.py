@@ -1,0 +1,63 @@
+"""Files of Chainsaw and kuttl tests that hold assertions: a part of an object, or expressions, and never applied.
+
+Sources: kuttl's pkg/test/step.go (`fileNameRegex`, LoadYAML); Chainsaw's pkg/discovery and its `Test` API.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.manifests import Fault, values
+from policies.sources import SourceError, read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from policies.sources.files import File
+
+ASSERTION: Final = "test assertion"
+_STEP: Final = re.compile(r"\d+-(?:assert|errors?)(?:-[^.]*)?\.ya?ml", re.IGNORECASE)
+_NAMED: Final = re.compile(r"(?:.*[-_.])?assert(?:s|ions?)?(?:[-_.].*)?\.ya?ml", re.IGNORECASE)
+_TEST: Final = re.compile(r"chainsaw-test\.ya?ml", re.IGNORECASE)
+_KEYS: Final = ("assert", "error")
+_MOST_STEPS: Final = 10_000
+"""Mappings and lists of one test that are looked at."""
+
+
+def assertion_files(files: Iterable[File]) -> set[str]:
+    """The paths, normalized, of the files of a tree that are assertions: by their name, or as a Chainsaw test says."""
+    found = set[str]()
+    for file in files:
+        directory, name = os.path.split(file.path)
+        if not file.tree:
+            continue
+        if _STEP.fullmatch(name) or _NAMED.fullmatch(name):
+            found.add(os.path.normpath(file.path))
+        elif _TEST.fullmatch(name):
+            found.update(os.path.normpath(os.path.join(directory, other)) for other in _referenced(file))
+    return found
+
+
+def _referenced(test: File) -> Iterator[str]:
+    """The files that a Chainsaw test asserts; none of one that cannot be read, which is reported with its own file."""
+    try:
+        read = [each.value for each in values(read_file(test), test.path)]
+    except (Fault, SourceError):
+        return
+    to_do: list[Any] = read
+    for _ in range(_MOST_STEPS):
+        if not to_do:
+            return
+        value = to_do.pop()
+        if isinstance(value, list):
+            to_do += value
+        elif isinstance(value, Mapping):
+            for key, inner in value.items():
+                file = inner.get("file") if key in _KEYS and isinstance(inner, Mapping) else None
+                if isinstance(file, str):
+                    yield file
+                elif isinstance(inner, Mapping | list):
+                    to_do.append(inner)

@@ -1,0 +1,187 @@
+"""`forewarn lint` on trees as repositories have them: templates, test assertions and files of other programs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policies.commands import lint
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata:\n  name: %s\nvalue: %s\n"
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  priorityClassName: %s\n"
+
+
+class Said:
+    """What a run printed, and its exit status."""
+
+    def __init__(self, status: int, out: str, err: str) -> None:
+        self.status, self.err = status, err
+        self.report: dict[str, Any] = json.loads(out) if out else {"findings": []}
+        self.findings: list[dict[str, Any]] = self.report["findings"]
+        self.rules = [finding["rule"] for finding in self.findings]
+
+
+class Tree:
+    """A directory of files that is linted from inside."""
+
+    def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.root, self._capsys = root, capsys
+
+    def write(self, **files: str) -> None:
+        """Add files; `__` in a name is a slash."""
+        self.add({name.replace("__", "/") + ".yaml": text for name, text in files.items()})
+
+    def add(self, files: dict[str, str]) -> None:
+        """Add files by their paths."""
+        for name, text in files.items():
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text(text)
+
+    def lint(self, *arguments: str) -> Said:
+        """Run the linter with a JSON report."""
+        status = lint.main(["-o", "json", *arguments])
+        said = self._capsys.readouterr()
+        return Said(status, said.out, said.err)
+
+    def listed(self) -> str:
+        """The files that are checked, and those that are skipped."""
+        lint.main(["--list-files"])
+        said = self._capsys.readouterr()
+        return said.out + said.err
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Tree:
+    root = tmp_path / "tree"
+    root.mkdir()
+    monkeypatch.chdir(root)
+    return Tree(root, capsys)
+
+
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize("name", ['"{{ .Values.class }}"', "${CLASS}", "team-${CLASS:-x}", '"@CLASS@"', '"%CLASS%"'])
+def test_a_variable_of_a_template_is_no_class_name(name: str, closed: bool, tree: Tree) -> None:
+    tree.write(web=POD % name)
+    assert tree.lint(*["--closed"] * closed).rules == []
+    tree.write(gold=CLASS % ("gold", 5), named=CLASS % (name, 7))
+    assert tree.lint(*["--closed"] * closed).rules == []
+
+
+@pytest.mark.parametrize("name", ["cost-$5", "a@b", "50%", "missing"])
+def test_a_class_name_with_an_odd_character_is_one(name: str, tree: Tree) -> None:
+    tree.write(web=POD % f'"{name}"')
+    assert tree.lint("--closed").rules == ["unknown-priority-class"]
+
+
+AUTOSCALER = """apiVersion: apps/v1
+kind: Deployment
+metadata: {name: cluster-autoscaler}
+spec:
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec:
+      containers:
+      - name: c
+        image: c
+        %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("container", "cutoff"),
+    [
+        ("command: [./cluster-autoscaler, --expendable-pods-priority-cutoff=-100]", -100),
+        ("args: [--v=4, --expendable-pods-priority-cutoff, '-100']", -100),
+        ("args: ['--expendable-pods-priority-cutoff=${CUTOFF}']", -10),
+        ("args: [--v=4]", -10),
+    ],
+)
+def test_the_cutoff_is_that_of_the_autoscaler_in_the_input(container: str, cutoff: int, tree: Tree) -> None:
+    tree.write(autoscaler=AUTOSCALER % container, low=CLASS % ("low", -50), lower=CLASS % ("lower", -150))
+    found = [f for f in tree.lint().findings if f["rule"] == "below-autoscaler-cutoff"]
+    assert [f["object"]["name"] for f in found] == (["lower"] if cutoff == -100 else ["low", "lower"])
+    assert all(f"cutoff ({cutoff})" in f["message"] for f in found)
+    tree.add({".forewarn.yaml": "autoscalerCutoff: -200\n"})
+    assert tree.lint().rules == []
+
+
+ASSERTION = (
+    "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  (length(containers)): 1\n  priorityClassName: x\n"
+)
+CHAINSAW = """apiVersion: chainsaw.kyverno.io/v1alpha1
+kind: Test
+metadata: {name: t}
+spec:
+  steps:
+  - try:
+    - apply: {file: applied.yaml}
+    - assert: {file: ../shared/ready.yaml}
+    - error: {file: gone.yaml}
+"""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "e2e/00-assert.yaml",
+        "e2e/01-errors.yaml",
+        "e2e/2-assert-ready.yml",
+        "e2e/assert.yaml",
+        "e2e/web-assert.yaml",
+        "e2e/shared/ready.yaml",
+        "e2e/t/gone.yaml",
+    ],
+)
+def test_an_assertion_of_chainsaw_or_kuttl_is_no_manifest(path: str, tree: Tree) -> None:
+    tree.add({"gold.yaml": CLASS % ("gold", 5), "e2e/t/chainsaw-test.yaml": CHAINSAW, path: ASSERTION})
+    said = tree.lint("--closed")
+    assert (said.status, said.rules) == (0, [])
+    assert "1 test assertion left out" in said.err
+    assert f"skipped: ./{path} (test assertion)" in tree.listed()
+    assert tree.lint(path, "--closed").rules, "a file that is named is checked"
+
+
+@pytest.mark.parametrize("path", ["e2e/00-install.yaml", "e2e/t/applied.yaml", "errors.yaml", "assertive.yaml"])
+def test_other_files_beside_assertions_are_manifests(path: str, tree: Tree) -> None:
+    tree.add({"e2e/t/chainsaw-test.yaml": CHAINSAW, path: POD % "gone"})
+    assert tree.lint("--closed").rules == ["unknown-priority-class"]
+
+
+FOREIGN = {
+    "arm.json": '{"$schema": "https://schema.management.azure.com", // c\n "resources": [{"apiVersion": "2020-01",'
+    ' "kind": "StorageV2", "properties": {}}],}\n',
+    "dashboard.json": '{"panels": [{"kind": "graph", "title": "a"}, ]\n',
+    "values.yaml": "web:\n  kind: Deployment\n  args: [}\n",
+    "link.yaml": "../other/web.yaml\n",
+    "settings.yaml": "- name: a\n  with: {kind: b}\n-broken\n",
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_file_without_a_type_at_its_root_is_no_manifest(name: str, tree: Tree) -> None:
+    tree.add({"gold.yaml": CLASS % ("gold", 5), name: FOREIGN[name]})
+    said = tree.lint()
+    assert (said.status, said.rules) == (0, [])
+    assert "without a kind left out" in said.err
+
+
+BROKEN = {
+    "pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: a\nspec: {}\n",
+    "pod.json": '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}\n',
+    "pods.json": '[{"apiVersion": "v1", "kind": "Pod"}, }\n',
+    "list.yaml": "apiVersion: v1\nkind: List\nitems:\n- kind: Pod\n  a: }\n",
+    "items.yaml": "- apiVersion: v1\n  kind: Pod\n  a: }\n",
+    "indented.yaml": "  apiVersion: v1\n  kind: Pod\n  metadata:\n   name: a\n  b\n",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_manifest_stays_an_error(name: str, tree: Tree) -> None:
+    tree.add({name: BROKEN[name]})
+    assert "parse-error" in tree.lint().rules
