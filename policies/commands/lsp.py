@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -41,11 +42,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--stdio", action="store_true", help="as editors may ask: there is no other way")
     parser.parse_args(arguments)
     try:
-        server = _server()
+        server, session = _server()
     except ImportError as missing:
         return complain("lsp", f"{missing.name} is not installed: it comes with forewarn's extra `lsp`", 3)
-    server.start_io()
-    return 0
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output:  # pygls closes the one that it is given
+        server.start_io(stdout=output)
+    return session.exit_status
 
 
 class _Session:
@@ -55,6 +57,8 @@ class _Session:
         self.server = server
         self.workspace: Workspace | None = None
         self.judged: dict[str, tuple[int | None, Judged]] = {}
+        self.is_shut_down = False
+        self.exit_status = 0
         self._waiting: dict[str, asyncio.TimerHandle] = {}
 
     def start(self, root: str) -> None:
@@ -180,7 +184,20 @@ class _Session:
         )
 
 
-def _server() -> LanguageServer:
+def _register_end(server: LanguageServer, session: _Session) -> None:
+    """Set the exit status as the protocol has it: 1 for an exit without a shutdown."""
+    from lsprotocol import types
+
+    @server.feature(types.SHUTDOWN)
+    def shutdown(_: None) -> None:
+        session.is_shut_down = True
+
+    @server.feature(types.EXIT)
+    def leave(_: None) -> None:
+        session.exit_status = 0 if session.is_shut_down else 1
+
+
+def _server() -> tuple[LanguageServer, _Session]:
     """The server with its features. Raises ImportError."""
     from lsprotocol import types
     from pygls.lsp.server import LanguageServer
@@ -196,6 +213,8 @@ def _server() -> LanguageServer:
         if root and os.path.isdir(root):
             os.chdir(root)
         session.start(os.curdir if root else "")
+
+    _register_end(server, session)
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def did_open(params: types.DidOpenTextDocumentParams) -> None:
@@ -244,4 +263,4 @@ def _server() -> LanguageServer:
         found = mending(judged, params.range.start.line + 1, params.range.end.line + 1)
         return [session.action(uri, finding, edit, lines) for finding, edit in found[:_MOST]]
 
-    return server
+    return server, session

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,6 +96,31 @@ def tree(tmp_path: Path) -> Path:
     (tmp_path / ".git").mkdir()
     (tmp_path / "classes.yaml").write_text(CLASS)
     return tmp_path
+
+
+@pytest.mark.parametrize(("methods", "status"), [(("shutdown", "exit"), 0), (("exit",), 1), (("shutdown",), 0)])
+def test_the_exit_status_is_0_after_shutdown_and_nothing_is_on_standard_error(
+    methods: tuple[str, ...], status: int
+) -> None:
+    start: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": {"processId": None, "rootUri": None, "capabilities": {}}},
+        {"method": "initialized", "params": {}},
+    ]
+    end = [{"method": method, **({"id": 2} if method == "shutdown" else {})} for method in methods]
+    sent = b""
+    for message in (*start, *end):
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        sent += b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+    done = subprocess.run(
+        [sys.executable, "-m", "policies.cli", "lsp"],
+        input=sent,
+        cwd=ROOT,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (status, b"")
+    assert (b'"id": 2' in done.stdout) == ("shutdown" in methods)
 
 
 def test_findings_come_and_go_while_somebody_types(tree: Path) -> None:
