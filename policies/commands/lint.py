@@ -12,7 +12,7 @@ from policies.commands import lint_output
 from policies.commands.assertion_files import ASSERTION, assertion_files
 from policies.commands.cluster_command import choose_cluster, parsed
 from policies.commands.known_findings import named_rules, read_baseline, write_baseline
-from policies.commands.lint_input import Input, as_update, as_updates, read_input
+from policies.commands.lint_input import EXCLUDED, Input, as_update, as_updates, is_excluded, read_input
 from policies.commands.lint_options import FAIL_ON, lint_parser
 from policies.commands.release import names_a_release, release_of, settle
 from policies.config.model import Config, ConfigError
@@ -154,7 +154,7 @@ def _report(
         except SourceError as fault:
             return _complain(fault, FAILED)
     if not options.quiet and (findings or not _has_no_answer(options, given)):
-        lint_output.summarize(findings, given, judged.grouping, suppressed)
+        lint_output.summarize(findings, given, judged.grouping, suppressed, verbose=options.verbose)
         _tell(judged.unjudged, gone)
     return _status(options, given, findings)
 
@@ -269,7 +269,6 @@ def _list_rules() -> None:
 
 
 def _list_files(options: argparse.Namespace, config: Config) -> int:
-    from policies.groups import matches
     from policies.terminal import clean
 
     def left_out(path: str, what: str) -> None:
@@ -280,8 +279,8 @@ def _list_files(options: argparse.Namespace, config: Config) -> int:
     for file in files:
         if os.path.normpath(file.path) in assertions:
             left_out(file.path, ASSERTION)
-        elif any(matches(file.path, pattern) for pattern in config.options.exclude):
-            left_out(file.path, "excluded file")
+        elif is_excluded(file.path, config.options.exclude):
+            left_out(file.path, EXCLUDED)
         else:
             print(clean(file.name, color=False))  # noqa: T201
     return OK

@@ -13,6 +13,7 @@ from policies.manifests import BROKEN, NO_KIND, is_typed, named_kinds, read
 from policies.objects.fields import group_kind
 from policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
 from policies.sources import SourceError, find_files, read_file
+from policies.sources.files import TEMPLATES
 from policies.suppressions import of_annotations, of_comments
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ def wanted_kinds(config: Config) -> frozenset[str]:
     return frozenset((*LINTED, *config.options.pod_template_paths, *config.options.class_paths))
 
 
+def is_excluded(path: str, patterns: Sequence[str]) -> bool:
+    """Whether a file is one of `exclude`; a pattern may begin with `./`, as paths in reports do."""
+    return any(matches(path, pattern.removeprefix("./")) for pattern in patterns)
+
+
 class Input:
     """What was read: the objects with their files, and what the summary and the excerpts need."""
 
@@ -51,12 +57,22 @@ class Input:
         self.suppressions: list[Suppression] = []
         self.skipped: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
+        self._templates: list[str] = []
         self.unreadable: list[Exception] = []
         """Why files could not be read."""
 
-    def leave_out(self, _: str, what: str) -> None:
+    def leave_out(self, path: str, what: str) -> None:
         """Count what is not read."""
         self.left_out[what] += 1
+        if what == TEMPLATES:
+            self._templates.append(path)
+
+    def add_rendered(self, chart: str) -> None:
+        """Count the templates of a chart, and of the charts in it, no longer as left out: their output is checked."""
+        left = [path for path in self._templates if not path.startswith(chart + os.sep)]
+        self.left_out[TEMPLATES] -= len(self._templates) - len(left)
+        self.left_out += Counter()  # without what is 0
+        self._templates = left
 
     @property
     def subjects(self) -> list[ReviewedObject]:
@@ -90,7 +106,7 @@ def read_input(
     for file in listed:
         if os.path.normpath(file.path) in assertions:
             given.leave_out(file.path, ASSERTION)
-        elif exclude and any(matches(file.path, pattern) for pattern in exclude):
+        elif is_excluded(file.path, exclude):
             given.leave_out(file.path, EXCLUDED)
         else:
             files.append(file._replace(called=stdin_name) if stdin_name and file.path == "-" else file)

@@ -71,6 +71,7 @@ def lint_parser() -> argparse.ArgumentParser:
     mend("--diff", action="store_true", help="print the changes of --fix; exit status 1 if any")
     add("--fail-on", choices=FAIL_ON, default="error", help="lowest severity for exit status 1 (default: error)")
     add("--exit-zero", action="store_true", help="exit status 0 despite findings")
+    add("-v", "--verbose", action="store_true", help="list the directories that are checked separately")
     add("-q", "--quiet", action="store_true", help="no summary")
     add_color_option(add)
     add("--list-rules", action="store_true", help="list the rules with severity and default action")

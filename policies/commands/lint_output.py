@@ -8,7 +8,7 @@ from collections import Counter
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Final, TextIO
 
-from policies.findings import Finding, listed, one_line, plural, printable
+from policies.findings import Finding, one_line, plural, printable
 from policies.sources import SourceError, read_file
 from policies.sources.output_file import append_file, output_file
 from policies.terminal import as_markdown, clean, painter, say, wants_color
@@ -136,14 +136,19 @@ def _print_for_github(report: Report, stream: TextIO) -> None:
         append_file(summary, f"{as_markdown(markdown.render(report.findings))}\n".encode("utf-8", "backslashreplace"))
 
 
-def summarize(findings: list[Finding], given: Input, grouping: Grouping, suppressed: int) -> None:
-    """Say on standard error what was read, found, left out, and not taken for one apply."""
+def summarize(
+    findings: list[Finding], given: Input, grouping: Grouping, suppressed: int, *, verbose: bool = False
+) -> None:
+    """Say on standard error what was read, found, left out, and not taken for one apply.
+
+    `verbose`: also which directories define the same objects.
+    """
     from policies.render.text import summary
 
     sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
     told = [summary(len(given.reported), len(given.subjects), given.skipped, findings, given.left_out, suppressed)]
-    if grouping.alternatives:
-        which = listed([one_line(printable(path)) for path in grouping.alternatives], 4)
+    if grouping.alternatives and verbose:
+        which = ", ".join(one_line(printable(path)) for path in grouping.alternatives)
         told.append(f"checked separately because they define the same objects: {which}")
     if grouping.patches:
         what = plural(grouping.patches, "object")

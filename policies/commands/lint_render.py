@@ -60,7 +60,8 @@ def render(given: Input, paths: Sequence[str], config: Config, namespace: str, *
     bases = {path for k in known.values() for path in k.resources}
     replaced: set[str] = set()
     for directory in charts:
-        _take(given, _helm(directory), config, namespace)
+        if _take(given, _helm(directory), config, namespace):
+            given.add_rendered(directory)
     for directory, kustomization in kustomizations.items():
         if kustomization.directory not in bases and _take(given, _kustomize(directory), config, namespace):
             replaced |= reached(kustomization.directory, known)

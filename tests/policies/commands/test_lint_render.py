@@ -74,6 +74,23 @@ def test_a_chart_is_judged_as_helm_prints_it(tools: Path, tree: Path, capsys: py
     )
 
 
+def test_templates_of_a_rendered_chart_are_not_counted_as_left_out(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _chart(tree)
+    _tool(tools, "helm", HELM)
+    for name in ("shop/charts/sub", "shopping"):
+        (tree / "charts" / name / "templates").mkdir(parents=True)
+        (tree / "charts" / name / "Chart.yaml").write_text("apiVersion: v2\nname: other\ntype: library\n")
+    _, report, _ = _lint(capsys)
+    assert report["summary"]["leftOut"] == {"chart's templates": 3}
+    _, report, said = _lint(capsys, "--render")
+    assert report["summary"]["leftOut"] == {"chart's templates": 1}
+    (tree / "charts" / "shopping" / "Chart.yaml").unlink()
+    _, report, said = _lint(capsys, "--render")
+    assert (report["summary"]["leftOut"], "left out" in said) == ({}, False)
+
+
 def test_nothing_is_run_that_nobody_asked_for(tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _chart(tree)
     _tool(tools, "helm", f"#!/bin/sh\ntouch {tree}/ran\n")

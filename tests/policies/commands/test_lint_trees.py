@@ -185,3 +185,15 @@ BROKEN = {
 def test_a_broken_manifest_stays_an_error(name: str, tree: Tree) -> None:
     tree.add({name: BROKEN[name]})
     assert "parse-error" in tree.lint().rules
+
+
+@pytest.mark.parametrize("pattern", ["charts/*", "./charts/*", "./charts/web/pod.yaml"])
+@pytest.mark.parametrize("configured", [True, False])
+def test_a_pattern_of_exclude_may_be_written_as_paths_are_printed(pattern: str, configured: bool, tree: Tree) -> None:
+    tree.add({"gold.yaml": CLASS % ("gold", 5), "charts/web/pod.yaml": POD % "gone"})
+    assert [f["file"] for f in tree.lint("--closed").findings] == ["./charts/web/pod.yaml"]
+    arguments = [] if configured else ["--exclude", pattern]
+    if configured:
+        tree.add({".forewarn.yaml": f"exclude: ['{pattern}']\n"})
+    said = tree.lint("--closed", *arguments)
+    assert (said.rules, said.report["summary"]["leftOut"]) == ([], {"excluded file": 1})
