@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from policies.findings import Path
     from policies.objects.fields import ApiObject
     from policies.objects.reviewed_object import ReviewedObject
+    from policies.objects.workload import PodTemplate
 
 ID: Final = "parse-error"
 TARGETS: Final = (Target.FILE, Target.PRIORITY_CLASS, Target.POD, Target.UPDATED_POD, Target.TEMPLATE)
@@ -69,9 +70,33 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
             if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
                 text = f"cannot unmarshal {json_type(value)} into Go struct field PodSpec.{name} of type {wanted}"
                 yield Problem(text, template.at(name), "write a value of this type")
+        yield from _in_containers(template)
         yield from _not_strings((), subject.object)
         if template.is_template:
             yield from _not_strings(template.path, template.object)
+
+
+def _in_containers(template: PodTemplate) -> Iterator[Problem]:
+    """Values of environment variables, commands and arguments that are not strings."""
+    for holder in ("initContainers", "containers", "ephemeralContainers"):
+        containers = template.spec.get(holder)
+        for index, container in enumerate(containers if isinstance(containers, list) else ()):
+            for path, value, field in _words(container) if isinstance(container, Mapping) else ():
+                if value is not None and not isinstance(value, str):
+                    text = f"cannot unmarshal {json_type(value)} into Go struct field {field} of type string"
+                    yield Problem(text, template.at(holder, index, *path), "quote the value")
+
+
+def _words(container: ApiObject) -> Iterator[tuple[Path, object, str]]:
+    """What must be a string in a container: its path, the value, and what Go calls the field."""
+    variables = container.get("env")
+    for place, variable in enumerate(variables if isinstance(variables, list) else ()):
+        if isinstance(variable, Mapping):
+            yield ("env", place, "value"), variable.get("value"), "EnvVar.value"
+    for field in ("command", "args"):
+        words = container.get(field)
+        for place, word in enumerate(words if isinstance(words, list) else ()):
+            yield (field, place), word, f"Container.{field}"
 
 
 def _not_strings(path: Path, obj: ApiObject) -> Iterator[Problem]:

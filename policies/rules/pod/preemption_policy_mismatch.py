@@ -2,6 +2,8 @@
 
 Why: kube-apiserver reads the policy from the class and rejects a Pod that sets another policy.
 
+Details: a policy that Kubernetes does not have is reported even if the class is unknown.
+
 Cluster:
 
     apiVersion: scheduling.k8s.io/v1
@@ -39,10 +41,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
+from policies.findings import Action, Problem, Severity, cut, quote
 from policies.kube_apiserver.priority import preemption_policy_mismatch
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import resolved
+from policies.objects.priority_class import POLICIES
+from policies.rules.support.context import Context, DependsOn, Phase, Target
+from policies.rules.support.names import nearest
+from policies.rules.support.rule_text import is_template_variable, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +58,7 @@ TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
 DEPENDS_ON: Final = DependsOn(("classes",), "a class may have been deleted and created with another policy")
+_LONGEST: Final = 40
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -63,8 +68,17 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if template is None or not isinstance(given, str):
         return
     computed = resolved(template, context)
+    rejected = "Pods" if template.is_template else "the Pod"
+    is_invalid = given not in POLICIES and not is_template_variable(given, subject, context)
+    if computed is None and is_invalid and context.phase is Phase.LINT:
+        shown = quote(cut(given, _LONGEST))
+        hint = nearest(given.capitalize(), POLICIES)
+        yield Problem(
+            f"{rejected[0].upper()}{rejected[1:]} will be rejected: unsupported preemptionPolicy {shown}{hint}",
+            template.at("preemptionPolicy"),
+            "remove it",
+        )
     if computed is not None and given != computed.preemption_policy:
-        rejected = "Pods" if template.is_template else "the Pod"
         yield Problem(
             f"preemptionPolicy differs from the class's ({computed.preemption_policy}); {rejected} will be rejected",
             template.at("preemptionPolicy"),

@@ -68,9 +68,11 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     name = other.priority_class.name
     if subject.old is None and name == new.name and other.location.line:
         return  # the same object twice in one apply: the second one is an update
+    field = ("globalDefault",)
+    where = next((s.locate(field) for s, defined in context.defined if defined is other), other.location)
     yield Problem(
-        already_default(name) + elsewhere(other.location),
-        ("globalDefault",),
+        already_default(name) + elsewhere(where),
+        field,
         f"set globalDefault: false here, or first on {quote(name)}",
         detail={"default": name},
     )

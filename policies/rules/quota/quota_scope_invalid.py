@@ -79,12 +79,14 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     told = set[str]()
     for fault in faults[:MOST_FAULTS]:
         text = str(fault).rstrip(".")
-        message, fix = _unsupported(subject, fault.path) if text.endswith(_UNSUPPORTED) else ("", "")
+        message, fix, path = "", "", _present(subject, fault.path)
+        if text.endswith(_UNSUPPORTED):
+            message, fix, path = _unsupported(subject, fault.path)
         message = cut(message or text, MOST_CHARACTERS)
         if message not in told:
             told.add(message)
             fix = fix or next((fix for part, fix in _FIXES if part in text), "correct this field")
-            yield Problem(message, fault.path, fix, detail={"rejection": text})
+            yield Problem(message, path, fix, detail={"rejection": text})
 
 
 _UNSUPPORTED: Final = "unsupported scope applied to resource"
@@ -99,8 +101,16 @@ _FIXES: Final = (
 """A part of kube-apiserver's message -> the fix."""
 
 
-def _unsupported(subject: ReviewedObject, path: Path) -> tuple[str, str]:
-    """Message and fix for a scope with resources that it does not support; empty if it is not at this path."""
+def _present(subject: ReviewedObject, path: Path) -> Path:
+    """The path of a fault; for a field that is missing, that of the operator beside it or of what holds it."""
+    if at(subject.object, *path) is not None:
+        return path
+    beside = (*path[:-1], "operator")
+    return beside if at(subject.object, *beside) is not None else path
+
+
+def _unsupported(subject: ReviewedObject, path: Path) -> tuple[str, str, Path]:
+    """Message, fix and path of resources that a scope does not support; without texts if it is not at this path."""
     from policies.kube_apiserver.validation.resource_quota import is_scope_valid_for
     from policies.objects.fields import mapping
 
@@ -117,8 +127,9 @@ def _unsupported(subject: ReviewedObject, path: Path) -> tuple[str, str]:
                 "move it to a ResourceQuota without scopes"
                 if len(names) == 1
                 else "move them to a ResourceQuota without scopes",
+                ("spec", "hard", names[0]),
             )
-    return "", ""
+    return "", "", path
 
 
 _LONGEST: Final = 30

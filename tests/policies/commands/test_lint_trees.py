@@ -197,3 +197,73 @@ def test_a_pattern_of_exclude_may_be_written_as_paths_are_printed(pattern: str, 
         tree.add({".forewarn.yaml": f"exclude: ['{pattern}']\n"})
     said = tree.lint("--closed", *arguments)
     assert (said.rules, said.report["summary"]["leftOut"]) == ([], {"excluded file": 1})
+
+
+SPEC = """apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ("containers: [{name: c, image: c, env: [{name: A, value: yes}]}]", "bool into Go struct field EnvVar.value"),
+        ("initContainers: [{name: c, image: c, env: [{name: A, value: 1.5}]}]", "number into Go struct field EnvVar.v"),
+        ("containers: [{name: c, image: c, args: [a, 5]}]", "number into Go struct field Container.args"),
+        ("containers: [{name: c, image: c, command: [{a: b}]}]", "object into Go struct field Container.command"),
+        ("containers: [{name: c, image: c, args: [a, '5'], env: [{name: A, value: 'yes'}, {name: B}]}]", ""),
+    ],
+)
+def test_a_word_of_a_container_that_is_no_string_cannot_be_decoded(field: str, message: str, tree: Tree) -> None:
+    tree.write(web=SPEC % field)
+    said = tree.lint()
+    assert said.status == bool(message)
+    assert [f["line"] for f in said.findings if message in f["message"] and f["rule"] == "parse-error"] == (
+        [5] if message else []
+    )
+
+
+@pytest.mark.parametrize("policy", ["never", "Sometimes"])
+@pytest.mark.parametrize("class_name", ["gold", ""])
+def test_an_unsupported_preemption_policy_of_a_pod_is_an_error_without_its_class(
+    policy: str, class_name: str, tree: Tree
+) -> None:
+    tree.write(web=SPEC % f'preemptionPolicy: {policy}\n  priorityClassName: "{class_name}"')
+    (found,) = [f for f in tree.lint().findings if f["rule"] == "preemption-policy-mismatch"]
+    assert (found["severity"], found["line"]) == ("error", 5)
+    assert ('did you mean "Never"?' in found["message"]) == (policy == "never")
+
+
+def test_a_supported_or_unrendered_preemption_policy_is_not_reported(tree: Tree) -> None:
+    tree.write(one=SPEC % "preemptionPolicy: Never\n  priorityClassName: x", two=SPEC % "preemptionPolicy: ${POLICY}")
+    assert "preemption-policy-mismatch" not in tree.lint().rules
+
+
+def test_a_second_global_default_names_the_line_of_the_first(tree: Tree) -> None:
+    default = CLASS + "globalDefault: true\n"
+    tree.write(a=default % ("a", 1), b=default % ("b", 2))
+    (found,) = tree.lint().findings
+    assert (found["file"], found["line"], "(./a.yaml:6)" in found["message"]) == ("./b.yaml", 6, True)
+
+
+QUOTA = """apiVersion: v1
+kind: ResourceQuota
+metadata: {name: q, namespace: x}
+spec:
+  hard:
+    pods: "1"
+    %s: "4"
+  scopeSelector:
+    matchExpressions:
+    - scopeName: PriorityClass
+      operator: %s
+"""
+
+
+@pytest.mark.parametrize(("resource", "operator", "line"), [("services", "Exists", 7), ("cpu", "In", 11)])
+def test_a_quota_scope_is_reported_where_it_is_wrong(resource: str, operator: str, line: int, tree: Tree) -> None:
+    tree.write(quota=QUOTA % (resource, operator))
+    assert [f["line"] for f in tree.lint().findings if f["rule"] == "quota-scope-invalid"] == [line]
