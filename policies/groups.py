@@ -32,7 +32,7 @@ _LIMITS: Final = (RESOURCE_QUOTA, LIMIT_RANGE)
 _DEFINITIONS: Final = frozenset((*_CLUSTER_SCOPED, *_LIMITS, CLAIM))
 _MOST_PAIRS: Final = 300_000
 """Objects that all groups together have besides their own: of more, only what limits and defines counts."""
-_MOST_DEFINITIONS: Final = 4_000_000
+_MOST_DEFINITIONS: Final = 1_000_000
 """The same of what limits and defines: a class that is not seen would be told to be missing."""
 
 

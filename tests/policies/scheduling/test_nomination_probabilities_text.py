@@ -27,9 +27,7 @@ def test_each_kind_of_outcome_has_its_odds() -> None:
     prediction = place(found, arriving()).predictions[0]
     # All three good nodes are in the other half of 200: (100·99·98)/(200·199·198) = 12.3 %.
     assert probabilities_of(prediction) == ["88 %: 1 Pod of priority 0", "12 %: 1 Pod of priority 10"]
-    assert "  odds: 88 %: 1 Pod of priority 0; 12 %: 1 Pod of priority 10" in render(
-        place(found, arriving()), found
-    )
+    assert "  odds: 88 %: 1 Pod of priority 0; 12 %: 1 Pod of priority 10" in render(place(found, arriving()), found)
 
 
 def test_programs_get_the_odds_per_node() -> None:
