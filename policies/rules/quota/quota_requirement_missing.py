@@ -94,5 +94,5 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         cut(f"{rejected} will be rejected: {fault.message}", MOST_CHARACTERS),
         use.template.at("containers"),
         "set them, or add a LimitRange with defaults to the namespace",
-        detail={"quota": fault.quota},
+        detail={"quota": fault.quota, "rejection": fault.message},
     )

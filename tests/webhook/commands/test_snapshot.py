@@ -142,8 +142,8 @@ def test_why_asks_a_running_cluster_for_the_events_of_one_pod(
     assert main(["why", "team/low", "--cluster", "live"]) == 0
     assert capsys.readouterr().out == (
         "team/low: gone\n"
-        "  preempted: it was pushed out for team/high, which is gone by now\n"
-        "  Preempted says: Preempted by pod [2J 1-2 on node n1\n"
+        "  preempted: preempted by team/high, which no longer exists\n"
+        "  Preempted: Preempted by pod [2J 1-2 on node n1\n"
     )
     (query,) = [query for verb, path, query, _ in api.requests if (verb, path) == ("get", EVENTS)]
     about = "involvedObject.kind=Pod,involvedObject.namespace=team,involvedObject.name=low"
@@ -157,12 +157,12 @@ def test_why_answers_without_the_right_to_read_events_and_says_so(
     said = 'live: cannot list events: events is forbidden: User "x" cannot list resource "events" (403)'
     assert main(["why", "team/low", "--cluster", "live"]) == 0
     out, err = capsys.readouterr()
-    assert out == f"team/low (priority 0): running on n1\n  no events were read: {said}\n"
+    assert out == f"team/low (priority 0): running on n1\n  Events not read: {said}\n"
     assert err == ""
     assert main(["why", "team/low", "--cluster", "live", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["eventsNotRead"] == said
     assert main(["why", "team/none", "--cluster", "live"]) == 3
-    assert f"no such pod in the cluster (write NAMESPACE/NAME); no events were read: {said}" in capsys.readouterr().err
+    assert f"Events not read: {said}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("answer", [{"items": "x"}, {"items": None}, {"items": [None, {"metadata": 5}]}, {}])
@@ -176,7 +176,7 @@ def test_an_odd_list_of_events_is_none(
 
 def test_a_name_that_no_pod_has_is_not_put_into_a_request(api: ScriptedApi, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["why", "team/../x,y=z", "--cluster", "live"]) == 3
-    assert "no such pod" in capsys.readouterr().err
+    assert "Pod not found" in capsys.readouterr().err
     assert not [path for verb, path, *_ in api.requests if verb == "get" and "events" in path]
 
 
