@@ -55,7 +55,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> str:  # noqa: ARG001
-    """Rewrite links for the site."""
+    """Rewrite links for the site, and rank internals below guides and reference in its search."""
+    if page.file.src_path.startswith("internals/"):
+        page.meta.setdefault("search", {"boost": 0.3})
     source = next((name for name, made in TOP.items() if made == page.file.src_path), f"docs/{page.file.src_path}")
     if _MERMAID.search(markdown):
         _LOG.warning("%s has a mermaid diagram, which the theme would load from a CDN: use an SVG", source)

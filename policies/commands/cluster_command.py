@@ -75,9 +75,9 @@ def loaded(options: argparse.Namespace, into: Cache | None = None, **more: Any) 
     try:
         cache = load_cluster(*options.cluster, into=into, **more)
     except SourceError as fault:
-        if options.announced != LIVE or fault.file != LIVE:
+        if not options.announced or fault.file != options.announced:
             raise
-        raise SourceError("", fault.problem) from None  # nobody named a source
+        raise SourceError("", f"{fault.problem}; pass --cluster FILE or --kubeconfig FILE") from None
     if options.announced:
         there = cache.snapshot()
         counts = f"{plural(len(there.objects.nodes), 'node')}, {plural(len(there.pods), 'Pod')}"
@@ -103,7 +103,7 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     wrong = [argument for argument in rest if argument[:1] == "-" and argument != "-" and argument not in verbatim]
     several = next((found for name in SEVERAL if isinstance(found := getattr(options, name, None), list)), None)
     if wrong or (rest and several is None):
-        parser.error(one_line(f"unrecognized arguments: {' '.join(wrong or rest)}"))
+        getattr(options, "own", parser).error(one_line(f"unrecognized arguments: {' '.join(wrong or rest)}"))
     if several is not None:
         several += rest
     return options

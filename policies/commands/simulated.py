@@ -35,10 +35,31 @@ def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> W
     """The world of a dump with what arrives in it. Raises InvalidObject."""
     from policies.simulation.dump import world_of
 
+    rejected = [arrival for arrival, _ in immutable_classes(cache.snapshot(), arrivals)]
     for arrival in arrivals:
-        if group_kind(arrival.object) in AT_ONCE and arrival.op == "create":
+        if group_kind(arrival.object) in AT_ONCE and arrival.op == "create" and arrival not in rejected:
             cache.add(arrival.object)
     return world_of(cache, sorted(arrivals, key=lambda arrival: arrival.at), until=until)
+
+
+def immutable_classes(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, str]]:
+    """PriorityClasses that kube-apiserver rejects because value or preemptionPolicy is immutable; a note on each.
+
+    Source: pkg/apis/scheduling/validation, `ValidatePriorityClassUpdate`. Raises InvalidObject.
+    """
+    from policies.objects.priority_class import PriorityClass
+
+    for arrival in arrivals:
+        if group_kind(arrival.object) != PRIORITY_CLASS or arrival.op != "create":
+            continue
+        new = PriorityClass.from_api(arrival.object)
+        old = cluster.priority_classes.get(new.name)
+        if old is None or (old.value, old.preemption_policy) == (new.value, new.preemption_policy):
+            continue
+        field = "value" if old.value != new.value else "preemptionPolicy"
+        kept = old.value if old.value != new.value else old.preemption_policy
+        fix = "delete and recreate the class (forewarn whatif class)"
+        yield arrival, f"PriorityClass {new.name} rejected: {field} is immutable and stays {kept}. Fix: {fix}"
 
 
 def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:

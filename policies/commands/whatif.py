@@ -27,6 +27,7 @@ from policies.commands.simulated import (
     add_until_option,
     applied,
     events_of,
+    immutable_classes,
     nowhere,
     passed_over,
     simulated_until,
@@ -133,6 +134,7 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
         raise SourceError("--kubernetes-version", cache.semantics.unknown)
     question, change = _question(options, cache, places)
     left_out = [*passed_over(question.arrivals), *nowhere(cache.snapshot(), question.arrivals)]
+    left_out += [note for _, note in immutable_classes(cache.snapshot(), question.arrivals)]
     horizon = question.upgrade.horizon if question.upgrade is not None else 0.0
     world = world_with(cache, question.arrivals, options.until or max(DEFAULT_UNTIL, min(horizon, MOST_UNTIL)))
     watch = Occupancy if options.output in DRAWN else None

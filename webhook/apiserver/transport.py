@@ -111,7 +111,7 @@ def _read_kubeconfig(config: Any, configuration: Any, context: str) -> None:
     if not path:
         given = os.environ.get("KUBECONFIG")
         where = f"$KUBECONFIG: {given}" if given else "$KUBECONFIG, ~/.kube/config"
-        raise ApiError(0, f"no kubeconfig found ({where}) and not running in a cluster; pass --cluster FILE")
+        raise ApiError(0, f"no kubeconfig found ({where}) and not running in a cluster")
     try:
         config.load_kube_config(config_file=path, context=context or None, client_configuration=configuration)
     except Exception as error:  # the client answers a malformed kubeconfig with whatever comes up

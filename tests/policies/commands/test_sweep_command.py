@@ -544,4 +544,4 @@ def test_commands_that_know_no_node_groups_say_so(command: tuple[str, ...], caps
     status, out, err = run(capsys, *command, "--cluster", SHOWN, "--node-templates", GROUPS)
     assert (status, out) == (2, "")
     assert "--node-templates: " in err
-    assert "ask `forewarn whatif" in err
+    assert "use `forewarn whatif" in err

@@ -507,3 +507,17 @@ def test_each_count_of_a_rollout_has_its_basis_and_the_settled_one_is_shared(
     assert {each["detail"]["basis"] for each in report["findings"] if "newPods" in each.get("detail", {})} == {
         "rollout"
     }
+
+
+def test_a_class_whose_value_is_immutable_keeps_it_and_a_note_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "gold.yaml"
+    file.write_text(
+        "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 50\n---\n"
+        + ROLLOUT.replace("replicas: 6", "replicas: 3").replace("name: web", "name: api")
+    )
+    answer = asked(capsys, "apply", "-f", str(file))
+    note = "PriorityClass gold rejected: value is immutable and stays 100000. Fix: "
+    assert any(each.startswith(note) for each in answer["notes"])
+    assert {each["by"]["priority"] for each in answer["preempted"]} == {100000}

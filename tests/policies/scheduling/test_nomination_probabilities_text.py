@@ -27,7 +27,9 @@ def test_each_kind_of_outcome_has_its_odds() -> None:
     prediction = place(found, arriving()).predictions[0]
     # All three good nodes are in the other half of 200: (100·99·98)/(200·199·198) = 12.3 %.
     assert probabilities_of(prediction) == ["88 %: 1 Pod of priority 0", "12 %: 1 Pod of priority 10"]
-    assert "  odds: 88 %: 1 Pod of priority 0; 12 %: 1 Pod of priority 10" in render(place(found, arriving()), found)
+    assert "  probabilities: 88 %: 1 Pod of priority 0; 12 %: 1 Pod of priority 10" in render(
+        place(found, arriving()), found
+    )
 
 
 def test_programs_get_the_odds_per_node() -> None:
@@ -41,4 +43,4 @@ def test_up_to_a_hundred_nodes_nothing_is_left_to_chance() -> None:
     prediction = place(found, arriving()).predictions[0]
     assert prediction.nomination_probabilities == {name: pytest.approx(1 / 3) for name in ("n000", "n001", "n002")}
     assert "odds" not in prediction.to_dict()
-    assert not [line for line in render(place(found, arriving()), found) if "odds" in line]
+    assert not [line for line in render(place(found, arriving()), found) if "probabilities" in line]

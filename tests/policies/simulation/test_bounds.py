@@ -95,14 +95,14 @@ def test_a_workload_of_the_cluster_that_asks_for_so_many(run: Run, monkeypatch: 
     )
     assert status == 0
     assert "simulation stopped after 1,500 new Pods, at " in out
-    assert "new pods get a node" in out
+    assert "new Pods scheduled" in out
 
 
 def test_scaling_to_more_than_are_simulated(run: Run) -> None:
     events = [{"at": 0, "scale": {"kind": "Deployment", "name": "web", "replicas": 2**31 - 1}}]
     status, _, err = run("--events", run.file("events.json", json.dumps(events)))
     assert status == 3
-    assert "scale asks for 2,147,483,647 replicas, more than the 100,000" in err
+    assert "scale to 2,147,483,647 replicas; the limit is 100,000" in err
 
 
 @pytest.mark.parametrize("runs", ["1000000000", "0", "-1", "9" * 5000])
@@ -124,7 +124,7 @@ def test_a_job_every_minute_is_given_up(run: Run, monkeypatch: pytest.MonkeyPatc
     status, out, _ = run("--until", "744h", new=[cron_job()])
     assert status == 0
     assert "simulation stopped after 3,000 steps, at " in out
-    assert "a shorter --until, or less asked at once, comes to an end" in out
+    assert "at once" in out
 
 
 @pytest.mark.parametrize("pods", [1, 100])
@@ -145,7 +145,7 @@ def test_an_events_file_of_a_million_lines(run: Run, suffix: str) -> None:
     started = time.process_time()
     status, _, err = run("--events", run.file(f"events.{suffix}", text))
     assert status == 3
-    assert "more than 4 MiB" in err
+    assert "larger than 4 MiB" in err
     assert time.process_time() - started < 2
 
 
@@ -238,7 +238,7 @@ def test_a_grace_period_of_centuries(run: Run, grace: int) -> None:
     events = [{"at": 5, "scale": {"kind": "ReplicaSet", "name": "web", "replicas": 0}}]
     status, out, _ = run("--until", "1h", "--events", run.file("events.json", json.dumps(events)), new=[web])
     assert status == 0
-    assert ("not settled" in out) == (grace > 0)
+    assert ("no steady state" in out) == (grace > 0)
 
 
 @pytest.mark.parametrize("field", ["activeDeadlineSeconds", "completions", "backoffLimit", "ttlSecondsAfterFinished"])
@@ -259,7 +259,7 @@ def test_a_taint_that_is_tolerated_for_centuries(run: Run, seconds: int) -> None
     _, out, _ = run(
         "--events", run.file("events.json", json.dumps(events)), cluster=[workload("ReplicaSet", "web", 1), pod]
     )
-    assert ("pod deleted (taint of n1)" in out) == (seconds <= 0)
+    assert ("Pod deleted (taint of n1)" in out) == (seconds <= 0)
 
 
 def budget(number: int, **limit: Any) -> Obj:
