@@ -74,7 +74,7 @@ def test_it_finds_an_installation_well_and_then_what_is_wrong(
         registered = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
         trusted = ("CA injector", "certificate")
         asked = ("dry run of a PriorityClass", "dry run of a Deployment")
-        assert statuses(lines, *registered, *trusted, *asked, "rights", "configuration") == ["ok"] * 8, lines
+        assert statuses(lines, *registered, *trusted, *asked, "permissions", "configuration") == ["ok"] * 8, lines
         assert "[unknown-priority-class]" in lines["dry run of a Deployment"][0]["message"]
         assert {line["status"] for told in doctor(plane, "developer").values() for line in told} <= {"ok", "unknown"}
         webhook.replicas[0].stop()
