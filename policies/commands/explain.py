@@ -136,11 +136,11 @@ def _heard(rule: Rule) -> str:
 
 _BAD: Final = {
     "DELETE": "The deletion of this object is reported:",
-    "validate": "The webhook reports, after all mutation:",
+    "validate": "After all mutation, the webhook reports:",
 }
 _GOOD: Final = {
     "DELETE": "The deletion of this object is not reported:",
-    "validate": "The webhook does not report, after all mutation:",
+    "validate": "After all mutation, the webhook does not report:",
 }
 
 

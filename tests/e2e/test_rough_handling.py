@@ -135,7 +135,7 @@ def test_once_the_lists_came_they_count(webhook: Webhook, api: Api) -> None:
     assert webhook.replicas[0].ready()
     refused = api.ask("POST", path_of(deployment("dangling", "missing"), name=""), deployment("dangling", "missing"))
     assert refused.code == 403
-    assert "no PriorityClass with name missing was found" in refused.body["message"]
+    assert 'PriorityClass "missing" not found' in refused.body["message"]
 
 
 def test_stderr_that_nobody_reads_stops_nothing_and_what_is_lost_is_counted(webhook: Webhook, api: Api) -> None:

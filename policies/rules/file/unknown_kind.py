@@ -1,7 +1,7 @@
 """The kind or apiVersion of a PriorityClass is misspelled.
 
 Why: kubectl does not know the kind and does not apply the object, so Pods name a class that does not exist. The rule
-does not report groups of custom resources.
+ignores kinds in the API groups of custom resources.
 
 Bad:
 

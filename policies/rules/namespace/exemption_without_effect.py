@@ -1,7 +1,7 @@
 """The exemption of a Namespace has no effect, because its end is not a time or is too far in the future.
 
-Why: the annotation forewarn.dev/exempt-until is for emergencies and expires. If its end is further away than
-breakGlass.maxDuration in the configuration (30 days by default), it exempts nothing until the end is nearer.
+Why: the annotation forewarn.dev/exempt-until is for emergencies and expires. If its time is later than
+breakGlass.maxDuration from now (default: 30 days), it exempts nothing until that limit is met.
 
 Bad:
 
