@@ -65,7 +65,7 @@ def _actionlint(repository: Path, workflow: str, action: str = "") -> subprocess
 
 def test_actionlint_takes_the_workflow_and_the_action(tmp_path: Path) -> None:
     text = (ROOT / "docs/guides/lint-in-ci.md").read_text()
-    found = re.search(r"^## GitHub Actions\n\n.*\n\n```yaml\n(.*?)```$", text, re.MULTILINE | re.DOTALL)
+    found = re.search(r"^## GitHub Actions\n\n.*?\n\n```yaml\n(.*?)```$", text, re.MULTILINE | re.DOTALL)
     assert found
     workflow = found[1]
     own = re.sub(r"uses: OWNER/REPOSITORY@\S+", "uses: ./", workflow)
