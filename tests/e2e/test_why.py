@@ -48,13 +48,13 @@ def test_a_victim_reads_for_whom_it_goes_also_when_it_is_gone(stage: Stage, plan
     high = {"metadata": {"name": "high", "namespace": "default"}, "spec": spec}
     stage.create(stage.incoming(high))
     wait_until(lambda: stage.api.get("Pod", "low")["metadata"].get("deletionTimestamp"), 10, "low is told to end")
-    wait_until(lambda: "Preempted" in why(plane, "low")["said"], 10, "the Event is written")
+    wait_until(lambda: "Preempted" in why(plane, "low")["reported"], 10, "the Event is written")
     answer = why(plane, "low")
     assert answer["state"] == "preempted"
-    assert messages(answer)["preempted"] == "it makes room on n1 for default/high (priority 100, its own is 0)"
+    assert messages(answer)["preempted"] == "preempted on n1 by default/high (priority 100; its own is 0)"
     assert "eventsNotRead" not in answer
     waits = why(plane, "high")
-    assert messages(waits)["waits-for-termination"].startswith("it waits for 1 Pod of lower priority to end on n1")
+    assert messages(waits)["waits-for-termination"].startswith("waits for 1 Pod of lower priority to terminate on n1")
     stage.api.delete(stage.api.get("Pod", "low"), gracePeriodSeconds="0")
     wait_until(lambda: why(plane, "low")["state"] == "gone", 10, "low is gone")
     assert messages(why(plane, "low")) == {"preempted": "preempted on n1 by default/high (priority 100)"}
