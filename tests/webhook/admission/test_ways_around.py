@@ -258,6 +258,6 @@ def test_an_end_too_far_away_exempts_nothing_and_audit_and_log_say_so(
     assert denied_by(response) >= {"unknown-priority-class"}
     said = f"{UNTIL} on namespace far exempts nothing: it ends in more than 720 hours"
     assert response["auditAnnotations"]["not-exempt"] == said
-    assert [r.__dict__["fields"]["exemption"] for r in caplog.records if r.getMessage() == "decision"] == [
-        f"not applied: {said}"
-    ]
+    # The log may also have the line of the first request: the level that another test set decides.
+    logged = [r.__dict__["fields"]["exemption"] for r in caplog.records if r.getMessage() == "decision"]
+    assert [line for line in logged if "namespace far" in line] == [f"not applied: {said}"]
