@@ -141,7 +141,7 @@ def risks(
     rooms, lowest, classes = _Rooms(occupancy), _lowest(cluster), _that_preempt(cluster)
     found = [_risk(name, each, classes, rooms, losses.get(name, ()), lowest) for name, each in stays.items()]
     found.sort(key=lambda risk: (-sum(loss.replicas for loss in risk.losses), risk.priority, risk.workload))
-    assumed = assumptions(cluster.objects, cluster.pods.values(), victims=True)
+    assumed = assumptions(cluster.objects, cluster.pods.values(), victims=True, created=True)
     counts = (len(zones[:most]), len(names[:most])), (len(zones), len(names))
     return Risks(found, *counts, unknown.unended, sorted(unknown.unread), assumed, list(unknown.not_modelled))
 

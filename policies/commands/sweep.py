@@ -57,7 +57,7 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
     sweep = swept(options.each, cache, part, options.until, autoscaling)
     there, victims = cache.snapshot(), any(row.pushed_out or row.budgets for row in sweep.rows)
     running = (pod for pod in there.pods.values() if pod.node_name)
-    assumed = assumptions(there.objects, running, victims=victims)
+    assumed = assumptions(there.objects, running, victims=victims, created=True)
     sweep = sweep._replace(notes=[*not_simulated(cache), *assumed, *sweep.notes])
     if isinstance(cache, DigestedCache) and shard is not None:
         asked = asked_of(f"each {options.each}", options, cache) | _asked_of_groups(options, autoscaling)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import listed, plural
-from policies.kinds import BY_GROUP_KIND, CLAIM, DEVICE_TAINT_RULES, DISRUPTION_BUDGET, NAMESPACE
+from policies.kinds import (
+    BY_GROUP_KIND,
+    CLAIM,
+    DEVICE_TAINT_RULES,
+    DISRUPTION_BUDGET,
+    LIMIT_RANGE,
+    NAMESPACE,
+    RESOURCE_QUOTA,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,6 +22,8 @@ if TYPE_CHECKING:
     from policies.scheduling.cluster_objects import ClusterObjects
 
 _OF_VICTIMS: Final = (DISRUPTION_BUDGET,)
+_OF_CREATED: Final = (RESOURCE_QUOTA, LIMIT_RANGE)
+"""Admission of a new Pod depends on these. PriorityClasses need no note: Pods that name an absent one are reported."""
 _OF_CLAIMS: Final = (
     CLAIM,
     "/PersistentVolume",
@@ -24,12 +34,14 @@ _OF_CLAIMS: Final = (
 """Of the volumes of a pod. Storage capacities and attachments can be absent where these are there."""
 
 
-def assumptions(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool) -> tuple[str, ...]:
+def assumptions(
+    objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool, created: bool = False
+) -> tuple[str, ...]:
     """Sentences on the lists that matter and are not there, and on objects of which only a part is kept.
 
-    `pods`: those that are placed; `victims`: whether pods are evicted.
+    `pods`: those that are placed; `victims`: whether pods are evicted; `created`: whether controllers create pods.
     """
-    absent = _absent(objects, pods, victims=victims) if objects.unlisted else []
+    absent = _absent(objects, pods, victims=victims, created=created) if objects.unlisted else []
     told = [f"the cluster state has no list of {listed(absent, len(absent))}: the answer assumes that there are none"]
     if objects.left_out:
         large = plural(objects.left_out, "object is", "objects are")
@@ -37,9 +49,9 @@ def assumptions(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool) 
     return tuple(told[0 if absent else 1 :])
 
 
-def _absent(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool) -> list[str]:
+def _absent(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool, created: bool) -> list[str]:
     """The kinds whose lists matter and are not there."""
-    wanted = list(_OF_VICTIMS) if victims else []
+    wanted = [*(_OF_VICTIMS if victims else ()), *(_OF_CREATED if created else ())]
     has_claims = has_devices = selects_namespaces = False
     for pod in pods:
         selects_namespaces = selects_namespaces or _selects_namespaces(pod)

@@ -167,7 +167,8 @@ def _assumptions(simulation: Simulation) -> Sequence[str]:
     states = (*simulation.world.pods, *simulation.api.pods.values())
     pods = [state.pod for state in states if state.pod.key in changed]
     victims = any(event.event == "preempted" or event.message.startswith(DRAINED) for event in events)
-    return assumptions(base, pods, victims=victims)
+    created = any(event.event == "created" for event in events)
+    return assumptions(base, pods, victims=victims, created=created)
 
 
 def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missing]:

@@ -244,8 +244,33 @@ def test_an_answer_with_victims_says_that_no_budgets_were_listed(
 def test_an_answer_without_victims_and_claims_says_nothing_of_lists(
     entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = Asked(tmp_path, base(), new_pod()).told(entry, capsys)
+    lists = listed("ResourceQuota", "LimitRange")
+    told = Asked(tmp_path, [*base(), *lists], new_pod()).told(entry, capsys)
     assert "no list of" not in told
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "whatif events json",
+        "whatif lose node",
+        "whatif lose node json",
+        "whatif lose --each node",
+        "whatif drain",
+        "risk",
+    ],
+)
+@pytest.mark.parametrize(
+    "missing", [("ResourceQuota",), ("LimitRange",), ()], ids=lambda kinds: kinds[0] if kinds else "none"
+)
+def test_an_answer_with_new_pods_names_the_lists_that_their_admission_depends_on(
+    missing: tuple[str, ...], entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kinds = ("ResourceQuota", "LimitRange", "PodDisruptionBudget")
+    lists = listed(*(kind for kind in kinds if kind not in missing))
+    told = Asked(tmp_path, [*base(), *lists], new_pod()).told(entry, capsys)
+    names = ", ".join(f"{kind}s" for kind in missing)
+    assert (f"no list of {names}" in told) if missing else ("no list of" not in told)
 
 
 @pytest.mark.parametrize("entry", ["predict", "predict json", "predict --pod", "why", "whatif events", "whatif apply"])
@@ -255,7 +280,7 @@ def test_an_answer_for_a_pod_with_claims_names_the_lists_that_are_missing(
 ) -> None:
     new = new_pod().claim("data")
     there = [make_claim("data", "volume-1", "shop")] if "PersistentVolumeClaim" not in missing else []
-    lists = listed(*(kind for kind in KINDS[2:] if kind not in missing))
+    lists = listed("ResourceQuota", "LimitRange", *(kind for kind in KINDS[2:] if kind not in missing))
     told = Asked(tmp_path, [*base(), *there, *lists], new).told(entry, capsys)
     names = ", ".join("StorageClasses" if kind == "StorageClass" else f"{kind}s" for kind in missing)
     assert (f"no list of {names}" in told) if missing else ("no list of" not in told)
@@ -272,7 +297,7 @@ def test_an_answer_for_a_pod_that_selects_namespaces_says_that_none_were_listed(
         "namespaceSelector": {"matchLabels": {"team": "shop"}},
     }
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    lists = listed("Namespace") if is_listed else []
+    lists = listed("ResourceQuota", "LimitRange", *(["Namespace"] if is_listed else []))
     told = Asked(tmp_path, [*base(), *lists], new_pod().spec(affinity=apart)).told(entry, capsys)
     assert ("no list of Namespaces" in told) == (not is_listed)
 
