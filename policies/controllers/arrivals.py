@@ -37,11 +37,6 @@ def arrivals(obj: ApiObject, template: ApiObject, old: ApiObject | None, cluster
     return Arrivals(replicas, _surge(obj, replicas))
 
 
-def surge_of(obj: ApiObject) -> int:
-    """How many pods a rollout of a Deployment brings beside the wanted ones; 0 for others. Raises InvalidObject."""
-    return _surge(obj, replicas_of(obj))
-
-
 def present(obj: ApiObject, old: ApiObject, template: ApiObject, cluster: ClusterSnapshot | None) -> int:
     """How many of the pods that an object asks for are there already, as pods of the stored object.
 

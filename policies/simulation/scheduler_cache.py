@@ -5,7 +5,7 @@ Source: kubernetes `pkg/scheduler/backend/cache/cache.go`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from policies.copies import replace
 from policies.cow_table import FrozenTable, GroupedTable, Overlay, Table
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from policies.objects.pod import Pod
     from policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from policies.scheduling.snapshot import Snapshot
-
-_CHANGING: Final = ("nodes", "budgets", "workloads", "pods_by_node", "nominated")
 
 
 class SchedulerCache:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 Shape = tuple[tuple[int, int], ...]
 """(utilization in percent, score), by utilization."""
-DEFAULT_SHAPE: Final[Shape] = ((0, 100), (100, 0))
-"""The emptier the storage is afterwards, the better."""
 _FULL: Final = 100
 
 

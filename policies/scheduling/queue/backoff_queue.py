@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from math import floor
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from policies.scheduling.queue.pod_info import Key, PodHeap, QueuedPodInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-ORDERING_WINDOW: Final = 1
-"""Seconds: who may come back within the same whole second comes by priority."""
 
 
 class BackoffQueue:

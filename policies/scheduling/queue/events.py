@@ -16,8 +16,6 @@ DELETE: Final = 1 << 1
 UPDATE_NODE_ALLOCATABLE: Final = 1 << 2
 UPDATE_NODE_LABEL: Final = 1 << 3
 UPDATE_NODE_TAINT: Final = 1 << 4
-UPDATE_NODE_CONDITION: Final = 1 << 5
-UPDATE_NODE_ANNOTATION: Final = 1 << 6
 UPDATE_NODE_DECLARED_FEATURE: Final = 1 << 7
 UPDATE_POD_LABEL: Final = 1 << 8
 UPDATE_POD_SCALE_DOWN: Final = 1 << 9
@@ -71,8 +69,6 @@ VOLUME_ADD: Final = ClusterEvent(VOLUME, ADD)
 VOLUME_UPDATE: Final = ClusterEvent(VOLUME, UPDATE)
 UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(WILD_CARD, ALL, "UnschedulableTimeout")
 FORCE_ACTIVATE: Final = ClusterEvent(WILD_CARD, ALL, "ForceActivate")
-ATTEMPT_FAILURE: Final = ClusterEvent("", 0, "ScheduleAttemptFailure")
-BACKOFF_COMPLETE: Final = ClusterEvent("", 0, "BackoffComplete")
 
 
 def pod_scheduling_properties_change(new: Pod, old: Pod) -> list[ClusterEvent]:
