@@ -22,19 +22,21 @@ from policies.scheduling.framework import MAX_NODE_SCORE, CycleState, Framework
 from policies.scheduling.plugins import node_affinity, node_unschedulable, taint_toleration
 from policies.scheduling.plugins.default_selector import controller_of
 from policies.scheduling.plugins.image_locality import ImageLocality, normalized_image_name
-from policies.scheduling.plugins.inter_pod_affinity import AFFINITY, InterPodAffinity
+from policies.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from policies.scheduling.plugins.inter_pod_affinity_columns import affinity_scores
 from policies.scheduling.plugins.node_affinity import NodeAffinity, named_nodes, preference
 from policies.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
+from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT, NodeUnschedulable
 from policies.scheduling.plugins.pod_topology_spread import PodTopologySpread, default_constraints, schedule_anyway
 from policies.scheduling.plugins.pod_topology_spread_columns import spread_scores
 from policies.scheduling.plugins.taint_toleration import TaintToleration, of_preferences, untolerated_preferences
+from policies.scheduling.status import unresolvable
 from policies.scheduling.vectorized.node_fit import NodeFit
 from policies.scheduling.vectorized.nodes import said_of_nodes
 from policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
 from policies.scheduling.vectorized.problem import NotValid
+from policies.scheduling.vectorized.rejections import Present, first_rejections, rejected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -112,28 +114,19 @@ class Cycle:
         return next(self.node_fit.candidates(np.array([self.snapshot.rows[name]])))
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
-        """(who rejects it, reasons and of how many nodes).
-
-        Raises NotValid: there are constraints beside resources and required affinity, which is asked last.
-        """
-        if self.node_fit.narrowed or any(demand.constraint is not None for demand in self.node_fit.demands):
+        """(plugins that reject it, reason -> number of nodes). Raises NotValid."""
+        if not all(hasattr(plugin, "rejections_in_columns") for plugin in self.framework.column_plugins):
             raise NotValid
         plugins, reasons, left = self.static_rejections()
-        lacking = {reason: count for reason, count in self._lacking(left) if count}
-        found = frozenset(plugins | ({NodeResourcesFit.name} if lacking else set())), reasons + Counter(lacking)
-        far = self._far(left)
-        return (found[0] | {InterPodAffinity.name}, found[1] + Counter({AFFINITY.reasons[0]: far})) if far else found
-
-    def _far(self, left: NDArray[np.bool_]) -> int:
-        """How many of these nodes have enough of everything, and not the pods that it must be near."""
-        affinity, known = self.node_fit.affinity, self.snapshot.columns.resources
-        scalars = self.pod.spec.request.scalars.items()
-        if affinity is None or any(amount and resource not in known for resource, amount in scalars):
-            return 0
-        left = left & ~affinity.now
-        for demand in self.node_fit.demands:
-            left &= demand.present <= demand.limit
-        return int(np.count_nonzero(left))
+        found = first_rejections(self.node_fit, rejected(~left, unresolvable()), Present())
+        counts = np.bincount(found.codes[left & (found.codes >= 0)], minlength=len(found.statuses))
+        plugins, reasons = set(plugins), reasons.copy()
+        for code in np.flatnonzero(counts).tolist():
+            status = found.statuses[code]
+            plugins.add(status.plugin)
+            for reason in status.reasons:
+                reasons[reason] += int(counts[code])
+        return frozenset(plugins), reasons
 
     def static_rejections(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
         """(who rejects nodes whatever runs there, reasons, the nodes that are left); worked out once for a spec.
@@ -178,14 +171,6 @@ class Cycle:
             plugins.add(plugin)
             reasons.update(status.reasons)
         return plugins, reasons, left
-
-    def _lacking(self, left: NDArray[np.bool_]) -> Iterator[tuple[str, int]]:
-        known = self.snapshot.columns.resources
-        for demand in self.node_fit.demands:
-            yield reason_of(demand.resource), int(np.count_nonzero(left & (demand.present > demand.limit)))
-        for resource, amount in self.pod.spec.request.scalars.items():
-            if amount and resource not in known:
-                yield reason_of(resource), int(np.count_nonzero(left))
 
     def scores_by_plugin(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.int64]]:
         """Plugin -> [place in `rows`]: its weighted score; without those that give nothing. Raises NotValid."""

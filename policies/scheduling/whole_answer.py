@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from policies.scheduling.node_info import NodeInfo
     from policies.scheduling.status import CycleState
     from policies.scheduling.vectorized.pod_matrix import PodMatrix
-    from policies.scheduling.vectorized.problem import CapacityConstraint, RequiredAffinity
+    from policies.scheduling.vectorized.problem import CapacityConstraint, NodeFitProblem, RequiredAffinity
 
 LEAST_NODES: Final = 16
 """On fewer nodes the plugins themselves are as quick."""
@@ -126,6 +126,12 @@ class WithoutLower(Present):
     def affinity_met(self, affinity: RequiredAffinity) -> NDArray[np.bool_]:
         """[node]: whether the pod finds there those that it must be near."""
         return affinity.when_gone(np.arange(len(affinity.now)), self._lower.kind)
+
+    def affinity_met_with_nominated(self, problem: NodeFitProblem, affinity: RequiredAffinity) -> NDArray[np.bool_]:
+        """[node]: the same. Raises NotValid: a nominated pod is one that the pod must be near."""
+        if problem.of_nominated(affinity.per_kind).any():
+            raise NotValid
+        return self.affinity_met(affinity)
 
 
 def _check_plugins(framework: Framework, pod: Pod) -> None:

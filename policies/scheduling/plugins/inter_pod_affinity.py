@@ -24,7 +24,6 @@ from policies.scheduling.plugins.inter_pod_affinity_columns import (
     required_affinity,
 )
 from policies.scheduling.status import NOT_FOUND
-from policies.scheduling.vectorized.problem import NotValid
 from policies.scheduling.vectorized.rejections import rejected
 
 if TYPE_CHECKING:
@@ -155,19 +154,19 @@ class InterPodAffinity(Plugin):
             problem.add(constraint)
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
-        """The pod's own terms, then those of pods that are there.
-
-        Raises NotValid: nominated pods that required affinity looks for, as it is asked with and without them.
-        """
+        """The pod's own terms, then those of pods that are there. Raises NotValid."""
         demands, affinity = problem.added[self.name], problem.affinity
         if affinity is not None:
-            if problem.of_nominated(affinity.per_kind).any():
-                raise NotValid
-            yield rejected(~amounts.affinity_met(affinity), AFFINITY)
+            yield rejected(~amounts.affinity_met_with_nominated(problem, affinity), AFFINITY)
         if demands:
             yield rejected(anti_affinity_of_its_own(problem, demands, amounts), ANTI_AFFINITY)
         for demand in demands:
             yield rejected(amounts.exceeded(demand), EXISTING_ANTI_AFFINITY)
+
+    def rejections_without_nominated(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
+        """Nodes where the pod only finds nominated pods that it must be near."""
+        if problem.affinity is not None:
+            yield rejected(~amounts.affinity_met(problem.affinity), AFFINITY)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:  # noqa: ARG002
         """Upstream `PreScore`: preferences of the pod, preferences of others for it, and required affinity to it."""

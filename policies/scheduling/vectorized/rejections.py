@@ -42,6 +42,10 @@ class Present:
         """[node]: whether the pod finds there those that it must be near."""
         return affinity.now
 
+    def affinity_met_with_nominated(self, problem: NodeFitProblem, affinity: RequiredAffinity) -> NDArray[np.bool_]:  # noqa: ARG002
+        """[node]: the same with the pods that are nominated to the node. Raises NotValid."""
+        return affinity.with_nominated
+
     def exceeded(self, demand: CapacityConstraint) -> NDArray[np.bool_]:
         """[node]: whether the pod does not fit beside it."""
         charge(len(demand.limit) // VECTOR)
@@ -76,10 +80,18 @@ class FirstRejections:
 
 def first_rejections(problem: NodeFitProblem, static: Rejections, amounts: Present) -> FirstRejections:
     """The first status of every node. `static`: what plugins say that look at nodes alone; `amounts`: of whom the pods
-    count. Raises NotValid."""
+    count. Raises NotValid.
+
+    The filters run with nominated pods, then without: nothing but required affinity can fail the second time only.
+    Source: upstream `RunFilterPluginsWithNominatedPods`.
+    """
     found = FirstRejections(len(problem.possible))
     found.codes, found.statuses = static.codes.copy(), list(static.statuses)
     for plugin in problem.framework.column_plugins:
         for rejections in plugin.rejections_in_columns(problem, amounts):
             found.add(rejections, plugin.name)
+    for plugin in problem.framework.column_plugins:
+        if hasattr(plugin, "rejections_without_nominated"):
+            for rejections in plugin.rejections_without_nominated(problem, amounts):
+                found.add(rejections, plugin.name)
     return found

@@ -116,7 +116,6 @@ def test_budgets_that_change_are_seen_by_the_next_question() -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        make_pod("nominated").nominated("n1").port(80),
         make_pod("claiming").claim("c"),
         make_pod("huge").request(memory="9E"),
     ],
