@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from policies.scheduling.large_cycle import Cycle, Found, Scores, found_in_order
-from policies.scheduling.plugins.inter_pod_affinity_columns import kinds_with_anti_affinity
+from policies.scheduling.plugins.inter_pod_affinity_columns import kinds_with_anti_affinity, terms_against
 from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
+from policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE
 from policies.scheduling.preemption import Candidate, potential_victims
 from policies.scheduling.vectorized.kept_costs import KeptCosts, ranks_that_go
 from policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
@@ -263,7 +264,9 @@ class RecurringCycles:
         matrix = pod_matrix_of(snapshot)
         try:
             spec = self._spec(snapshot, pod)
-            if spec is None or pod.node_name or kinds_with_anti_affinity(matrix):
+            if spec is None or pod.node_name:
+                return None
+            if kinds_with_anti_affinity(matrix) and terms_against(pod, matrix, snapshot):
                 return None
             if pod.nominated_node_name and not spec.nominated:
                 return None
@@ -287,9 +290,11 @@ class RecurringCycles:
     def _read(self, snapshot: Snapshot, pod: Pod) -> _Spec | None:
         """None where something other than resources may decide, on these nodes or on others."""
         spec = pod.spec
-        if spec.host_ports or spec.topology_spread or spec.pod_affinity.present or snapshot.extended_resources:
+        affinity = spec.pod_affinity
+        if spec.host_ports or affinity.required_affinity or affinity.required_anti_affinity:
             return None
-        if spec.has_storage:  # its claims and volumes change while the nodes stay as they are
+        spread = any(each.when_unsatisfiable == DO_NOT_SCHEDULE for each in spec.topology_spread)
+        if spread or snapshot.extended_resources or spec.has_storage:  # claims and volumes change beside the nodes
             return None
         try:
             cycle = Cycle(snapshot, replace(pod, nominated_node_name=""))

@@ -9,6 +9,7 @@ import numpy as np
 from policies.metering import VECTOR, charge, each
 from policies.objects.pod_affinity import merge_namespaces
 from policies.scheduling.plugin import MAX_NODE_SCORE
+from policies.scheduling.vectorized.pod_matrix import room
 from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, RequiredAffinity
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from policies.scheduling.vectorized.rejections import Present
 
 KEPT: Final = 64
+"""Sets of labels for which `Against` is kept at least; `room` says how many more."""
 _MOST_HITS: Final = 100
 """Terms of one pod that count: one is enough to keep another away."""
 _KEPT_ATTRACTING: Final = 1024
@@ -101,7 +103,7 @@ def anti_affinity(problem: NodeFitProblem) -> Iterator[Constraint]:
     _check_namespaces(own)
     about = pod.namespace, id(pod.labels), id(pod.spec), id(snapshot.objects.namespaces)
     keep = pod.labels, pod.spec, snapshot.objects.namespaces
-    theirs = _against(pod, matrix, snapshot) if known else {}
+    theirs = terms_against(pod, matrix, snapshot) if known else {}
     found = []
     for key in dict.fromkeys([*(t.topology_key for t in own), *theirs]):
         if key not in matrix.nodes.keys:
@@ -316,12 +318,15 @@ def _others_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[t
         yield matrix.counts((*about, key, only), (pod.labels, namespaces), worth, only), key
 
 
-def _against(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Mapping[str, Mapping[int, int]]:
-    """What pods on nodes have against this one, by topology."""
+def terms_against(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Mapping[str, Mapping[int, int]]:
+    """Required anti-affinity that matches a pod, of pods on nodes now or before: topology -> kind -> number of terms.
+
+    Call it after `kinds_with_anti_affinity`.
+    """
     key = pod.namespace, id(pod.labels), id(snapshot.objects.namespaces)
     found, _ = matrix.against.get(key, (None, None))
     if found is None or found.keys is not matrix.nodes.keys:
-        if len(matrix.against) >= KEPT:
+        if len(matrix.against) >= room(KEPT, len(matrix.anti_affinity_kinds)):
             matrix.against.clear()
         found = Against(matrix.nodes.keys)
         matrix.against[key] = found, (pod.labels, snapshot.objects.namespaces)

@@ -217,7 +217,7 @@ class PodMatrix:
         is 0 for pods of all others."""
         found = self.matches.get(key)
         if found is None:
-            if len(self.matches) >= _room(KEPT, len(self.kinds)):
+            if len(self.matches) >= room(KEPT, len(self.kinds)):
                 self.matches.clear()
             found = self.matches[key] = (PerClass(self.kinds, of, namespace), keep)
         return found[0].values()
@@ -229,7 +229,7 @@ class PodMatrix:
         """
         found = self._counts.get(key)
         if found is None:
-            if len(self._counts) >= _room(_KEPT_SUMS, len(self.serials)):
+            if len(self._counts) >= room(_KEPT_SUMS, len(self.serials)):
                 self._forget_counts()
             per_kind = self.kept(key, keep, of, namespace)
             charge(self.kind.size // VECTOR)
@@ -277,7 +277,7 @@ class PodMatrix:
         """Those of pods that request as much. See ResourceScores."""
         found = self._resource_scores.get((least, balance))
         if found is None:
-            if len(self._resource_scores) >= _room(_KEPT_SUMS, len(self.serials)):
+            if len(self._resource_scores) >= room(_KEPT_SUMS, len(self.serials)):
                 self._resource_scores.clear()
             found = self._resource_scores[least, balance] = ResourceScores(least, balance, len(self.serials))
         return found
@@ -310,7 +310,7 @@ def _attracts(pod: Pod) -> bool:
     )
 
 
-def _room(least: int, size: int) -> int:
+def room(least: int, size: int) -> int:
     """How many tables of a size are kept."""
     return min(max(least, _KEPT_NUMBERS // max(size, 1)), _MOST_KEPT)
 

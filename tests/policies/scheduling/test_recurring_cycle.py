@@ -14,14 +14,17 @@ import pytest
 from policies.cluster import predict
 from policies.cow_table import Table
 from policies.objects.pod import Pod
-from policies.scheduling import recurring_cycle
+from policies.scheduling import recurring_cycle, whole_answer
 from policies.scheduling.large_cycle import Cycle
+from policies.scheduling.preemption import TERMINATING
 from policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
+from policies.scheduling.schedule_one import Prediction
 from policies.scheduling.snapshot import Snapshot
 from policies.scheduling.vectorized.kept_costs import KeptCosts
 from policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
 from policies.scheduling.vectorized.nominations import Nominations
 from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from policies.scheduling.vectorized.problem import NotValid
 from policies.simulation import cycle as simulated_cycle
 from policies.simulation.dump import DumpCache, world_of
 from policies.simulation.simulation import Simulation
@@ -34,14 +37,14 @@ SEED = os.environ.get("FOREWARN_SEED", "1")
 Obj = dict[str, Any]
 
 
-def crowded(seed: str) -> DumpCache:
-    """A small cluster of workloads on full nodes, with budgets; now and then a spec that columns are not for."""
+def crowded(seed: str, kinds: int = 12) -> DumpCache:
+    """A small cluster of workloads on full nodes, with budgets. `kinds`: of specs, see `varied`."""
     rng = random.Random(seed)
     cache, templates, counts = DumpCache(), dict[tuple[str, str], Obj](), Counter[tuple[str, str]]()
     for obj in objects(Size(nodes=rng.randint(8, 14), pods_per_node=10, workloads=14, budgets=6), rng.randrange(999)):
         if obj["kind"] == "Pod":
             key = obj["metadata"]["namespace"], obj["metadata"]["labels"]["app"]
-            template = templates.setdefault(key, varied(obj["spec"], rng))
+            template = templates.setdefault(key, varied(obj["spec"], key[1], kinds, rng))
             obj["spec"] = {**template, "nodeName": obj["spec"]["nodeName"]}
             owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": key[1], "controller": True}
             obj["metadata"]["ownerReferences"] = [owner]
@@ -58,10 +61,11 @@ def crowded(seed: str) -> DumpCache:
     return cache
 
 
-def varied(spec: Obj, rng: random.Random) -> Obj:
+def varied(spec: Obj, app: str, kinds: int, rng: random.Random) -> Obj:
+    """The spec with something that matters to scheduling. The first three kinds only concern nodes and priority."""
     found = {key: value for key, value in spec.items() if key != "nodeName"}
     found["terminationGracePeriodSeconds"] = rng.choice((0, 1, 30))
-    kind = rng.randrange(12)
+    kind = rng.randrange(kinds)
     if kind == 0:
         found["nodeSelector"] = {"disk": rng.choice(("ssd", "hdd"))}
     elif kind == 1:
@@ -70,6 +74,20 @@ def varied(spec: Obj, rng: random.Random) -> Obj:
         found["preemptionPolicy"] = "Never"
     elif kind == 3:
         found["containers"] = [{**found["containers"][0], "ports": [{"containerPort": 80, "hostPort": 8080}]}]
+    elif kind in (4, 5):
+        found["topologySpreadConstraints"] = [
+            {
+                "maxSkew": rng.choice((1, 2)),
+                "topologyKey": "topology.kubernetes.io/zone",
+                "whenUnsatisfiable": rng.choice(("ScheduleAnyway", "DoNotSchedule")),
+                "labelSelector": {"matchLabels": {"app": app}},
+            }
+        ]
+    elif kind in (6, 7):
+        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 9, "podAffinityTerm": term}]}
+        found["affinity"] = {"podAntiAffinity": rng.choice((required, preferred))}
     return found
 
 
@@ -116,18 +134,22 @@ class Watched(RecurringCycles):
         return len(rows) > 1
 
 
-@pytest.mark.parametrize("number", range(6))
-def test_it_is_what_a_cycle_anew_comes_to(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("few", [16, 1, 0])
+def test_it_is_what_a_cycle_anew_comes_to(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`few`: nodes that are gone through one by one."""
     monkeypatch.setattr(simulated_cycle, "MIN_FEASIBLE_NODES", 0)
-    monkeypatch.setattr(recurring_cycle, "_FEW", (16, 1, 0)[number // 2])  # nodes that are gone through one by one
-    cache = crowded(f"{SEED} recurring {number}")
-    question = questions.zone_lost(cache.snapshot(), "abc"[number % 3])
-    simulation = Simulation(world_of(cache, question.arrivals, until=250.0), random.Random(number))
-    watched = simulation.scheduler._algorithm._recurring = Watched()
-    simulation.run()
-    assert watched.seen["helped"] > 5, watched.seen
-    assert watched.seen["not helped"] > 20, watched.seen
-    assert watched.seen["rejected"] > 5, watched.seen
+    monkeypatch.setattr(recurring_cycle, "_FEW", few)
+    seen: Counter[str] = Counter()
+    for number in range(3):
+        cache = crowded(f"{SEED} recurring {few} {number}")
+        question = questions.zone_lost(cache.snapshot(), "abc"[number])
+        simulation = Simulation(world_of(cache, question.arrivals, until=250.0), random.Random(number))
+        watched = simulation.scheduler._algorithm._recurring = Watched()
+        simulation.run()
+        seen += watched.seen
+    assert seen["helped"] > 5, seen
+    assert seen["not helped"] > 20, seen
+    assert seen["rejected"] > 5, seen
 
 
 def test_scores_go_on_from_cycle_to_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,27 +177,79 @@ def test_a_simulation_is_the_same_without(seed: int | None, monkeypatch: pytest.
     assert outcome() == found
 
 
-@pytest.mark.parametrize("number", range(4))
-def test_kept_costs_are_those_of_everybody_anew(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+class Walked(RecurringCycles):
+    """Holds each decision in columns, with constraints and nominated pods, to the plugins asked node by node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: Counter[str] = Counter()
+
+    def cycle(self, snapshot: Snapshot, pod: Pod) -> None:
+        fresh = Snapshot.build(snapshot.objects)
+        try:
+            cycle = Cycle(fresh, pod)
+            with fresh.derived.taken():
+                feasible = {name for name, row in fresh.rows.items() if cycle.feasible[row]}
+                rejection, waits = (None, False) if feasible else (cycle.rejection(), cycle.waits())
+                best = [] if feasible or waits else cycle.best_nodes()
+        except NotValid:
+            self.seen["not valid"] += 1
+            return
+        prediction = Prediction(Snapshot.build(snapshot.objects), pod, reasons=True)
+        assert feasible == set(prediction.feasible)
+        if rejection is not None:
+            statuses = prediction.rejection.statuses
+            reasons = Counter(reason for status in statuses for reason in status.reasons)
+            assert rejection == (frozenset(prediction.rejection.plugins), reasons)
+            assert waits == (prediction.preemption.ineligible_reason == TERMINATING)
+            if pod.preemption_policy != "Never":
+                assert best == [candidate.node_name for candidate in prediction.preemption.best_candidates]
+        constrained = any(demand.constraint is not None for demand in cycle.node_fit.demands)
+        self.seen["constrained"] += constrained
+        self.seen["constrained and nominated"] += constrained and bool(pod.nominated_node_name)
+        self.seen["rejected"] += rejection is not None
+        self.seen["helped"] += bool(best)
+
+
+def test_cycles_in_columns_are_those_of_plugins_asked_node_by_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated_cycle, "MIN_FEASIBLE_NODES", 0)
+    monkeypatch.setattr(whole_answer, "LEAST_NODES", 10**6)
+    seen: Counter[str] = Counter()
+    for number in range(8):
+        cache = crowded(f"{SEED} in columns {number}")
+        question = questions.zone_lost(cache.snapshot(), "abc"[number % 3])
+        simulation = Simulation(world_of(cache, question.arrivals, until=100.0), random.Random(number))
+        walked = simulation.scheduler._algorithm._recurring = Walked()
+        simulation.run()
+        seen += walked.seen
+    assert seen["constrained"] > 100, seen
+    assert seen["constrained and nominated"] > 10, seen
+    assert seen["helped"] > 20, seen
+
+
+def test_kept_costs_are_those_of_everybody_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """One node after the other, or many at once: the costs of every node are the same."""
-    cache = crowded(f"{SEED} costs {number}")
-    snapshot = cache.snapshot().scheduling
     few = []
     for most in (0, 1000):
         monkeypatch.setattr("policies.scheduling.vectorized.kept_costs._FEW", most)
-        found = []
-        for pod in [pod for info in snapshot.node_infos for pod in info.pods if not pod.spec.host_ports][::3]:
-            asked = Cycle(snapshot, replace(pod, node_name="", uid="new"))
-            matrix = pod_matrix_of(snapshot)
-            lower = lower_priority_pods_of(matrix, snapshot, pod.effective_priority)
-            rows, nodes = asked.node_fit.clearable()
-            nodes = nodes[~asked.feasible[nodes]]
-            if len(nodes):
-                kept = KeptCosts(lower, len(rows))
-                found.append((kept.best(rows, nodes, matrix).nodes.tolist(), kept.costs[:, nodes].tolist()))
-        few.append(found)
+        few.append([cost for number in range(4) for cost in kept_costs(f"{SEED} costs {number}")])
     assert few[0] == few[1]
     assert few[0]
+
+
+def kept_costs(seed: str) -> list[Any]:
+    """The best nodes for Pods like those of a cluster, and the costs of all nodes where preemption helps."""
+    snapshot, found = crowded(seed, kinds=3).snapshot().scheduling, []
+    for pod in [pod for info in snapshot.node_infos for pod in info.pods][::3]:
+        asked = Cycle(snapshot, replace(pod, node_name="", uid="new"))
+        matrix = pod_matrix_of(snapshot)
+        lower = lower_priority_pods_of(matrix, snapshot, pod.effective_priority)
+        rows, nodes = asked.node_fit.clearable()
+        nodes = nodes[~asked.feasible[nodes]]
+        if len(nodes):
+            kept = KeptCosts(lower, len(rows))
+            found.append((kept.best(rows, nodes, matrix).nodes.tolist(), kept.costs[:, nodes].tolist()))
+    return found
 
 
 def test_nominations_are_kept_up_as_if_they_were_made_anew() -> None:
