@@ -101,7 +101,7 @@ def page_of(rule: Rule) -> Iterator[Block]:
     """What is documented of a rule, part by part."""
     documentation = documentation_of(rule)
     yield Block("prose", documentation.what)
-    yield Block("prose", f"Checks: {', '.join(rule.TARGETS)}. {_heard(rule)}")
+    yield Block("prose", f"The rule checks: {', '.join(rule.TARGETS)}. {_heard(rule)}")
     yield Block("heading", "Why")
     yield Block("prose", _sentence(documentation.why))
     if documentation.details:
@@ -129,30 +129,33 @@ _LOWERCASE: Final = ("kubectl", "forewarn", "limitedResources")
 
 
 def _heard(rule: Rule) -> str:
-    """`Linter: warning. Webhook: warn.`"""
-    where = "Audit" if Target.CLUSTER in rule.TARGETS else "Linter"
-    return f"{where}: {rule.SEVERITY or 'not checked'}. Webhook: {rule.ACTION or 'not checked'}."
+    """`Severity in the linter: warning. Action of the webhook: warn.`"""
+    where = "`forewarn audit`" if Target.CLUSTER in rule.TARGETS else "the linter"
+    severity = f"Severity in {where}: {rule.SEVERITY}." if rule.SEVERITY else "The linter does not run this rule."
+    action = f"Action of the webhook: {rule.ACTION}." if rule.ACTION else "The webhook does not run this rule."
+    return f"{severity} {action}"
 
 
 _BAD: Final = {
-    "DELETE": "The deletion of this object is reported:",
-    "validate": "After all mutation, the webhook reports:",
+    "DELETE": "The rule reports the deletion of this object:",
+    "validate": "The webhook reports this object after all mutation:",
 }
 _GOOD: Final = {
-    "DELETE": "The deletion of this object is not reported:",
-    "validate": "After all mutation, the webhook does not report:",
+    "DELETE": "The rule does not report the deletion of this object:",
+    "validate": "The webhook does not report this object after all mutation:",
 }
 
 
 def _introduced(rule: Rule, example: Example) -> str:
     if example.heading == "Options":
-        return "With this configuration:"
+        return "The example uses this configuration:"
     if example.heading == "Cluster":
-        return "In a cluster with these objects:"
+        return "The cluster contains these objects:"
     if example.heading == "Good":
-        return _GOOD.get(example.mode, "Not reported:")
-    also = f" (so does {example.also})" if example.also else ""
-    return _BAD.get(example.mode, f"{rule.ID} reports{also}:")
+        return _GOOD.get(example.mode, "The rule does not report this example:")
+    if example.also:
+        return f"The rules {rule.ID} and {example.also} report this example:"
+    return _BAD.get(example.mode, "The rule reports this example:")
 
 
 def _reported(rule: Rule) -> Iterator[str]:
@@ -168,13 +171,15 @@ def _reported(rule: Rule) -> Iterator[str]:
 
 def _configured(rule: Rule) -> Iterator[Block]:
     """How to change a rule's severity and action, and how to suppress a finding."""
-    lines = []
+    lines, changed = [], []
     if rule.SEVERITY is not None:
+        changed.append("the severity")
         other = Severity.WARNING if rule.SEVERITY is Severity.NOTE else Severity.NOTE
         lines += [f"severities: {{{rule.ID}: {other}}}  # error, warning, note"]
     if rule.ACTION is not None:
+        changed.append("the action")
         lines += [f'actions: {{{rule.ID}: "off"}}  # deny, warn, audit, "off"']
-    yield Block("prose", "In the configuration:")
+    yield Block("prose", f"To change {' or '.join(changed)}, edit the configuration:")
     yield Block("yaml", "\n".join(lines))
     if rule.SEVERITY is None:
         return
@@ -187,6 +192,6 @@ def _configured(rule: Rule) -> Iterator[Block]:
     )
     yield Block("yaml", f"# forewarn: ignore[{rule.ID}] REASON until=2027-01-31")
     if rule.TARGETS != (Target.FILE,):
-        yield Block("prose", "Or annotate the object:")
+        yield Block("prose", "Or add this annotation to the object:")
         annotation = f"forewarn.dev/ignore: {rule.ID} REASON until=2027-01-31"
         yield Block("yaml", f"metadata:\n  annotations:\n    {annotation}")

@@ -1,6 +1,6 @@
 """Running Pods have a PriorityClass that was deleted.
 
-Why: the Pods keep their priority while they run. As long as the template names the class, kube-apiserver rejects
+Why: the Pods keep their priority while they run. If a workload still names the class, kube-apiserver rejects its
 replacement Pods after the next restart, rollout or node failure.
 
 Bad:

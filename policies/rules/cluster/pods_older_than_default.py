@@ -1,7 +1,7 @@
 """The priority of Pods without a class differs from the priority that the global default gives to new Pods.
 
-Why: a global default applies only to new Pods. While old Pods run, replacement Pods have another priority and can
-preempt them, so one restart can cause the next.
+Why: a global default applies only to new Pods. Replacement Pods get a different priority than old Pods, and can preempt
+them. So one restart can cause the next.
 
 Bad:
 

@@ -1,11 +1,11 @@
 """If a workload restarted now, it would preempt Pods of other workloads.
 
-Why: the problem does not show while the workload runs. But other Pods use the capacity that its restart needs, or its
-priority has changed since its Pods were created. The next restart, rollout or node failure preempts Pods of other
-workloads.
+Why: the problem is invisible while the workload runs. Either other Pods use the capacity that a restart needs, or the
+priority of the workload changed after its Pods were created. The next restart, rollout or node failure preempts Pods of
+other workloads.
 
 Details: forewarn restarts each workload alone, like `kubectl rollout restart`, in a simulation of the current cluster.
-If a restart preempts only placeholder Pods (`placeholderPods`), forewarn counts the workload in one note.
+A single note counts the workloads whose restart preempts only placeholder Pods (`placeholderPods`).
 
 Cluster:
 

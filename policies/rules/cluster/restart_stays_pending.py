@@ -1,10 +1,10 @@
 """If a workload restarted now, Pods would stay Pending, or its rollout would block.
 
-Why: the problem does not show while the workload runs. But its nodes are cordoned or deleted, other Pods use its
-capacity, or it requests more than any node has free. Its replacement Pods would stay Pending.
+Why: the problem is invisible while the workload runs. Its replacement Pods would stay Pending, because its nodes are
+cordoned or deleted, or because no node has enough free capacity.
 
 Details: forewarn restarts each workload alone, like `kubectl rollout restart`, in a simulation of the current cluster.
-An autoscaler may add a node.
+The simulation adds no nodes, but an autoscaler may add one.
 
 Cluster:
 

@@ -1,10 +1,10 @@
 """Running Pods outside kube-system have the priority of system components.
 
-Why: a Pod with priority 2000000000 or higher can preempt all your workloads. The kubelet does not evict it under node
-pressure, and does not terminate it first at node shutdown.
+Why: a Pod with priority 2000000000 or higher can preempt all your workloads. The kubelet does not evict this Pod under
+node pressure, and terminates it last at node shutdown.
 
-Details: system-class-outside-kube-system reports templates that name a system class. This rule reports Pods with such a
-priority even if their template is unknown or has changed.
+Details: the rule system-class-outside-kube-system reports templates that name a system class. This rule reports Pods
+with such a priority even if their template is unknown or has changed.
 
 Bad:
 

@@ -1,4 +1,4 @@
-"""kubectl reads an unquoted value differently than YAML 1.2.
+"""kubectl interprets an unquoted value differently from YAML 1.2.
 
 Why: kubectl follows YAML 1.1, which reads yes, no, on and off as booleans, 0777 as octal, and 1:30 as a base-60 number.
 

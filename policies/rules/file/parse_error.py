@@ -1,6 +1,6 @@
 """forewarn cannot read a file or an object in it.
 
-Why: kubectl rejects the object, and forewarn did not check it. forewarn continues with the other documents.
+Why: kubectl rejects the object, and forewarn cannot check it. forewarn still checks the other documents.
 
 Bad:
 

@@ -1,6 +1,6 @@
 """A file contains template braces.
 
-Why: the value of {{ … }} is unknown until you render the chart. kube-apiserver never gets these files.
+Why: the value of {{ … }} is unknown until you render the chart. kube-apiserver receives only the rendered manifests.
 
 Bad:
 

@@ -1,7 +1,7 @@
-"""An object has a field that its kind does not define, or does not define at this place.
+"""An object has a field that its kind does not define at this place.
 
-Why: kubectl and server-side apply reject the object. Clients that do not validate (Helm, older kubectl) drop the field
-without a warning, and a misspelled `priorityClassName` leaves Pods at priority 0.
+Why: kubectl and server-side apply reject the object. With clients that do not validate fields (Helm, older kubectl),
+the field is dropped without an error. A misspelled `priorityClassName` then leaves Pods at priority 0.
 
 Details: by default, the rule accepts the fields of every Kubernetes release that forewarn supports. With
 `--kubernetes-version`, it accepts only the fields of this release.

@@ -1,7 +1,7 @@
-"""The exemption of a Namespace has no effect, because its end is not a time or is too far in the future.
+"""The exemption of a Namespace has no effect, because its end is not a valid time or is too far in the future.
 
-Why: the annotation forewarn.dev/exempt-until is for emergencies and expires. If its time is later than
-breakGlass.maxDuration from now (default: 30 days), it exempts nothing until that limit is met.
+Why: the annotation forewarn.dev/exempt-until is for emergencies and expires. While its time is more than
+breakGlass.maxDuration (default: 30 days) in the future, the annotation has no effect.
 
 Bad:
 

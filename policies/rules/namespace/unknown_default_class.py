@@ -1,7 +1,7 @@
 """The default class of a Namespace does not exist.
 
-Why: forewarn assigns the class in the annotation forewarn.dev/default-priority-class to Pods that name none. If this
-class does not exist, Pods get the default of the cluster.
+Why: forewarn assigns the class in the annotation forewarn.dev/default-priority-class to Pods that name no class. If the
+class in the annotation does not exist, these Pods get the global default.
 
 Cluster:
 

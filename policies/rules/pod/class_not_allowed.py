@@ -1,15 +1,15 @@
-"""A Pod, a template or a Namespace's default uses a class that allowedClasses does not allow there.
+"""A Pod, a Pod template or the default of a Namespace uses a class that `allowedClasses` does not permit.
 
-Why: by default, all users who may create Pods can use any class. ResourceQuotas limit amounts only, and users who may
-create a ResourceQuota can use any class.
+Why: by default, all users who may create Pods can use any class. A ResourceQuota limits only amounts, and users who may
+create ResourceQuotas can use any class.
 
 Details: if entries of `allowedClasses` name a class, at least one of these entries must match. An entry matches if all
-its conditions hold; a condition with a list holds if one item matches. All users may use a class that no entry names.
-The rule checks users and groups when a user creates a workload or changes its class, but not when controllers of
-kube-system create its Pods. For workloads, the webhook warns by default; set the action to deny to enforce the rule.
-The rule checks the annotation forewarn.dev/default-priority-class of a Namespace like a Pod in this Namespace. If the
-answer depends on the user, or on labels of an unknown Namespace, the linter reports nothing and counts the object in
-its summary.
+its conditions hold. A condition with a list holds if one item matches. All users may use a class that no entry names.
+The rule checks users and groups when a user creates a workload or changes its class. It does not check them when a
+controller of kube-system creates the Pods of the workload. For workloads, the webhook warns by default. To enforce the
+rule, set its action to deny. If a Namespace has the annotation forewarn.dev/default-priority-class, the rule treats the
+Namespace like a Pod of this class. The linter does not know the user, or the labels of unknown Namespaces. If a
+condition needs them, the linter only counts the object in its summary.
 
 Options:
 

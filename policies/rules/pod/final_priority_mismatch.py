@@ -1,10 +1,10 @@
 """After all mutation, the priority of a new Pod differs from the value of its class.
 
-Why: Kubernetes does not check the final priority. A mutating webhook that is called again can combine any priority with
-any class, or with no class, and kube-scheduler uses only spec.priority.
+Why: Kubernetes does not check the final priority. If kube-apiserver calls a mutating webhook again, this webhook can
+set any priority, with or without a class. kube-scheduler uses only spec.priority.
 
-Details: the rule accepts priority 0 without a class. kube-apiserver stores such a Pod if it does not know yet of a
-global default that was just created.
+Details: the rule accepts a Pod with priority 0 and no class. kube-apiserver stores such a Pod if it has not yet seen a
+new global default.
 
 Cluster:
 

@@ -1,9 +1,9 @@
-"""New Pods would stay Pending: no node fits, not even after preemption.
+"""New Pods would stay Pending, because they fit on no node, even after preemption.
 
 Why: the workload is accepted, but its Pods do not run until a node is added or other Pods terminate.
 
-Details: forewarn knows only the current nodes; an autoscaler may add one. If a rollout terminates old Pods before new
-Pods stay Pending, the message states how many old Pods it terminates.
+Details: forewarn considers only the current nodes. An autoscaler may add nodes. If a rollout terminates old Pods before
+new Pods stay Pending, the message states how many old Pods it terminates.
 
 Cluster:
 

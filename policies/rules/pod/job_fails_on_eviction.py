@@ -5,7 +5,8 @@ failed Pod. If a Job runs more Pods at once than its backoffLimit (6 by default)
 not retried.
 
 Details: a podFailurePolicy rule with `action: Ignore` for the Pod condition DisruptionTarget excludes such Pods from
-the count. An earlier rule that fails the Job for exit codes of terminated containers (137, 143) takes precedence.
+the count of failed Pods. An earlier rule that fails the Job for exit codes of terminated containers (137, 143) takes
+precedence.
 
 Bad:
 

@@ -2,7 +2,7 @@
 
 Why: kube-apiserver reads the policy from the class and rejects a Pod that sets another policy.
 
-Details: a policy that Kubernetes does not have is reported even if the class is unknown.
+Details: the rule reports an invalid policy even if the class is unknown.
 
 Cluster:
 
@@ -34,7 +34,7 @@ Good:
     spec:
       priorityClassName: batch
 
-Fix: remove spec.preemptionPolicy; the class decides.
+Fix: remove spec.preemptionPolicy. kube-apiserver sets this field from the class.
 """
 
 from __future__ import annotations

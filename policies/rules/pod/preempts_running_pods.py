@@ -1,19 +1,19 @@
 """New Pods would preempt running Pods.
 
-Why: kube-scheduler frees capacity for a Pod of higher priority by preempting other Pods, and reports this only
+Why: to free capacity for a Pod, kube-scheduler preempts Pods with a lower priority. It reports the preemption only
 afterwards.
 
-Details: forewarn runs kube-scheduler's algorithm on every node. If nodes or victims tie, or kube-scheduler tries a
-random part of many nodes, the message contains "or another node" and "possibly". For a changed template, forewarn
-predicts all new Pods. A Deployment starts new Pods next to old ones; a StatefulSet or DaemonSet replaces an old Pod by
-a new one. If time remains, forewarn also predicts whether the victims are recreated, and whether their replacement Pods
-fit, stay Pending or preempt more Pods. If all victims are placeholder Pods, the finding is a note and the webhook does
-not warn. `placeholderPods` in the configuration selects placeholder Pods. By default, they have a negative priority and
-the pause image.
-If a rollout terminates old Pods, Pending Pods of other workloads may start in their place. The rule reports these
-Pending Pods if they preempt running Pods. It does not report them if they only start, even if new Pods of the rollout
-then preempt them again. It does not evaluate changes that create no Pods, such as fewer replicas or a deletion. To see
-which Pending Pods start after such a change, run `forewarn whatif scale` or `forewarn whatif delete`.
+Details: forewarn runs kube-scheduler's algorithm on every node. If several nodes or victims are equally suitable, the
+message contains "or another node" and "possibly". The same applies if kube-scheduler tries only a random part of the
+nodes. For a changed template, forewarn predicts all new Pods. A Deployment starts new Pods while old Pods run. A
+StatefulSet or DaemonSet replaces each old Pod with a new Pod. If time remains, forewarn also predicts whether the
+victims are recreated, and whether their replacement Pods fit, stay Pending or preempt more Pods. If all victims are
+placeholder Pods, the finding is a note and the webhook does not warn. `placeholderPods` in the configuration selects
+placeholder Pods. By default, they have a negative priority and the pause image. If a rollout terminates old Pods,
+Pending Pods of other workloads may start in their place. The rule reports these Pending Pods only if they preempt
+running Pods. It does not report them if new Pods of the rollout then preempt them. The rule does not evaluate changes
+that create no Pods, such as fewer replicas or a deletion. To see which Pending Pods start after such a change, run
+`forewarn whatif scale` or `forewarn whatif delete`.
 
 Cluster:
 
@@ -72,7 +72,8 @@ Good:
         image: web
         resources: {requests: {cpu: 400m}}
 
-Fix: lower the requests, use a lower class, or set preemptionPolicy: Never in the class. `forewarn predict` shows more.
+Fix: lower the requests, use a lower class, or set preemptionPolicy: Never in the class. `forewarn predict` shows
+details.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """forewarn cannot verify a PriorityClass, because no cluster is given and the input defines no class.
 
-Why: the input does not show whether the class exists. Without this note, the check would look successful; an error
-would be a false alarm.
+Why: the input does not show whether the class exists. Without this note, the check would look successful. An error
+instead of the note could be a false alarm.
 
 Bad:
 

@@ -31,7 +31,7 @@ Good:
     spec:
       priorityClassName: gold
 
-Fix: remove spec.priority; the class decides.
+Fix: remove spec.priority. kube-apiserver sets this field from the class.
 """
 
 from __future__ import annotations

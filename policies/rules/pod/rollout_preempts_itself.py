@@ -1,11 +1,11 @@
 """A rollout would preempt old Pods of the same workload.
 
-Why: if the new template has a higher priority than the running Pods, new Pods can preempt old ones all at once,
+Why: if the new template has a higher priority than the running Pods, new Pods can preempt all old Pods at once,
 regardless of maxUnavailable.
 
-Details: if maxUnavailable allows the Deployment to terminate old Pods at once, timing determines which of them are
+Details: if maxUnavailable allows the Deployment to terminate old Pods immediately, timing determines which old Pods are
 preempted. The message then contains `may` instead of `would`. maxSurge: 0 does not help, because the new Pod is created
-while the old one still terminates.
+while the old Pod still terminates.
 
 Cluster:
 

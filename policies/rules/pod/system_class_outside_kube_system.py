@@ -23,7 +23,7 @@ Good:
     spec:
       priorityClassName: system-cluster-critical
 
-Fix: use a class of your own; its highest possible value is 1000000000.
+Fix: use a class of your own, with a value of at most 1000000000.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """A Pod or a template names a PriorityClass that does not exist.
 
-Why: kube-apiserver rejects such a Pod. It accepts a workload with such a template, but rejects its Pods; only an event
+Why: kube-apiserver rejects such a Pod. It accepts a workload with such a template, but rejects its Pods. Only an event
 on the ReplicaSet shows the reason.
 
-Details: without a cluster, the class may exist elsewhere, so the finding is a warning. It is an error if the name is a
-misspelling of a class in the input. `--cluster`, `--closed` and `knownClasses` in the configuration declare that the
-linter knows all classes. A variable of a template ({{ … }}, ${X}, @X@, %X%) is not a name, and is not checked.
+Details: without a cluster, the class may exist elsewhere, so the finding is a warning. If the name is a misspelling of
+a class in the input, the finding is an error. With `--cluster`, `--closed` or `knownClasses` in the configuration, the
+linter knows all classes. The rule does not check names that contain a template variable ({{ … }}, ${X}, @X@, %X%).
 
 Cluster:
 

@@ -3,7 +3,8 @@
 Why: cluster-autoscaler treats Pods with a priority below --expendable-pods-priority-cutoff (-10 by default) as
 expendable. It adds no node for them, and deletes nodes that run only expendable Pods.
 
-Details: the cutoff is `autoscalerCutoff` of the configuration, else the flag of an autoscaler in the input, else -10.
+Details: forewarn reads the cutoff from `autoscalerCutoff` in the configuration. If this key is not set, forewarn uses
+the flag of an autoscaler in the input, or -10.
 
 Bad:
 

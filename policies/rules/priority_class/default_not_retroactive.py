@@ -1,7 +1,7 @@
 """A new global default does not change the priority of existing Pods.
 
-Why: kube-apiserver writes the priority into a Pod when it creates the Pod. Existing Pods without a class keep 0. The
-same workload then runs with two priorities, and its new Pods can preempt its old ones.
+Why: kube-apiserver writes the priority into a Pod when it creates the Pod. Existing Pods without a class keep priority
+0. The same workload then runs with two priorities, and its new Pods can preempt its old Pods.
 
 Cluster:
 
@@ -31,7 +31,7 @@ Good:
       name: normal
     value: 100
 
-Fix: restart the workloads (kubectl rollout restart) after the class exists.
+Fix: restart the workloads (kubectl rollout restart) after you create the class.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Two PriorityClasses have globalDefault: true.
 
-Why: kube-apiserver rejects the second class. If users create both at the same moment, kube-apiserver can store both;
-then the lower value applies.
+Why: kube-apiserver rejects the second class. If users create both at the same moment, kube-apiserver can store both.
+The class with the lower value is then the default.
 
 Bad:
 

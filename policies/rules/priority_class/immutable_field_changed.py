@@ -1,4 +1,4 @@
-"""An update changes value or preemptionPolicy of a PriorityClass.
+"""An update changes the value or the preemptionPolicy of a PriorityClass.
 
 Why: kube-apiserver rejects the update. The upgrade of a Helm chart with such a change fails.
 

@@ -33,7 +33,7 @@ Good:
       name: web
     value: 500
 
-Fix: set a value below the values of the preempting classes, unless you want only the order in the queue.
+Fix: set a value below the values of the preempting classes, unless the class should only change the order of the queue.
 """
 
 from __future__ import annotations

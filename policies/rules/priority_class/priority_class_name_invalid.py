@@ -1,6 +1,6 @@
 """The name of a PriorityClass is not a DNS subdomain.
 
-Why: kube-apiserver rejects any other name.
+Why: kube-apiserver rejects the class.
 
 Bad:
 

@@ -1,7 +1,7 @@
 """The priority of Pods differs from the value of their class.
 
 Why: kube-apiserver copies the priority into a Pod when it creates the Pod. If you delete a class and recreate it with
-another value, old and new Pods of one workload differ. kube-scheduler uses the priority of each Pod.
+another value, old and new Pods of one workload have different priorities. kube-scheduler uses the priority of each Pod.
 
 Cluster:
 

@@ -1,7 +1,7 @@
 """A PriorityClass has no value.
 
-Why: kube-apiserver stores the class with value 0, which Pods without a class have too, so the class has no effect.
-Often the field is misspelled or at the wrong level.
+Why: kube-apiserver stores the class with value 0. Pods without a class have the same priority, so the class has no
+effect. Often the field is misspelled or at the wrong level.
 
 Bad:
 

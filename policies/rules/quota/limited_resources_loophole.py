@@ -1,8 +1,8 @@
-"""A ResourceQuota covers a limited class without a limit, or without the name of the class.
+"""A ResourceQuota covers a limited class, but sets no limit for it or does not name it.
 
-Why: limitedResources compare only the names of scopes. A ResourceQuota with PriorityClass NotIn [batch] covers every
-other class. A ResourceQuota that limits no resource of Pods covers a class without a limit. Users who may create such a
-ResourceQuota can use the class.
+Why: limitedResources compares only the names of scopes. A ResourceQuota with the scope PriorityClass NotIn [batch]
+covers every other class. A ResourceQuota without limits for Pod resources covers a class, but does not limit it. Users
+who may create such a ResourceQuota can use the class.
 
 Options:
 

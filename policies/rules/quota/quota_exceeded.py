@@ -1,15 +1,15 @@
 """New Pods exceed a ResourceQuota of their namespace.
 
-Why: kube-apiserver rejects such a Pod. It accepts a workload, but does not create some of its Pods; only an event on
-the ReplicaSet shows the reason.
+Why: kube-apiserver rejects such a Pod. It accepts a workload, but rejects some of its Pods. Only an event on the
+ReplicaSet shows the reason.
 
-Details: the rule counts new Pods in the order of the apply, so earlier objects use up the quota. It counts replicas of
-a Deployment, StatefulSet, ReplicaSet or ReplicationController, and maxSurge in a rollout of a Deployment. It counts
-parallel Pods of a Job. For a CronJob, it counts one run, and also the current run unless concurrencyPolicy forbids
-concurrent runs. For a DaemonSet, it counts one Pod for each node that admits it, if nodes are known. Used resources
-include existing Pods of the workload. Defaults of a LimitRange in the namespace or in the input count as requests. If a
-ResourceQuota has no status, the rule uses the limits in its spec, counts only the input, and notes this in the message.
-kube-apiserver checks the quota after every webhook, and its count decides.
+Details: the rule counts new Pods in the order in which kubectl applies the objects. Earlier objects use up the quota.
+The rule counts replicas of a Deployment, StatefulSet, ReplicaSet or ReplicationController, and maxSurge in a rollout of
+a Deployment. For a Job, it counts the parallel Pods. For a CronJob, it counts one run, and also the current run unless
+concurrencyPolicy forbids concurrent runs. For a DaemonSet, it counts one Pod for each node that admits it, if nodes are
+known. Used resources include existing Pods of the workload. Defaults of a LimitRange in the namespace or in the input
+count as requests. If a ResourceQuota has no status, the rule uses the limits in its spec, counts only the input, and
+notes this in the message. kube-apiserver checks the quota after all webhooks, and only its check is binding.
 
 Cluster:
 

@@ -1,7 +1,7 @@
 """A ResourceQuota, or a part of it, matches no Pod.
 
 Why: the ResourceQuota limits nothing, because its class does not exist, its scopes exclude each other, or its scopes
-never count the resource. A ResourceQuota with scopes counts only Pods, so count/deployments.apps in it stays at zero.
+exclude the resource. A ResourceQuota with scopes counts only Pods, so count/deployments.apps in it stays at zero.
 
 Cluster:
 

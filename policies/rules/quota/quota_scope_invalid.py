@@ -1,7 +1,7 @@
 """kube-apiserver rejects this ResourceQuota, because its scopes conflict with its resources or with each other.
 
 Why: a ResourceQuota with scope PriorityClass may limit only the standard resources pods, cpu and memory. Other scopes
-allow other resources, and each operator requires values or forbids them. The rule also reports invalid names and
+allow other resources. Some operators require values, and others forbid them. The rule also reports invalid names and
 amounts.
 
 Bad:

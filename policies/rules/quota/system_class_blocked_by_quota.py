@@ -4,8 +4,8 @@ Why: GKE admits Pods of system-cluster-critical and system-node-critical only in
 these classes, and creates such a ResourceQuota only in kube-system. In other namespaces, Helm charts with a system
 class fail.
 
-Details: the rule reports clusters that look like GKE (a ResourceQuota gcp-critical-pods, or nodes with the label
-cloud.google.com/gke-nodepool). It also reports classes that limitedResources limit while ResourceQuotas are unknown. If
+Details: the rule identifies GKE by a ResourceQuota gcp-critical-pods, or by nodes with the label
+cloud.google.com/gke-nodepool. It also reports classes that limitedResources limits, if ResourceQuotas are unknown. If
 ResourceQuotas are known, limited-class-without-quota reports these classes.
 
 Cluster:
