@@ -101,7 +101,7 @@ def page_of(rule: Rule) -> Iterator[Block]:
     """What is documented of a rule, part by part."""
     documentation = documentation_of(rule)
     yield Block("prose", documentation.what)
-    yield Block("prose", f"The rule checks: {', '.join(rule.TARGETS)}. {_heard(rule)}")
+    yield Block("prose", f"Checked objects: {', '.join(rule.TARGETS)}. {_heard(rule)}")
     yield Block("heading", "Why")
     yield Block("prose", _sentence(documentation.why))
     if documentation.details:
@@ -111,7 +111,7 @@ def page_of(rule: Rule) -> Iterator[Block]:
     yield Block("prose", _sentence(documentation.fix))
     yield Block("heading", "Example")
     for example in documentation.examples:
-        yield Block("prose", _introduced(rule, example))
+        yield Block("prose", _introduced(example))
         yield Block("yaml", example.yaml)
         if example.heading == "Bad":
             yield Block("text", "\n".join(_reported(rule)))
@@ -129,10 +129,10 @@ _LOWERCASE: Final = ("kubectl", "forewarn", "limitedResources")
 
 
 def _heard(rule: Rule) -> str:
-    """`Severity in the linter: warning. Action of the webhook: warn.`"""
-    where = "`forewarn audit`" if Target.CLUSTER in rule.TARGETS else "the linter"
-    severity = f"Severity in {where}: {rule.SEVERITY}." if rule.SEVERITY else "The linter does not run this rule."
-    action = f"Action of the webhook: {rule.ACTION}." if rule.ACTION else "The webhook does not run this rule."
+    """`Linter severity: warning. Webhook action: warn.`"""
+    where = "Audit" if Target.CLUSTER in rule.TARGETS else "Linter"
+    severity = f"{where} severity: {rule.SEVERITY}." if rule.SEVERITY else "The linter does not run this rule."
+    action = f"Webhook action: {rule.ACTION}." if rule.ACTION else "The webhook does not run this rule."
     return f"{severity} {action}"
 
 
@@ -146,16 +146,16 @@ _GOOD: Final = {
 }
 
 
-def _introduced(rule: Rule, example: Example) -> str:
+def _introduced(example: Example) -> str:
     if example.heading == "Options":
         return "The example uses this configuration:"
     if example.heading == "Cluster":
         return "The cluster contains these objects:"
     if example.heading == "Good":
-        return _GOOD.get(example.mode, "The rule does not report this example:")
+        return _GOOD.get(example.mode, "Good example:")
     if example.also:
-        return f"The rules {rule.ID} and {example.also} report this example:"
-    return _BAD.get(example.mode, "The rule reports this example:")
+        return f"Bad example, which {example.also} also reports:"
+    return _BAD.get(example.mode, "Bad example:")
 
 
 def _reported(rule: Rule) -> Iterator[str]:
@@ -171,15 +171,13 @@ def _reported(rule: Rule) -> Iterator[str]:
 
 def _configured(rule: Rule) -> Iterator[Block]:
     """How to change a rule's severity and action, and how to suppress a finding."""
-    lines, changed = [], []
+    lines = []
     if rule.SEVERITY is not None:
-        changed.append("the severity")
         other = Severity.WARNING if rule.SEVERITY is Severity.NOTE else Severity.NOTE
         lines += [f"severities: {{{rule.ID}: {other}}}  # error, warning, note"]
     if rule.ACTION is not None:
-        changed.append("the action")
         lines += [f'actions: {{{rule.ID}: "off"}}  # deny, warn, audit, "off"']
-    yield Block("prose", f"To change {' or '.join(changed)}, edit the configuration:")
+    yield Block("prose", "Example configuration:")
     yield Block("yaml", "\n".join(lines))
     if rule.SEVERITY is None:
         return
@@ -187,9 +185,7 @@ def _configured(rule: Rule) -> Iterator[Block]:
         yield Block("prose", "To suppress a finding, name the object and the reason in the configuration:")
         yield Block("yaml", f'suppressions:\n- rules: [{rule.ID}]\n  objects: ["KIND NAME"]\n  reason: REASON')
         return
-    yield Block(
-        "prose", "To suppress a finding, write a comment after the value or on the line above, with the reason:"
-    )
+    yield Block("prose", "To suppress a finding, write this comment after the value or on the line above:")
     yield Block("yaml", f"# forewarn: ignore[{rule.ID}] REASON until=2027-01-31")
     if rule.TARGETS != (Target.FILE,):
         yield Block("prose", "Or add this annotation to the object:")
