@@ -18,8 +18,8 @@ def page() -> str:
     lines = [
         "# Command line",
         "",
-        "`forewarn --help` lists the commands and `forewarn COMMAND --help` their options. `kubectl forewarn COMMAND`",
-        "takes the same arguments. See [Exit statuses](exit-statuses.md) for what each command returns.",
+        "`forewarn --help` lists the commands, and `forewarn COMMAND --help` lists the options of a command.",
+        "`kubectl forewarn COMMAND` takes the same arguments. See also [Exit statuses](exit-statuses.md).",
         "",
     ]
     for name in _names():

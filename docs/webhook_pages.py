@@ -72,22 +72,23 @@ LABELS: Final[Mapping[str, str]] = {
     "action": _codes(action for action in Action if action is not Action.OFF),
     "detail": _codes(DETAILS),
     "file": "`configuration`, `certificate`, `client-ca`, `client-tokens`, `scheduler-config`",
-    "kind": "kind of the object; `other` for kinds that no rule checks; `workload` for all workloads in "
-    "`forewarn_cache_objects`",
+    "kind": "kind of the object; `other` means a kind that no rule checks; in `forewarn_cache_objects`, "
+    "`workload` means any workload",
     "kubernetes": "Kubernetes version",
     "mode": _codes(Disclose),
-    "operation": f"{_codes(Operation)}; `other` if the request was not read",
-    "outcome": f"predictions: {_codes(OUTCOMES)}; audits: {_codes(AUDITS)}; file reloads: `loaded`, `rejected`; "
-    "reservations: `granted`, `taken` (by another request), `rejected` (another PriorityClass is the default), "
-    "`failed`, `confirmed` (the request is complete), `expired`",
+    "operation": f"{_codes(Operation)}; `other` if forewarn did not read the request",
+    "outcome": f"for predictions {_codes(OUTCOMES)}; for audits {_codes(AUDITS)}; for file reloads `loaded`, "
+    "`rejected`; for reservations `granted`, `taken` (by another request), `rejected` (another PriorityClass is the "
+    "default), `failed`, `confirmed` (the request is complete), `expired`",
     "phase": _codes(Hook),
     "python": "Python version",
-    "reason": f"rejected requests: {_codes(Refusal)}; failed watches: an HTTP status, `expired`, `silent` or `broken`",
+    "reason": f"for rejected requests {_codes(Refusal)}; for failed watches an HTTP status, `expired`, "
+    "`silent` or `broken`",
     "resource": "plural and group of the resource, for example `nodes` or `deployments.apps`",
-    "result": f"Pods: {_codes(RESULTS)}; workloads: {_codes(WORKLOAD_RESULTS)}",
+    "result": f"for Pods {_codes(RESULTS)}; for workloads {_codes(WORKLOAD_RESULTS)}",
     "rule": "[id of the rule](rules/index.md)",
     "severity": _codes(map(str, Severity)),
-    "task": "`certificate`, `global default reservation`, `count global defaults`, `audit leader election`; of the CA "
+    "task": "`certificate`, `global default reservation`, `count global defaults`, `audit leader election`; for the CA "
     "injector `leader election`, `certificates`, `owner`, `resignation`",
     "verdict": f"{_codes(Verdict)}, or an HTTP status",
     "version": "forewarn version",
@@ -123,7 +124,7 @@ def metrics_page() -> str:
         "## Process",
         "",
         "The standard `process_*` metrics, such as `process_cpu_seconds_total` and `process_resident_memory_bytes`,",
-        "describe the webhook process only. Prediction processes are not included.",
+        "describe the webhook process, without prediction processes.",
         "",
         "## Labels",
         "",
@@ -140,9 +141,9 @@ _SETTINGS: Final = f"""\
 
 Generated from the code by `make docs`.
 
-You can set each flag by an environment variable: `{PREFIX}` and the flag in capitals, for example `{PREFIX}HOST` for
-`--host`. A flag takes precedence over its variable. The Helm chart sets flags with
-[`settings`](../guides/run-the-webhook.md).
+You can also set each flag by an environment variable. The name of the variable is `{PREFIX}` followed by the flag in
+capitals, for example `{PREFIX}HOST` for `--host`. A flag takes precedence over its variable. In the Helm chart, use
+[`settings`](../guides/run-the-webhook.md) to set flags.
 
 forewarn logs a warning for an environment variable that begins with `{PREFIX}` and is not a flag. It ignores variables
 that Kubernetes sets for a Service named `forewarn`, such as `{PREFIX}PORT=tcp://…`.

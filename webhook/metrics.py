@@ -123,7 +123,8 @@ class Metrics:
         build = self._make(
             Gauge,
             "build_info",
-            "Always 1. Versions of forewarn, Python and the newest Kubernetes release whose scheduler is predicted.",
+            "The value is always 1. The labels show the versions of forewarn, of Python, and of the newest Kubernetes "
+            "release that forewarn predicts.",
             "version",
             "python",
             "kubernetes",
@@ -144,69 +145,78 @@ class Metrics:
         self._refused = self._closed(
             Counter,
             "http_requests_rejected",
-            "Requests answered with an HTTP error instead of an AdmissionReview.",
+            "Requests that forewarn answered with an HTTP error instead of an AdmissionReview.",
             "reason",
             [*Refusal],
         )
         self.refused_api_servers = self._closed(
             Counter,
             "api_server_requests_rejected",
-            "API server requests answered with HTTP 4xx instead of an AdmissionReview. failurePolicy decides on them.",
+            "Requests of API servers that forewarn answered with HTTP 4xx instead of an AdmissionReview. API servers "
+            "then apply failurePolicy.",
             "reason",
             [*dict.fromkeys(_REFUSALS[status] for status in _REFUSALS if status < _SERVER_ERROR)],
         )
-        self.in_flight = self._make(Gauge, "requests_in_flight", "Requests without a response yet.")
-        self.findings = self._make(Counter, "findings", "Findings of rules about admission requests.", "rule", "action")
+        self.in_flight = self._make(Gauge, "requests_in_flight", "Requests to which forewarn has not responded yet.")
+        self.findings = self._make(Counter, "findings", "Findings of rules for admission requests.", "rule", "action")
         self.prediction_duration = self._make(
             _seconds, "prediction_duration_seconds", "Duration of a prediction for /validate."
         )
         self.predictions = self._closed(
             Counter,
             "predictions",
-            "Predictions for /validate by outcome. skipped: not started, because the queue is full.",
+            "Predictions for /validate by outcome. The outcome skipped means that forewarn did not start the "
+            "prediction, because the queue was full.",
             "outcome",
             OUTCOMES,
         )
         self.predictions_shown = self._closed(
             Counter,
             "predictions_shown",
-            "Predictions by the detail that the response shows: all that the requester may see (exact), or ranges "
-            "(coarse). Nothing is shown if predictionBudget is used up (budget), or if the Pod's affinity refers to "
-            "namespaces that the requester can't read (affinity). A new object counts twice, once per webhook.",
+            "Predictions by the detail in the response: everything that the requester may see (exact), or ranges "
+            "(coarse). The response shows nothing if predictionBudget is used up (budget), or if the affinity of the "
+            "Pod refers to namespaces that the requester cannot read (affinity). Each new object counts twice, once "
+            "for each webhook.",
             "detail",
             DETAILS,
         )
         self.prediction_queue = self._make(
-            Gauge, "prediction_queue_length", "Predictions waiting for a prediction process."
+            Gauge, "prediction_queue_length", "Predictions that wait for a prediction process."
         )
         self.prediction_queue_duration = self._make(
-            _seconds, "prediction_queue_duration_seconds", "Time a prediction waited for a prediction process."
+            _seconds,
+            "prediction_queue_duration_seconds",
+            "Time for which a prediction waited for a prediction process.",
         )
         self.prediction_results = self._closed(
             Counter,
             "prediction_results",
-            "Predictions by what kube-scheduler then did: as predicted (matched), something else after a change "
-            "(explained) or without one (wrong), or nothing that was seen (unknown).",
+            "Predictions for Pods, compared with the first action of kube-scheduler. The result is matched, explained "
+            "(different after a change of the cluster), wrong (different without such a change), or unknown (no "
+            "action was seen).",
             "result",
             RESULTS,
         )
         self.workload_prediction_results = self._closed(
             Counter,
             "workload_prediction_results",
-            "Predictions for workloads, compared with the end of the rollout. Results: as predicted (matched), "
-            "different with a reason (explained), or without one (wrong). Not "
-            "compared: the prediction was incomplete (incomplete), or another reason (unknown).",
+            "Predictions for workloads, compared with the end of the rollout. The result is matched, explained "
+            "(different for a known reason), wrong (different without such a reason), incomplete (the prediction was "
+            "incomplete), or unknown (not compared for another reason).",
             "result",
             WORKLOAD_RESULTS,
         )
         self.disclosure = self._make(
             Gauge,
             "disclosure_mode",
-            "1 for the current `disclose` mode: what users see of other namespaces' Pods.",
+            "The value is 1 for the current `disclose` mode, which controls what users see of Pods in other "
+            "namespaces.",
             "mode",
         )
         self.log_lines_dropped = self._make(
-            Counter, "log_lines_dropped", "Log lines dropped because standard error is not read fast enough."
+            Counter,
+            "log_lines_dropped",
+            "Log lines that forewarn dropped, because standard error was not read fast enough.",
         )
         self.certificate_expiry = self._make(
             Gauge, "certificate_expiry_timestamp_seconds", "Expiry of the serving certificate, as a Unix timestamp."
@@ -214,14 +224,15 @@ class Metrics:
         self.cache_age = self._make(
             Gauge,
             "cache_age_seconds",
-            "Time since the last message from the API server, for the resource with the longest silence.",
+            "Time since the last message from the API server, for the resource with the longest time without a "
+            "message.",
         )
         self.cache_objects = self._make(Gauge, "cache_objects", "Objects in the watch cache.", "kind")
         self.cache_skipped = self._make(
             Counter, "cache_objects_skipped", "Objects that the watch cache could not read and skipped.", "resource"
         )
         self.watch_failures = self._make(
-            Counter, "watch_failures", "Failed lists and watches, by HTTP status or error.", "resource", "reason"
+            Counter, "watch_failures", "Failed list and watch requests, by HTTP status or error.", "resource", "reason"
         )
         self.reservations = self._make(
             Counter,
@@ -235,9 +246,9 @@ class Metrics:
         self.unauthenticated = self._make(
             Counter, "unauthenticated_requests", "Requests without the token from the webhook configurations."
         )
-        self.leader = self._make(Gauge, "ca_injector_leader", "1 while this CA injector is the leader.")
+        self.leader = self._make(Gauge, "ca_injector_leader", "The value is 1 while this CA injector is the leader.")
         self.task_failures = self._make(
-            Counter, "background_task_failures", "Background tasks that failed and will be retried.", "task"
+            Counter, "background_task_failures", "Failures of background tasks, which forewarn retries.", "task"
         )
         self.ca_expiry = self._make(
             Gauge, "ca_expiry_timestamp_seconds", "Expiry of the signing CA, as a Unix timestamp."
@@ -245,31 +256,36 @@ class Metrics:
         self.audit_findings = self._make(
             Gauge,
             "audit_findings",
-            "Findings of the last audit of the cluster. Only the leader reports it.",
+            "Findings of the last audit of the cluster. Only the leader has this metric.",
             "rule",
             "severity",
         )
         self.audits = self._closed(
             Counter,
             "audits",
-            "Audits by outcome. incomplete: the time was up before everything was checked.",
+            "Audits by outcome. The outcome incomplete means that the time ran out before forewarn checked everything.",
             "outcome",
             AUDITS,
         )
         self.audit_last_run = self._make(
             Gauge,
             "audit_last_run_timestamp_seconds",
-            "End of this replica's last audit that did not fail, as a Unix timestamp. 0: none yet.",
+            "Time at which the last successful audit of this replica ended, as a Unix timestamp. The value is 0 "
+            "before the first audit.",
         )
         self.reloads = self._make(
             Counter,
             "file_reloads",
-            "Reloads of changed files. rejected: the previous content stays in use.",
+            "Reloads of changed files, by outcome. The outcome rejected means that forewarn keeps the previous "
+            "content.",
             "file",
             "outcome",
         )
         self.file_rejected = self._make(
-            Gauge, "file_rejected", "1 while forewarn rejects a file's content and uses the previous one.", "file"
+            Gauge,
+            "file_rejected",
+            "The value is 1 while forewarn rejects the content of a file and uses the previous content.",
+            "file",
         )
 
     def _make(self, kind: Callable[..., Any], name: str, help_: str, *labels: str) -> Any:

@@ -163,33 +163,46 @@ FLAGS: Final = (
     _Flag(
         "health-port", port, "8080", "PORT", "HTTP port of /livez, /readyz, /metrics and /accuracy; 0 for a free port"
     ),
-    _Flag("tls-cert", Path, None, "FILE", "PEM certificate chain, reloaded when it changes; self-signed if not set"),
-    _Flag("tls-key", Path, None, "FILE", "PEM key of --tls-cert"),
+    _Flag(
+        "tls-cert",
+        Path,
+        None,
+        "FILE",
+        "file with the PEM certificate chain, reloaded when it changes; if not set, forewarn creates a self-signed "
+        "certificate",
+    ),
+    _Flag("tls-key", Path, None, "FILE", "file with the PEM key of --tls-cert"),
     _Flag("tls-min-version", _tls_version, "1.3", "1.2|1.3", "minimum TLS version"),
-    _Flag("write-ca", Path, None, "FILE", "file to write the CA of the self-signed certificate to"),
+    _Flag("write-ca", Path, None, "FILE", "file to which forewarn writes the CA of the self-signed certificate"),
     _Flag(
         "client-ca",
         Path,
         None,
         "FILE",
-        "PEM file of CAs; clients must present a certificate signed by one of them; reloaded when it changes",
+        "PEM file with CAs, reloaded when it changes; clients must present a certificate from one of these CAs",
     ),
     _Flag(
         "client-token-file",
         Path,
         None,
         "FILE",
-        "tokens, one per line, reloaded when it changes; clients must send one as a bearer token or as the last part "
-        "of the path (/validate/TOKEN)",
+        "file with one token on each line, reloaded when it changes; clients must send a token as a bearer token or as "
+        "the last part of the path (/validate/TOKEN)",
     ),
     _Flag("config", Path, None, "FILE", "configuration file, reloaded when it changes"),
-    _Flag("admission-config", Path, None, "FILE", "kube-apiserver's AdmissionConfiguration, reloaded when it changes"),
+    _Flag(
+        "admission-config",
+        Path,
+        None,
+        "FILE",
+        "file with kube-apiserver's AdmissionConfiguration, reloaded when it changes",
+    ),
     _Flag(
         "kubernetes-version",
         release_minor,
         None,
         KNOWN,
-        "Kubernetes minor version whose scheduler is predicted; the API server's version if not set",
+        "Kubernetes minor version that forewarn predicts (version of the API server if not set)",
     ),
     _Flag("feature-gates", feature_gates, "", "A=true,B=false", "feature gates set on the cluster's components"),
     _Flag(
@@ -197,25 +210,37 @@ FLAGS: Final = (
         str,
         "",
         "FILE|PRESET",
-        "KubeSchedulerConfiguration of the cluster's scheduler, reloaded when it changes, or the name of a preset",
+        "file with the KubeSchedulerConfiguration of the scheduler, reloaded when it changes, or the name of a preset",
     ),
-    _Flag("namespace", str, "", "NAME", "namespace of forewarn's Secret and Leases; not used if not set"),
-    _Flag("identity", str, "", "NAME", "name of this replica; the host name if not set"),
+    _Flag(
+        "namespace",
+        str,
+        "",
+        "NAME",
+        "namespace of forewarn's Secret and Leases; if not set, forewarn uses no Secret and no Leases",
+    ),
+    _Flag("identity", str, "", "NAME", "name of this replica (host name if not set)"),
     _Flag(
         "max-cache-age",
         _seconds,
         "120",
         "SECONDS",
-        "age of the cluster state above which it is stale; responses are then marked, and denials that rest on it "
-        "alone become warnings",
+        "age above which the cluster state is stale; forewarn then marks responses, and warns instead of denying if a "
+        "denial depends only on this state",
     ),
-    _Flag("max-in-flight", _in_flight, "256", "N", "maximum concurrent requests; more get a 503"),
+    _Flag(
+        "max-in-flight",
+        _in_flight,
+        "256",
+        "N",
+        "maximum number of concurrent requests; forewarn answers more requests with 503",
+    ),
     _Flag(
         "prediction-processes",
         _processes,
         "1",
         "N",
-        "maximum concurrent prediction processes for long predictions; 0 to predict in the webhook process",
+        "maximum number of processes for long predictions; with 0, the webhook process predicts",
     ),
     _Flag(
         "audit-interval",
@@ -234,8 +259,8 @@ LISTS: Final = {
     "cluster": (
         "SOURCE",
         (
-            "cluster snapshot in YAML or JSON, or live[:CONTEXT] to watch an API server. If not set: the current "
-            "kubeconfig context, or the Pod's own cluster"
+            "cluster snapshot in YAML or JSON, or live[:CONTEXT] to watch an API server (default: the current "
+            "kubeconfig context, or the cluster of the Pod)"
         ),
     ),
     "client-name": ("NAME", "common name, DNS name or URI that the client certificate must have; requires --client-ca"),

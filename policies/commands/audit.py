@@ -139,24 +139,43 @@ def _summarize(findings: list[Finding], cluster: ClusterSnapshot, objects: int, 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn audit",
-        description="Check a cluster: its objects by every rule, the cluster as a whole, and what a restart of each "
-        "workload would do now.",
-        epilog="Exit status: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage or configuration, "
-        "3 could not do the job.",
+        description="Check every object of a cluster, the cluster as a whole, and the effect that a restart of each "
+        "workload would have now.",
+        epilog="Exit status: 0: no finding at or above --fail-on. 1: findings. 2: wrong usage or configuration. 3: the "
+        "command failed.",
         examples=("audit", "audit --cluster cluster.json.gz -o html=audit.html"),
     )
     add = parser.add_argument
     add_cluster_option(add)
     add_release_options(add)
-    add("-c", "--config", metavar="FILE", help="configuration (default: .forewarn.yaml, searched upward)")
+    add(
+        "-c",
+        "--config",
+        metavar="FILE",
+        help="configuration file (default: .forewarn.yaml in this directory or a parent)",
+    )
     add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
-    add("--select", action="append", default=[], metavar="RULE", help="only these rules (repeatable, or with commas)")
-    add("--ignore", action="append", default=[], metavar="RULE", help="not these rules (repeatable, or with commas)")
-    add("--baseline", metavar="FILE", help="known findings, which are not reported")
-    add("--write-baseline", metavar="FILE", help="write the current findings as a baseline")
+    add(
+        "--select",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="run only these rules (repeatable, or separated by commas)",
+    )
+    add(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="do not run these rules (repeatable, or separated by commas)",
+    )
+    add("--baseline", metavar="FILE", help="file with known findings, which are not reported")
+    add("--write-baseline", metavar="FILE", help="write the current findings to a baseline file")
     add_output_option(add, FORMATS)
-    add("--fail-on", choices=FAIL_ON, default="error", help="lowest severity for exit status 1 (default: error)")
-    add("--exit-zero", action="store_true", help="exit status 0 despite findings")
-    add("-q", "--quiet", action="store_true", help="no summary")
+    add(
+        "--fail-on", choices=FAIL_ON, default="error", help="lowest severity that causes exit status 1 (default: error)"
+    )
+    add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
+    add("-q", "--quiet", action="store_true", help="do not print the summary")
     add_color_option(add)
     return parser

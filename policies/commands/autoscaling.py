@@ -22,7 +22,12 @@ _MOST: Final = 2**31
 
 def add_config_option(add: Callable[..., object]) -> None:
     """Add `--config` by a parser's `add_argument`."""
-    add("-c", "--config", metavar="FILE", help="configuration (default: .forewarn.yaml, searched upward)")
+    add(
+        "-c",
+        "--config",
+        metavar="FILE",
+        help="configuration file (default: .forewarn.yaml in this directory or a parent)",
+    )
 
 
 def add_autoscaling_options(add: Callable[..., object]) -> None:
@@ -32,12 +37,13 @@ def add_autoscaling_options(add: Callable[..., object]) -> None:
         "--expendable-pods-priority-cutoff",
         type=_cutoff,
         metavar="N",
-        help="cluster-autoscaler's flag: no scale-up for Pods below (default: configuration, else -10)",
+        help="flag of cluster-autoscaler: Pods with a lower priority cause no scale-up (default: configuration, or "
+        "-10)",
     )
     add(
         "--node-templates",
         metavar="FILE",
-        help="list of {name, maxSize, template}: show which groups cluster-autoscaler would scale up",
+        help="file with a list of {name, maxSize, template}: predict which node groups cluster-autoscaler scales up",
     )
 
 

@@ -42,7 +42,7 @@ def add_cluster_option(add: Callable[..., object], *, required: bool = True) -> 
 
 def add_context_options(add: Callable[..., object], more: str = "") -> None:
     """Add `--context` and `--kubeconfig` likewise."""
-    add("--context", default="", metavar="NAME", help=f"kubeconfig context (default: the current one{more})")
+    add("--context", default="", metavar="NAME", help=f"kubeconfig context (default: current context{more})")
     add("--kubeconfig", default="", metavar="FILE", help="kubeconfig (default: $KUBECONFIG, ~/.kube/config)")
 
 
@@ -87,7 +87,12 @@ def loaded(options: argparse.Namespace, into: Cache | None = None, **more: Any) 
 
 def add_color_option(add: Callable[..., object]) -> None:
     """Add `--color` likewise."""
-    add("--color", choices=COLOR_CHOICES, default="auto", help="colour (default: auto, on a terminal without NO_COLOR)")
+    add(
+        "--color",
+        choices=COLOR_CHOICES,
+        default="auto",
+        help="color the output (default: auto, on a terminal without NO_COLOR)",
+    )
 
 
 def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
@@ -133,7 +138,7 @@ def add_output_option(add: Callable[..., object], formats: Sequence[str] = ("tex
 
 def add_namespace_option(add: Callable[..., object]) -> None:
     """Add `-n` likewise."""
-    add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
+    add("-n", "--namespace", default="default", help="namespace of objects that name none (default: default)")
 
 
 @contextmanager

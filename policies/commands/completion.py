@@ -38,8 +38,8 @@ def main(arguments: Sequence[str], commands: Commands) -> int:
     parser = Parser(
         prog="forewarn completion",
         examples=("completion bash", "completion fish"),
-        description="Print a completion script. bash: `source <(forewarn completion bash)`; zsh: the same, behind "
-        "compinit; fish: `forewarn completion fish | source`.",
+        description="Print a completion script. In bash, run `source <(forewarn completion bash)`. In zsh, run `source "
+        "<(forewarn completion zsh)` after compinit. In fish, run `forewarn completion fish | source`.",
     )
     parser.add_argument("shell", choices=_SHELLS)
     print(_SHELLS[parser.parse_args(arguments).shell](commands, _options(commands)))  # noqa: T201

@@ -78,11 +78,12 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn dry-run",
-        description="Show kube-apiserver's answer to manifests, offline: to PriorityClasses, Pods and ResourceQuotas "
-        "in the order of the files, as kubectl apply sends them. Of workloads only the names of fields are checked. "
-        "Other kinds are not evaluated.",
-        epilog="Exit status: 0 accepted, 1 rejected or --fail-on was met, 2 wrong usage, configuration or no such "
-        "file, 3 no answer: no object was evaluated, or a file cannot be read.",
+        description="Predict offline how kube-apiserver answers requests for PriorityClasses, Pods and "
+        "ResourceQuotas, in the order in which kubectl apply sends them. For workloads, forewarn checks "
+        "only the names of fields. It does not evaluate other kinds.",
+        epilog="Exit status: 0: all objects are accepted. 1: an object is rejected, or --fail-on is met. 2: wrong "
+        "usage or configuration, or a file does not exist. 3: no object is evaluated, or a file cannot be "
+        "read.",
         examples=("dry-run -f manifests/", "dry-run -f class.yaml --cluster cluster.json.gz -o json"),
     )
     add = parser.add_argument
@@ -90,9 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     add_cluster_option(add, required=False)
     add_namespace_option(add)
     add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
-    validations = "answer to unknown fields, as with kubectl (default: strict)"
+    validations = "handling of unknown fields, as in kubectl (default: strict)"
     add("--validate", choices=("strict", "warn", "ignore"), default="strict", help=validations)
-    never = "exit with 1 if an object is not evaluated (default: with 3 if none is)"
+    never = "exit with 1 if an object is not evaluated (default: exit with 3 if no object is evaluated)"
     add("--fail-on", action="append", choices=("not-evaluated",), default=[], help=never)
     add("--batch", metavar="CASES", help=argparse.SUPPRESS)  # recorded cases, see CONTRIBUTING.md
     add_release_options(add)

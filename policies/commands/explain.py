@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, or 2 if there is no such rule."""
     parser = Parser(
         prog="forewarn explain",
-        description="Show what a rule checks, why, and how to fix what it reports.",
+        description="Show what a rule checks, the reason for the rule, and how to fix a finding.",
         examples=("explain unknown-priority-class", "explain quota-exceeded -o json"),
     )
     parser.add_argument("rule", metavar="RULE", help="id of a rule (`forewarn lint --list-rules` lists them)")

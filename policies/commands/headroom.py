@@ -84,8 +84,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn headroom",
         description="Count the replicas of a Pod or workload that still fit without and with preemption, and show "
-        "what runs out first.",
-        epilog="Exit status: 0 counted, 1 fewer fit than --at-least, 2 wrong usage, 3 could not do the job.",
+        "which resource runs out first.",
+        epilog="Exit status: 0: counted. 1: fewer replicas fit than --at-least requires. 2: wrong usage. 3: the "
+        "command failed.",
         examples=("headroom -f web.yaml", "headroom -f web.yaml --at-least 20 --cluster cluster.json.gz"),
     )
     add = parser.add_argument
@@ -93,8 +94,13 @@ def _parser() -> argparse.ArgumentParser:
     add_cluster_option(add)
     add_release_options(add)
     add_namespace_option(add)
-    add("--at-least", type=whole(0, 2**31 - 1), metavar="N", help="exit with 1 if fewer fit without preemption")
-    add("--preempting", action="store_true", help="--at-least counts what fits with preemption")
+    add(
+        "--at-least",
+        type=whole(0, 2**31 - 1),
+        metavar="N",
+        help="exit with 1 if fewer than N replicas fit without preemption",
+    )
+    add("--preempting", action="store_true", help="--at-least counts replicas that fit with preemption")
     add_autoscaling_options(add)
     add_output_option(add, FORMATS)
     add_color_option(add)

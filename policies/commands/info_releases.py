@@ -81,8 +81,8 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = Parser(
         prog="forewarn info releases",
-        description="Show the supported Kubernetes releases, the changes of each, the differences of its earlier patch "
-        "releases, and the feature gates that change predictions (!: locked).",
+        description="Show the supported Kubernetes releases. For each release, show its changes, the differences of "
+        "earlier patch releases, and the feature gates that change predictions (! marks locked gates).",
         examples=("info releases", "info releases 1.37 -o json"),
     )
     parser.add_argument("release", nargs="?", type=release_minor, metavar=KNOWN, help="only this release")

@@ -175,15 +175,27 @@ def _profile_entry(profile: Profile, configuration: SchedulerConfiguration) -> M
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn info scheduler",
-        description="Show the profiles of a KubeSchedulerConfiguration as kube-scheduler reads it: the plugins of each "
-        "extension point in their order, with weights and arguments.",
-        epilog="Exit status: 0 shown, 2 kube-scheduler would not start with it.",
+        description="Show the profiles of a KubeSchedulerConfiguration as kube-scheduler reads them: the plugins of "
+        "each extension point in their order, with weights and arguments.",
+        epilog="Exit status: 0: shown. 2: kube-scheduler would not start with this configuration.",
         examples=("info scheduler scheduler.yaml", "info scheduler --presets"),
     )
     add = parser.add_argument
-    add("file", nargs="?", default="default", metavar="FILE|PRESET", help="(default: the release's own profile)")
+    add(
+        "file",
+        nargs="?",
+        default="default",
+        metavar="FILE|PRESET",
+        help="file or preset (default: profile of the release)",
+    )
     add("--presets", action="store_true", help="list the presets")
-    add("--kubernetes-version", type=release_minor, metavar=KNOWN, help="release (default: the newest)")
-    add("--feature-gates", type=feature_gates, default={}, metavar="A=true,B=false", help="of the scheduler")
+    add("--kubernetes-version", type=release_minor, metavar=KNOWN, help="Kubernetes release (default: the newest)")
+    add(
+        "--feature-gates",
+        type=feature_gates,
+        default={},
+        metavar="A=true,B=false",
+        help="feature gates of the scheduler",
+    )
     add_output_option(add)
     return parser

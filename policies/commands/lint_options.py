@@ -28,35 +28,58 @@ def lint_parser() -> argparse.ArgumentParser:
     """The parser."""
     parser = Parser(
         prog="forewarn lint",
-        description="Check manifests: files, directories (.yaml, .yml, .json) or - for standard input.",
-        epilog="Exit status: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage or configuration, "
-        "3 could not do the job.",
+        description="Check manifests in files, directories (.yaml, .yml, .json) or standard input (-).",
+        epilog="Exit status: 0: no finding at or above --fail-on. 1: findings. 2: wrong usage or configuration. 3: the "
+        "command failed.",
         examples=("lint manifests/", "lint --cluster live -o sarif=report.sarif ."),
     )
     add, add_mutually_exclusive_group = parser.add_argument, parser.add_mutually_exclusive_group
-    add("paths", nargs="*", default=["."], metavar="PATH", help="what to check (default: this directory)")
+    add(
+        "paths",
+        nargs="*",
+        default=["."],
+        metavar="PATH",
+        help="file or directory to check, or - for standard input (default: this directory)",
+    )
     add_cluster_option(add, required=False)
-    told = "read PriorityClasses and other definitions from here without checking them (repeatable)"
+    told = "file or directory with PriorityClasses and other definitions, which are not checked (repeatable)"
     add("--definitions", action="append", default=[], metavar="PATH", help=told)
     add("--exclude", action="append", default=[], metavar="PATTERN", help="files to skip (repeatable)")
-    add("--no-gitignore", action="store_true", help="check files that .gitignore names too")
+    add("--no-gitignore", action="store_true", help="also check files that .gitignore names")
     add(
         "--render",
         action="store_true",
-        help="check the output of helm template and kustomize build too",
+        help="also check the output of helm template and kustomize build",
     )
     add("--one-apply", action="store_true", help="treat all files as one apply, whatever their directories")
     add("--closed", action="store_true", help="report every PriorityClass that the input does not define")
     add("--allow-empty", action="store_true", help="accept an input without objects")
-    add("-n", "--namespace", help="namespace of objects without one (default: default)")
+    add("-n", "--namespace", help="namespace of objects that name none (default: default)")
     add("--stdin-filename", default="", metavar="NAME", help="file name for standard input in reports")
     add_release_options(add)
-    add("-c", "--config", metavar="FILE", help="configuration (default: .forewarn.yaml, searched upward)")
+    add(
+        "-c",
+        "--config",
+        metavar="FILE",
+        help="configuration file (default: .forewarn.yaml in this directory or a parent)",
+    )
     add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
-    add("--select", action="append", default=[], metavar="RULE", help="only these rules (repeatable, or with commas)")
-    add("--ignore", action="append", default=[], metavar="RULE", help="not these rules (repeatable, or with commas)")
-    add("--baseline", metavar="FILE", help="known findings, which are not reported")
-    add("--write-baseline", metavar="FILE", help="write the current findings as a baseline")
+    add(
+        "--select",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="run only these rules (repeatable, or separated by commas)",
+    )
+    add(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="do not run these rules (repeatable, or separated by commas)",
+    )
+    add("--baseline", metavar="FILE", help="file with known findings, which are not reported")
+    add("--write-baseline", metavar="FILE", help="write the current findings to a baseline file")
     formats = ", ".join(lint_output.FORMATS)
     add("-o", "--output", action="append", metavar="FORMAT[=FILE]", help=f"{formats} (repeatable; default: text)")
     add(
@@ -64,16 +87,18 @@ def lint_parser() -> argparse.ArgumentParser:
         type=_natural,
         default=MOST_PER_RULE,
         metavar="N",
-        help=f"findings of one rule in text, 0 for all (default: {MOST_PER_RULE})",
+        help=f"maximum number of findings of one rule in text output; 0 for all (default: {MOST_PER_RULE})",
     )
     mend = add_mutually_exclusive_group().add_argument
-    mend("--fix", action="store_const", const=3, default=0, help="fix what is safe to fix, and report the rest")
-    mend("--diff", action="store_true", help="print the changes of --fix; exit status 1 if any")
-    add("--fail-on", choices=FAIL_ON, default="error", help="lowest severity for exit status 1 (default: error)")
-    add("--exit-zero", action="store_true", help="exit status 0 despite findings")
+    mend("--fix", action="store_const", const=3, default=0, help="apply safe fixes, and report the other findings")
+    mend("--diff", action="store_true", help="print the changes that --fix would make; exit with 1 if there are any")
+    add(
+        "--fail-on", choices=FAIL_ON, default="error", help="lowest severity that causes exit status 1 (default: error)"
+    )
+    add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
     add("-v", "--verbose", action="store_true", help="list the directories that are checked separately")
-    add("-q", "--quiet", action="store_true", help="no summary")
+    add("-q", "--quiet", action="store_true", help="do not print the summary")
     add_color_option(add)
     add("--list-rules", action="store_true", help="list the rules with severity and default action")
-    add("--list-files", action="store_true", help="list the files to check and those that are skipped")
+    add("--list-files", action="store_true", help="list checked and skipped files")
     return parser

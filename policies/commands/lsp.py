@@ -37,9 +37,11 @@ def main(arguments: Sequence[str]) -> int:
     parser = Parser(
         prog="forewarn lsp",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
-        description="Speak the Language Server Protocol over standard input and output; editors start it.",
+        description="Run a Language Server Protocol server on standard input and output. Editors start this command.",
     )
-    parser.add_argument("--stdio", action="store_true", help="as editors may ask: there is no other way")
+    parser.add_argument(
+        "--stdio", action="store_true", help="accepted for editors; the server always uses standard input and output"
+    )
     parser.parse_args(arguments)
     try:
         server, session = _server()

@@ -114,13 +114,14 @@ def _files(path: str) -> list[str]:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn whatif merge",
-        description="Combine the parts that forewarn whatif --each or forewarn test wrote with --shard, and print them "
-        "as one run.",
-        epilog="Exit status: that of the one run; 3 if the files are not all parts of one run, each once.",
+        description="Combine the parts that forewarn whatif --each or forewarn test wrote with --shard, and print "
+        "them as one result.",
+        epilog="The exit status is the status of the combined run, or 3 if the files do not contain each part of one "
+        "run once.",
         examples=("whatif merge parts/", "whatif merge part-0.json part-1.json -o html=losses.html"),
     )
     add = parser.add_argument
-    add("paths", nargs="+", metavar="FILE", help="parts, or directories with no other .json files")
+    add("paths", nargs="+", metavar="FILE", help="files with parts, or directories that contain no other .json files")
     add_output_option(add, FORMATS)
     sweeps.add_fail_on(add)
     add_color_option(add)

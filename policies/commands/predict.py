@@ -241,10 +241,10 @@ def _subjects(file: File, namespace: str) -> Sequence[ReviewedObject]:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn predict",
-        description="Predict the node and the victims of a Pod, of each replica of a workload, or of a Pending Pod, as "
-        "kube-scheduler would decide.",
-        epilog="Exit status: 0 predicted, 1 --fail-on was met, 2 wrong usage or no such file, 3 no prediction: a Pod "
-        "is not predicted, or a file cannot be read.",
+        description="Predict the node and the victims that kube-scheduler would select for a Pod, for each replica of "
+        "a workload, or for a Pending Pod.",
+        epilog="Exit status: 0: predicted. 1: --fail-on is met. 2: wrong usage, or a file does not exist. 3: a Pod "
+        "cannot be predicted, or a file cannot be read.",
         examples=("predict -f deployment.yaml", "predict --pod shop/web-0 --cluster cluster.json.gz -o json"),
     )
     add = parser.add_argument
@@ -253,8 +253,8 @@ def _parser() -> argparse.ArgumentParser:
     add_cluster_option(add)
     add_release_options(add)
     add("--explain", action="store_true", help="show the release, the profile and the steps of the decision")
-    add("--cascade", action="store_true", help="with -f: simulate what follows, as forewarn whatif apply does")
-    add("--replicas", type=whole(0, 2**31 - 1), metavar="N", help="replace spec.replicas by N")
+    add("--cascade", action="store_true", help="with -f: also simulate later effects, like forewarn whatif apply")
+    add("--replicas", type=whole(0, 2**31 - 1), metavar="N", help="use N instead of spec.replicas")
     add_namespace_option(add)
     add_output_option(add, ("text", "json", "html"))
     add(

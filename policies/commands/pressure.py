@@ -227,9 +227,9 @@ def _periods(text_: str) -> list[tuple[int, int]]:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn whatif pressure",
-        description="Rank the Pods of a node by the kubelet's own rules: for eviction under pressure, for a critical "
-        "Pod that the kubelet admits, and at shutdown.",
-        epilog="Exit status: 0 ranked, 2 wrong usage, 3 could not do the job.",
+        description="Show the order in which the kubelet evicts the Pods of a node under pressure, the Pods that it "
+        "evicts to admit a critical Pod, and the order at node shutdown.",
+        epilog="Exit status: 0: ranked. 2: wrong usage. 3: the command failed.",
         examples=(
             "whatif pressure node-1 --signal memory --stats summary.json",
             "whatif pressure node-1 --admit static-pod.yaml --cluster cluster.json.gz",
@@ -238,12 +238,16 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("node", metavar="NODE")
     add_cluster_option(add)
-    add("--signal", choices=SIGNALS, help="the resource that runs out")
-    add("--inodes", action="store_true", help="inodes of that disk run out")
+    add("--signal", choices=SIGNALS, help="resource that runs out")
+    add("--inodes", action="store_true", help="inodes of this disk run out, instead of bytes")
     add("--stats", metavar="FILE", help="the kubelet's /stats/summary (- for standard input)")
-    told = "disk of images: on nodefs, alone, or split (default: shared)"
+    told = "disk with the images: shared (on nodefs), own, or split (default: shared)"
     add("--image-fs", choices=IMAGES, default="shared", help=told)
-    add("--admit", metavar="FILE", help="a critical Pod that the kubelet admits; shows the Pods that it evicts for it")
+    add(
+        "--admit",
+        metavar="FILE",
+        help="manifest of a critical Pod: show the Pods that the kubelet evicts to admit this Pod",
+    )
     add("--shutdown", type=_periods, metavar="PRIORITY=SECONDS,…", help="shutdownGracePeriodByPodPriority")
     add_namespace_option(add)
     add_output_option(add, FORMATS)

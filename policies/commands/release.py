@@ -40,7 +40,7 @@ def add_release_options(add: Callable[..., object]) -> None:
         "--kubernetes-version",
         type=release_minor,
         metavar=KNOWN,
-        help="Kubernetes release (default: the cluster's, else the newest)",
+        help="Kubernetes release (default: release of the cluster, or the newest)",
     )
     add(
         "--feature-gates",
@@ -53,7 +53,7 @@ def add_release_options(add: Callable[..., object]) -> None:
         "--scheduler-config",
         type=scheduler_config,
         metavar="FILE|PRESET",
-        help="KubeSchedulerConfiguration, or a preset (default: the release's default)",
+        help="file with a KubeSchedulerConfiguration, or a preset (default: default profile of the release)",
     )
 
 

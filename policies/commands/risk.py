@@ -106,9 +106,9 @@ def _watched(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, A
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn risk",
-        description="List for each workload who can preempt it, which node or zone it does not survive, and its rank "
-        "in the kubelet's eviction order.",
-        epilog="Exit status: 0 listed, 1 --fail-on was met, 2 wrong usage, 3 could not do the job.",
+        description="For each workload, list the PriorityClasses whose Pods can preempt it, the nodes and zones whose "
+        "loss it does not survive, and its place in the eviction order of the kubelet.",
+        epilog="Exit status: 0: listed. 1: --fail-on is met. 2: wrong usage. 3: the command failed.",
         examples=("risk -n shop", "risk --class gold --fail-on loss -o html=risk.html"),
     )
     add = parser.add_argument
@@ -117,8 +117,19 @@ def _parser() -> argparse.ArgumentParser:
     add_release_options(add)
     refuse_node_templates(add, "risk counts losses before nodes are added; use `forewarn whatif lose --each node`")
     add("-n", "--namespace", help="only workloads of this namespace")
-    add("--class", dest="priority_class", metavar="NAME", help='only workloads of this class ("": of none)')
-    add("--most", type=whole(0, MOST), default=100, metavar="N", help="zones and nodes simulated (default: 100)")
+    add(
+        "--class",
+        dest="priority_class",
+        metavar="NAME",
+        help='only workloads of this PriorityClass ("": workloads without a class)',
+    )
+    add(
+        "--most",
+        type=whole(0, MOST),
+        default=100,
+        metavar="N",
+        help="maximum number of simulated zones and nodes (default: 100)",
+    )
     add_until_option(add)
     add("--fail-on", choices=("loss",), help="exit with 1 if a workload does not survive a loss")
     add_output_option(add, FORMATS)

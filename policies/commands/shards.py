@@ -45,7 +45,8 @@ class Shard(NamedTuple):
 def add_shard_option(add: Callable[..., object]) -> None:
     """Add `--shard` by a parser's `add_argument`."""
     told = (
-        f"part I of N, from 0 on, for forewarn whatif merge; /N takes I from ${INDEX} (default: $" + f"{COMPLETIONS})"
+        f"run part I of N (I begins at 0), for forewarn whatif merge; /N reads I from ${INDEX} (default: $"
+        f"{COMPLETIONS})"
     )
     add("--shard", metavar="I/N", help=told)
 

@@ -193,12 +193,12 @@ def simulated_until(text: str) -> float:
 
 def add_until_option(add: Callable[..., object], more: str = "") -> None:
     """Add `--until` by a parser's `add_argument`; `more`: about its default. None if it is not given."""
-    told = f"end of the simulation: 90s, 5m (default: 1h{more})"
+    told = f"duration of the simulation, such as 90s or 5m (default: 1h{more})"
     add("--until", type=simulated_until, metavar="DURATION", help=told)
 
 
 def add_runs_options(add: Callable[..., object]) -> None:
     """Add `--runs` and `--seed` likewise."""
-    told = "number of runs, with ties and races decided at random in all but the first (default: 1)"
+    told = "number of runs; all runs except the first decide ties and races at random (default: 1)"
     add("--runs", metavar="N", type=whole(1, MOST_RUNS), default=1, help=told)
     add("--seed", metavar="N", type=int, default=0, help="random seed of --runs (default: 0)")

@@ -35,7 +35,7 @@ _MOST_NOTES: Final = 10
 
 def add_fail_on(add: Callable[..., object]) -> None:
     """Add `--fail-on` by a parser's `add_argument`."""
-    told = "exit with 1 if this happens in any of them (repeatable)"
+    told = "exit with 1 if this happens in any of the simulations (repeatable)"
     add("--fail-on", action="append", choices=HAPPENINGS, default=[], help=told)
 
 

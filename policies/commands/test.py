@@ -203,9 +203,9 @@ def _told(results: Sequence[Result]) -> dict[str, Any]:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn test",
-        description="Check a cluster against expectations: what runs after a loss, who is preempted, what fits.",
-        epilog="Exit status: 0 all hold, 1 one is broken, 2 wrong usage or expectations, 3 no answer: an expectation "
-        "selects no Pod, or the cluster cannot be read.",
+        description="Check expectations about a cluster: which Pods run after a loss, are preempted, or fit.",
+        epilog="Exit status: 0: all expectations are met. 1: an expectation is broken. 2: wrong usage or wrong "
+        "expectations. 3: an expectation selects no Pod, or the cluster cannot be read.",
         examples=("test expectations.yaml", "test expectations/ --cluster cluster.json.gz -o junit=report.xml"),
     )
     add = parser.add_argument
@@ -215,7 +215,7 @@ def _parser() -> argparse.ArgumentParser:
     add_release_options(add)
     refuse_node_templates(add, "expectations are about the nodes that exist; use `forewarn whatif`")
     add_until_option(add)
-    told = f"cases of one expectation (default: {MOST_CASES})"
+    told = f"maximum number of cases of one expectation (default: {MOST_CASES})"
     add("--most", type=whole(1, 100_000), default=MOST_CASES, metavar="N", help=told)
     add("--allow-empty", action="store_true", help="accept expectations that select no Pod (default: exit with 3)")
     add_namespace_option(add)

@@ -294,13 +294,13 @@ def _common(parser: argparse.ArgumentParser) -> None:
     add_until_option(add, ", or as long as the upgrade takes")
     add_namespace_option(add)
     add_output_option(add, FORMATS)
-    add("--timeline", action="store_true", help="show the events in their order too")
+    add("--timeline", action="store_true", help="also show all events in order")
     add(
         "--fail-on",
         action="append",
         choices=(*HAPPENINGS, "blocked"),
         default=[],
-        help="exit with 1 if this happens; blocked: a node cannot be drained or upgraded (repeatable)",
+        help="exit with 1 if this happens; blocked means that a node cannot be drained or upgraded (repeatable)",
     )
     add_autoscaling_options(add)
     add_color_option(add)
@@ -321,9 +321,9 @@ _EXAMPLES: Final = {
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn whatif",
-        description="Simulate a change, and compare the cluster before and after it: Pods that run, Pods that are "
-        "Pending, and preemptions.",
-        epilog="Exit status: 0 simulated, 1 --fail-on was met, 2 wrong usage, 3 could not do the job.",
+        description="Simulate a change, and compare running Pods, Pending Pods and preemptions before and after the "
+        "change.",
+        epilog="Exit status: 0: simulated. 1: --fail-on is met. 2: wrong usage. 3: the command failed.",
         examples=("whatif lose zone eu-1a", "whatif upgrade --fail-on blocked"),
     )
     kinds = parser.add_subparsers(dest="what", required=True, metavar="CHANGE")
@@ -337,22 +337,22 @@ def _parser() -> argparse.ArgumentParser:
     lose = add("lose", "a node, zone or pool is lost, or each of them in turn")
     lose.add_argument("scope", nargs="?", choices=SCOPES, metavar="node|zone|pool")
     lose.add_argument("names", nargs="*", metavar="NAME", help="names of nodes, of a zone, or LABEL=VALUE of a pool")
-    lose.add_argument("--each", choices=("node", "zone"), help="each node, or each zone, one by one")
+    lose.add_argument("--each", choices=("node", "zone"), help="simulate the loss of each node or each zone separately")
     add_shard_option(lose.add_argument)
     add("drain", "nodes are drained, as kubectl drain does").add_argument("names", nargs="+", metavar="NODE")
     upgrade = add("upgrade", "each node is drained, replaced and uncordoned in turn")
     upgrade.add_argument("--pool", default="", metavar="LABEL=VALUE", help="only nodes with these labels")
-    told = "nodes upgraded at a time (default: 1)"
+    told = "number of nodes upgraded at the same time (default: 1)"
     upgrade.add_argument("--max-unavailable", type=whole(1, 100_000), default=1, metavar="N", help=told)
-    told = "time until a drained node is back (default: 2m)"
+    told = "time until a drained node returns (default: 2m)"
     upgrade.add_argument("--away", type=simulated_until, default=120.0, metavar="DURATION", help=told)
-    scale = add("scale", "a workload gets another number of replicas")
+    scale = add("scale", "the number of replicas of a workload changes")
     scale.add_argument("name", metavar="KIND/NAME")
     scale.add_argument("replicas", type=whole(0, MOST_VALUE), metavar="N")
     _class(add("class", "a PriorityClass is created, changed or deleted"))
     for name, told in (("apply", "manifests are applied"), ("delete", "the objects of manifests are deleted")):
         add(name, told).add_argument("-f", "--filename", action="append", required=True, metavar="FILE", help=_FILE)
-    events = add("events", "several events, each at its time")
+    events = add("events", "several events at different times")
     events.add_argument("-f", "--filename", action="append", default=[], metavar="FILE", help=f"{_FILE}, at time 0")
     told = "list of `{at, create|update|delete|scale|cordon|drain|lost}`"
     events.add_argument("--events", metavar="FILE", help=told)
@@ -368,11 +368,11 @@ _FILE: Final = "manifest (file or directory, repeatable)"
 def _class(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", nargs="?", metavar="NAME")
-    add("--value", type=whole(-(2**31), MOST_VALUE), metavar="N", help="its value; a missing class is created")
-    add("--default", action="store_true", help="make it the global default")
-    add("--delete", action="store_true", help="delete it")
-    add("--preemption-policy", choices=("PreemptLowerPriority", "Never"), help="its preemptionPolicy")
-    add("--each", action="store_true", help="delete each class, one by one")
+    add("--value", type=whole(-(2**31), MOST_VALUE), metavar="N", help="new value; a missing PriorityClass is created")
+    add("--default", action="store_true", help="make the PriorityClass the global default")
+    add("--delete", action="store_true", help="delete the PriorityClass")
+    add("--preemption-policy", choices=("PreemptLowerPriority", "Never"), help="new preemptionPolicy")
+    add("--each", action="store_true", help="delete each PriorityClass separately")
     add_shard_option(add)
-    told = "manifest applied after the change, instead of restarts of all workloads"
+    told = "manifest to apply after the change, instead of a restart of all workloads"
     add("-f", "--filename", action="append", default=[], metavar="FILE", help=told)

@@ -171,16 +171,16 @@ def _as_dict(
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn why",
-        description="Explain why a Pod is Pending or was preempted, and what helps.",
-        epilog="Exit status: 0 explained, 1 --fail-on was met, 2 wrong usage, 3 could not do the job.",
+        description="Explain why a Pod is Pending or was preempted, and how to fix this.",
+        epilog="Exit status: 0: explained. 1: --fail-on is met. 2: wrong usage. 3: the command failed.",
         examples=("why shop/web-5d9c7-x2x1z", "why web-0 -n shop --cluster cluster.json.gz"),
     )
     add = parser.add_argument
     add("pod", metavar="NAMESPACE/POD", help="a Pod of the cluster")
     add_cluster_option(add)
-    add("-n", "--namespace", default="default", help="namespace of a Pod named without one (default: default)")
+    add("-n", "--namespace", default="default", help="namespace if NAMESPACE/ is missing (default: default)")
     add_output_option(add)
-    told = "exit with 1 for this state (pending, preempted, running, ended, gone) or finding id (repeatable)"
+    told = "exit with 1 for this state (pending, preempted, running, ended, gone) or problem id (repeatable)"
     add("--fail-on", action="append", default=[], metavar="WHAT", help=told)
     add_color_option(add)
     add_release_options(add)

@@ -39,10 +39,10 @@ _OF_WORKLOADS: Final = {
     "unknown": "not compared: {reasons}",
 }
 _DESCRIPTION: Final = (
-    "Compare the predictions of one replica of a running webhook with what happened since its start. Predictions for "
-    "Pods are compared with kube-scheduler's first action, those for workloads (Deployment, StatefulSet, ReplicaSet, "
-    "DaemonSet, Job) with the end of the rollout. Examples name Pods, so the health port shows them to its own Pod "
-    "only: use kubectl exec or kubectl port-forward."
+    "Compare the predictions of one replica of a running webhook with the events since its start. For Pods, forewarn "
+    "compares a prediction with the first action of kube-scheduler. For workloads (Deployment, StatefulSet, "
+    "ReplicaSet, DaemonSet, Job), forewarn compares a prediction with the end of the rollout. Examples name Pods, so "
+    "only the Pod of the replica can read them: use kubectl exec or kubectl port-forward."
 )
 _EXAMPLES: Final = ("webhook accuracy", "webhook accuracy --url http://127.0.0.1:9090 -o json")
 

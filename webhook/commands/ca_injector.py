@@ -96,16 +96,17 @@ def _stop_when_told() -> Iterator[Event]:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn webhook ca-injector",
-        description="Keep the webhook's CAs in the Secret forewarn-ca, sign the certificate in the Secret "
-        "forewarn-serving-cert, and set caBundle in the webhook configurations named forewarn. Of several replicas, "
-        "the holder of the Lease forewarn-ca-injector is the leader.",
-        epilog="Environment variables for flags: FOREWARN_NAMESPACE, FOREWARN_IDENTITY, FOREWARN_HOST, "
-        "FOREWARN_HEALTH_PORT and FOREWARN_LOG_LEVEL. Exit status: 0 stopped, 2 wrong usage, 3 cannot start.",
+        description="Keep the CAs of the webhook in the Secret forewarn-ca, and sign the certificate in the Secret "
+        "forewarn-serving-cert. Set caBundle in the webhook configurations named forewarn. If there are several "
+        "replicas, the holder of the Lease forewarn-ca-injector is the leader.",
+        epilog="You can also set flags by the environment variables FOREWARN_NAMESPACE, FOREWARN_IDENTITY, "
+        "FOREWARN_HOST, FOREWARN_HEALTH_PORT and FOREWARN_LOG_LEVEL. Exit status: 0: stopped. 2: wrong usage. "
+        "3: the injector cannot start.",
         examples=("webhook ca-injector", "webhook ca-injector --namespace forewarn --health-port 9090"),
     )
     given = {key: os.environ.get(variable) for key, variable in _ENVIRONMENT.items()}
     add = parser.add_argument
-    add("--context", default="", metavar="NAME", help="context of the kubeconfig (default: the current one)")
+    add("--context", default="", metavar="NAME", help="kubeconfig context (default: current context)")
     add(
         "--namespace",
         default=given["namespace"] or "forewarn",

@@ -85,10 +85,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn webhook doctor",
         examples=("webhook doctor", "webhook doctor --context prod -o json"),
-        description="Check the webhook of a cluster: registration, trust, responses, predictions and configuration, "
-        "with a fix for each problem. The command uses your permissions and changes nothing: it creates only dry runs "
-        "and access reviews.",
-        epilog="Exit status: 0 no problems, 1 problems, 2 wrong usage, 3 the API server does not answer.",
+        description="Check the registration, trust, responses, predictions and configuration of the webhook in a "
+        "cluster, and show a fix for each problem. The command uses your permissions and changes nothing. "
+        "It creates only dry runs and access reviews.",
+        epilog="Exit status: 0: no problems. 1: problems. 2: wrong usage. 3: the API server does not answer.",
     )
     add = parser.add_argument
     add_context_options(add)

@@ -91,8 +91,8 @@ def _admitted_again(pod: dict[str, Any], cluster: ClusterSnapshot | None) -> dic
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn webhook review",
-        description="Print the webhook's response to an AdmissionReview, one line of JSON per phase.",
-        epilog="Exit status: 0 allowed, 1 denied, 2 wrong usage or configuration, 3 failed.",
+        description="Print the webhook's response to an AdmissionReview, as one line of JSON for each phase.",
+        epilog="Exit status: 0: allowed. 1: denied. 2: wrong usage or configuration. 3: the command failed.",
         examples=(
             "webhook review -f review.json",
             "webhook review -f review.json --cluster cluster.json.gz --phase validate",
@@ -109,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_cluster_option(add, required=False)
     add_release_options(add)
-    both = "run one phase only (default: mutate, apply the patch, validate)"
+    both = "run only this phase (default: mutate, apply the patch, then validate)"
     add("--phase", type=Hook, choices=list(Hook), metavar="mutate|validate", help=both)
     add("-c", "--config", metavar="FILE", type=Path, help="configuration file (default: built-in defaults)")
     add(

@@ -131,8 +131,8 @@ def _replaced(output: str) -> Iterator[IO[bytes]]:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn snapshot",
-        description="Write the objects of a running cluster that predictions need to a file for --cluster.",
-        epilog="Exit status: 0 written, 2 wrong usage, 3 failed (an existing file is not changed).",
+        description="Write the objects of a running cluster that predictions use to a file for --cluster.",
+        epilog="Exit status: 0: written. 2: wrong usage. 3: the command failed, and an existing file did not change.",
         examples=("snapshot -o cluster.json.gz", "snapshot --context prod --redact -o prod.json.gz"),
     )
     add = parser.add_argument
@@ -142,10 +142,10 @@ def _parser() -> argparse.ArgumentParser:
         "--output",
         required=True,
         metavar="FILE",
-        help="the file; compressed if its name ends in .gz; - for standard output",
+        help="output file, compressed if its name ends in .gz; - for standard output",
     )
-    kept = "omit environments, images, commands, probes and annotations; only predictions by images change"
-    once = "keep an existing file; in an Indexed Job Pod 0 writes it and the others wait for it"
+    kept = "omit environment variables, images, commands, probes and annotations; predictions that need images change"
+    once = "keep an existing file; in an Indexed Job, Pod 0 writes the file and other Pods wait for it"
     add("--once", action="store_true", help=once)
     add("--redact", action="store_true", help=kept)
     return parser
