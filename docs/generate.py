@@ -60,12 +60,11 @@ _SUBJECTS = {
 _RULES_INTRODUCTION = """\
 # Rules
 
-Each page has the reason, an example with its message, the fix, and how to configure or suppress the rule.
-`forewarn explain RULE` prints the same.
+The page of a rule explains the reason and the fix, and shows an example. `forewarn explain RULE` prints the same text.
 
-**Linter** is the severity in `forewarn lint` and `forewarn audit`. **Webhook** is the action on a Pod or another object
-of the table. On a workload, `deny` becomes `warn` by default, because kube-apiserver accepts the workload and rejects
-its Pods. You can change both in the [configuration](../configuration.md).
+The column *linter* shows the severity in `forewarn lint` and `forewarn audit`. The column *webhook* shows the action
+for a Pod or another object. For a workload, `deny` becomes `warn` by default, because kube-apiserver accepts the
+workload and rejects its Pods. You can change severities and actions in the [configuration](../configuration.md).
 """
 
 
@@ -102,7 +101,7 @@ _SELECTOR = {
     },
 }
 _CONDITIONS = {
-    "namespaces": {**_PATTERNS, "description": "names; shell patterns such as team-* are allowed"},
+    "namespaces": {**_PATTERNS, "description": "names or shell patterns, such as team-*"},
     "namespaceSelector": _SELECTOR,
     "users": _PATTERNS,
     "groups": _PATTERNS,
@@ -113,7 +112,7 @@ _EXEMPTION = {
     "required": ["reason"],
     "minProperties": 2,
     "properties": {
-        "reason": {"type": "string", "description": "logged with every request that is let pass"},
+        "reason": {"type": "string", "description": "reason for the exemption, which the log shows"},
         **_CONDITIONS,
     },
 }
@@ -122,8 +121,12 @@ _BREAK_GLASS = {
     "description": "the annotation forewarn.dev/exempt-until",
     "additionalProperties": False,
     "properties": {
-        "groups": {**_TEXTS, "description": "who may set it; shell patterns too"},
-        "maxDuration": {"type": "string", "pattern": "^[0-9]{1,6}[dhm]$", "description": "how far away its end may be"},
+        "groups": {**_TEXTS, "description": "groups of users who may set the annotation; names or shell patterns"},
+        "maxDuration": {
+            "type": "string",
+            "pattern": "^[0-9]{1,6}[dhm]$",
+            "description": "longest duration of an exemption",
+        },
     },
 }
 _ALLOWED = {
@@ -131,7 +134,7 @@ _ALLOWED = {
     "additionalProperties": False,
     "required": ["classes"],
     "minProperties": 2,
-    "properties": {"classes": {**_PATTERNS, "description": "PriorityClasses; shell patterns too"}, **_CONDITIONS},
+    "properties": {"classes": {**_PATTERNS, "description": "PriorityClasses; names or shell patterns"}, **_CONDITIONS},
 }
 _PODS = {
     "type": "object",
@@ -140,7 +143,7 @@ _PODS = {
         name: {"type": "string", "description": told}
         for name, told in (
             ("namespace", "a shell pattern"),
-            ("class", "a shell pattern; empty: of no class"),
+            ("class", "a shell pattern; an empty text means Pods without a class"),
             ("workload", "namespace/name, a shell pattern"),
         )
     },
@@ -191,8 +194,8 @@ _BUDGET = {
     "additionalProperties": False,
     "required": ["exact", "coarse"],
     "properties": {
-        "exact": {**_PREDICTIONS, "description": "predictions shown in full"},
-        "coarse": {**_PREDICTIONS, "description": "after these, predictions shown in ranges"},
+        "exact": {**_PREDICTIONS, "description": "number of exact predictions"},
+        "coarse": {**_PREDICTIONS, "description": "number of later predictions with ranges"},
     },
 }
 
@@ -205,33 +208,46 @@ def schema() -> dict[str, Any]:
         "type": ["object", "null"],
         "additionalProperties": False,
         "properties": {
-            "actions": _per_rule([a.value for a in Action], [r for r in RULES if r.ACTION], "what the webhook does"),
-            "severities": _per_rule(
-                [str(s) for s in Severity], [r for r in RULES if r.SEVERITY], "what the linter says"
+            "actions": _per_rule(
+                [a.value for a in Action],
+                [r for r in RULES if r.ACTION],
+                "action of the webhook for findings of a rule",
             ),
-            "autoscalerCutoff": {"type": "integer", "description": "--expendable-pods-priority-cutoff of your cluster"},
-            "placeholderPods": {**_SELECTOR, "description": "pods that only keep room free, by their labels"},
+            "severities": _per_rule(
+                [str(s) for s in Severity],
+                [r for r in RULES if r.SEVERITY],
+                "severity of the findings of a rule in the linter",
+            ),
+            "autoscalerCutoff": {
+                "type": "integer",
+                "description": "value of the flag --expendable-pods-priority-cutoff of your cluster",
+            },
+            "placeholderPods": {**_SELECTOR, "description": "Pods that only reserve capacity, by their labels"},
             "podTemplatePaths": {
                 "type": "object",
-                "description": "custom resources with a pod template: argoproj.io/Rollout: spec.template",
+                "description": "custom resources with a Pod template, such as argoproj.io/Rollout: spec.template",
                 "additionalProperties": _PATHS,
             },
             "priorityClassPaths": {
                 "type": "object",
-                "description": "custom resources that name a class: example.com/Database: spec.priorityClassName",
+                "description": "custom resources that name a class, such as example.com/Database: spec.priorityClassName",
                 "additionalProperties": _PATHS,
             },
             "recreatesPods": {
                 "type": "array",
                 "items": {"type": "string"},
-                "description": "kinds whose controllers create a deleted Pod again: example.com/Database",
+                "description": "kinds whose controllers recreate a deleted Pod, such as example.com/Database",
             },
             "limitedResources": {
                 "type": "array",
                 "items": _LIMITED,
-                "description": "what needs a quota that covers it, as in kube-apiserver's ResourceQuotaConfiguration",
+                "description": "Pods that need a ResourceQuota that covers them, as in ResourceQuotaConfiguration",
             },
-            "allowedClasses": {"type": "array", "items": _ALLOWED, "description": "who may use which classes"},
+            "allowedClasses": {
+                "type": "array",
+                "items": _ALLOWED,
+                "description": "users and namespaces that may use PriorityClasses",
+            },
             "expectations": {
                 "type": "array",
                 "description": "Pods that must not be preempted, and by which Pods, as in forewarn test",
@@ -242,39 +258,42 @@ def schema() -> dict[str, Any]:
             "exemptions": {"type": "array", "items": _EXEMPTION},
             "disclose": {
                 "enum": [d.value for d in Disclose],
-                "description": "what the webhook names to requesters; own-namespace by default",
+                "description": "names that the webhook shows to requesters (default: own-namespace)",
             },
             "predictionBudget": {
                 "type": "object",
-                "description": "predictions an hour that requesters are shown, beyond which answers say less",
+                "description": "number of predictions that requesters see per hour",
                 "additionalProperties": False,
                 "properties": {
-                    "user": {**_BUDGET, "description": "of one user; exact: 100, coarse: 400 by default"},
+                    "user": {**_BUDGET, "description": "limits for one user (default: exact 100, coarse 400)"},
                     "namespace": {
                         **_BUDGET,
-                        "description": "of all users in one namespace; exact: 200, coarse: 800 by default",
+                        "description": "limits for all users of one namespace (default: exact 200, coarse 800)",
                     },
                 },
             },
             "repeatedWarnings": {"enum": [r.value for r in RepeatedWarnings]},
             "discloseTo": {
                 "type": "object",
-                "description": "to whom the webhook names everything",
+                "description": "users who see all names",
                 "additionalProperties": False,
                 "properties": {
-                    "groups": {**_TEXTS, "description": "shell patterns; system:masters by default"},
+                    "groups": {**_TEXTS, "description": "names or shell patterns (default: system:masters)"},
                     "subjectAccessReview": {
                         "type": "boolean",
-                        "description": "also whoever may list pods in all namespaces; false by default",
+                        "description": "also users who may list Pods in all namespaces (default: false)",
                     },
                 },
             },
             "breakGlass": _BREAK_GLASS,
-            "knownClasses": {**_TEXTS, "description": "classes that exist beside those of the input; shell patterns"},
-            "exclude": {**_TEXTS, "description": "files that the linter leaves out; shell patterns"},
+            "knownClasses": {
+                **_TEXTS,
+                "description": "PriorityClasses that exist outside the input; names or shell patterns",
+            },
+            "exclude": {**_TEXTS, "description": "files that the linter skips; shell patterns"},
             "suppressions": {
                 "type": "array",
-                "description": "findings that the linter does not tell",
+                "description": "known findings that forewarn does not report",
                 "items": {
                     "type": "object",
                     "additionalProperties": False,
@@ -283,15 +302,18 @@ def schema() -> dict[str, Any]:
                     "properties": {
                         "rules": {"type": "array", "items": {"enum": [rule.ID for rule in RULES]}, "minItems": 1},
                         "reason": {"type": "string", "minLength": 1},
-                        "until": {"type": "string", "description": "the last day on which it holds: 2027-01-31"},
+                        "until": {
+                            "type": "string",
+                            "description": "last day on which the entry applies, such as 2027-01-31",
+                        },
                         "paths": _PATTERNS,
-                        "objects": {**_PATTERNS, "description": "Deployment shop/web; shell patterns"},
+                        "objects": {**_PATTERNS, "description": "objects such as Deployment shop/web; shell patterns"},
                     },
                 },
             },
             "groups": {
                 "type": "array",
-                "description": "files that come together in one apply, for the linter",
+                "description": "files that the linter checks together",
                 "items": {
                     "type": "object",
                     "additionalProperties": False,

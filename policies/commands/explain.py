@@ -185,9 +185,9 @@ def _configured(rule: Rule) -> Iterator[Block]:
         yield Block("prose", "To suppress a finding, name the object and the reason in the configuration:")
         yield Block("yaml", f'suppressions:\n- rules: [{rule.ID}]\n  objects: ["KIND NAME"]\n  reason: REASON')
         return
-    yield Block("prose", "To suppress a finding, write this comment after the value or on the line above:")
+    yield Block("prose", "To suppress a finding, write this comment on the line above:")
     yield Block("yaml", f"# forewarn: ignore[{rule.ID}] REASON until=2027-01-31")
     if rule.TARGETS != (Target.FILE,):
-        yield Block("prose", "Or add this annotation to the object:")
+        yield Block("prose", "Or add this annotation:")
         annotation = f"forewarn.dev/ignore: {rule.ID} REASON until=2027-01-31"
         yield Block("yaml", f"metadata:\n  annotations:\n    {annotation}")
