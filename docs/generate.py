@@ -230,7 +230,7 @@ def schema() -> dict[str, Any]:
             },
             "priorityClassPaths": {
                 "type": "object",
-                "description": "custom resources that name a class, such as example.com/Database: spec.priorityClassName",
+                "description": "custom resources that name a class: example.com/Database: spec.priorityClassName",
                 "additionalProperties": _PATHS,
             },
             "recreatesPods": {

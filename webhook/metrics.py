@@ -241,7 +241,7 @@ class Metrics:
             "outcome",
         )
         self.global_defaults = self._make(
-            Gauge, "global_defaults", "PriorityClasses with globalDefault: true. More than 1 is a problem."
+            Gauge, "global_defaults", "PriorityClasses with globalDefault: true. A value above 1 is a problem."
         )
         self.unauthenticated = self._make(
             Counter, "unauthenticated_requests", "Requests without the token from the webhook configurations."

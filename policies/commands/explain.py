@@ -137,12 +137,12 @@ def _heard(rule: Rule) -> str:
 
 
 _BAD: Final = {
-    "DELETE": "The rule reports the deletion of this object:",
-    "validate": "The webhook reports this object after all mutation:",
+    "DELETE": "Bad example, if you delete this object:",
+    "validate": "Bad example, after all mutating webhooks:",
 }
 _GOOD: Final = {
-    "DELETE": "The rule does not report the deletion of this object:",
-    "validate": "The webhook does not report this object after all mutation:",
+    "DELETE": "Good example, if you delete this object:",
+    "validate": "Good example, after all mutating webhooks:",
 }
 
 

@@ -1,4 +1,4 @@
-"""After all mutation, the priority of a new Pod differs from the value of its class.
+"""Mutating webhooks give a new Pod a priority that differs from the value of its class.
 
 Why: Kubernetes does not check the final priority. If kube-apiserver calls a mutating webhook again, this webhook can
 set any priority, with or without a class. kube-scheduler uses only spec.priority.

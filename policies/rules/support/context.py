@@ -42,7 +42,7 @@ class Target(StrEnum):
     POD = "Pod"
     UPDATED_POD = "updated Pod"
     TEMPLATE = "Pod template"
-    PART = "Pod template or class name in a custom resource"
+    PART = "custom resource"
     NAMESPACE = "Namespace"
     RESOURCE_QUOTA = "ResourceQuota"
     OTHER = "other objects"
