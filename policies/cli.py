@@ -41,25 +41,27 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final[dict[str, Command]] = {
-    "lint": Command("Lint", "policies.commands.lint", "check manifests; findings have file, line and column"),
-    "explain": Command("Lint", "policies.commands.explain", "show what a rule checks, why, and the fix"),
-    "dry-run": Command("Lint", "policies.commands.dry_run", "show kube-apiserver's answer to manifests, offline"),
+    "lint": Command("Lint", "policies.commands.lint", "check manifests, and report problems with file and line"),
+    "explain": Command("Lint", "policies.commands.explain", "explain a rule and how to fix its findings"),
+    "dry-run": Command("Lint", "policies.commands.dry_run", "predict offline how kube-apiserver answers manifests"),
     "lsp": Command("Lint", "policies.commands.lsp", "run the linter as a language server for editors"),
     "predict": Command("Predict", "policies.commands.predict", "predict node and victims for Pods and workloads"),
     "whatif": Command("Predict", "policies.commands.whatif", "simulate a loss, a drain, an upgrade, or another change"),
     "whatif pressure": Command("", "policies.commands.pressure", "rank the Pods that a kubelet evicts first"),
     "whatif merge": Command("", "policies.commands.merge", "combine the parts of a sweep or of a test"),
     "headroom": Command("Predict", "policies.commands.headroom", "count the replicas that still fit"),
-    "test": Command("Predict", "policies.commands.test", "check a cluster against expectations"),
+    "test": Command("Predict", "policies.commands.test", "check expectations about a cluster"),
     "why": Command("Cluster", "policies.commands.why", "explain why a Pod is Pending or was preempted"),
-    "risk": Command("Cluster", "policies.commands.risk", "list what each workload risks: preemption, losses, eviction"),
-    "audit": Command("Cluster", "policies.commands.audit", "check the objects of a cluster, and its next restarts"),
-    "snapshot": Command("Cluster", "webhook.commands.snapshot", "write a running cluster to a file"),
+    "risk": Command(
+        "Cluster", "policies.commands.risk", "list the risks of each workload (preemption, losses)"
+    ),
+    "audit": Command("Cluster", "policies.commands.audit", "check the objects of a cluster, and simulate restarts"),
+    "snapshot": Command("Cluster", "webhook.commands.snapshot", "write the objects of a running cluster to a file"),
     "webhook serve": Command("Webhook", "webhook.commands.serve", "run the admission webhook"),
     "webhook ca-injector": Command("Webhook", "webhook.commands.ca_injector", "issue certificates and set caBundle"),
     "webhook review": Command("Webhook", "webhook.commands.review", "answer an AdmissionReview from a file"),
     "webhook doctor": Command("Webhook", "webhook.commands.doctor", "check the webhook of a cluster"),
-    "webhook accuracy": Command("Webhook", "webhook.commands.accuracy", "compare predictions with what happened"),
+    "webhook accuracy": Command("Webhook", "webhook.commands.accuracy", "compare predictions with actual decisions"),
     "info releases": Command("Other", "policies.commands.info_releases", "show supported Kubernetes releases"),
     "info scheduler": Command("Other", "policies.commands.info_scheduler", "show the profiles of a scheduler"),
     "completion": Command("Other", "policies.cli", "print a completion script for bash, zsh or fish", "complete"),
@@ -214,7 +216,7 @@ def _usage() -> str:
             "usage: forewarn COMMAND [OPTIONS]   (`forewarn COMMAND --help` for its options)",
             *lines,
             "",
-            "  --version  version, and the Kubernetes releases it predicts",
+            "  --version  show the version and the supported Kubernetes releases",
         ]
     )
 

@@ -334,7 +334,7 @@ def _parser() -> argparse.ArgumentParser:
         _common(sub)
         return sub
 
-    lose = add("lose", "a node, zone or pool is lost, or each of them in turn")
+    lose = add("lose", "a node, zone or pool is lost, or each node or zone separately")
     lose.add_argument("scope", nargs="?", choices=SCOPES, metavar="node|zone|pool")
     lose.add_argument("names", nargs="*", metavar="NAME", help="names of nodes, of a zone, or LABEL=VALUE of a pool")
     lose.add_argument("--each", choices=("node", "zone"), help="simulate the loss of each node or each zone separately")
@@ -357,7 +357,10 @@ def _parser() -> argparse.ArgumentParser:
     told = "list of `{at, create|update|delete|scale|cordon|drain|lost}`"
     events.add_argument("--events", metavar="FILE", help=told)
     add_runs_options(events.add_argument)
-    for name, told in (("pressure", "a node runs out of memory or disk"), ("merge", "combine parts of a sweep")):
+    for name, told in (
+        ("pressure", "a node runs out of memory or disk"),
+        ("merge", "combine the parts of a divided run"),
+    ):
         kinds.add_parser(name, help=told)  # for the list alone: policies.cli runs them
     return parser
 
