@@ -52,9 +52,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "headroom": Command("Predict", "policies.commands.headroom", "count the replicas that still fit"),
     "test": Command("Predict", "policies.commands.test", "check expectations about a cluster"),
     "why": Command("Cluster", "policies.commands.why", "explain why a Pod is Pending or was preempted"),
-    "risk": Command(
-        "Cluster", "policies.commands.risk", "list the risks of each workload (preemption, losses)"
-    ),
+    "risk": Command("Cluster", "policies.commands.risk", "list the risks of each workload (preemption, losses)"),
     "audit": Command("Cluster", "policies.commands.audit", "check the objects of a cluster, and simulate restarts"),
     "snapshot": Command("Cluster", "webhook.commands.snapshot", "write the objects of a running cluster to a file"),
     "webhook serve": Command("Webhook", "webhook.commands.serve", "run the admission webhook"),
