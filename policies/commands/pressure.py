@@ -227,7 +227,7 @@ def _periods(text_: str) -> list[tuple[int, int]]:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn whatif pressure",
-        description="Show the order in which the kubelet evicts the Pods of a node under pressure, the Pods that it "
+        description="Show which Pods of a node the kubelet evicts first under pressure. Also show which Pods it "
         "evicts to admit a critical Pod, and the order at node shutdown.",
         epilog="Exit status: 0: ranked. 2: wrong usage. 3: the command failed.",
         examples=(

@@ -45,8 +45,8 @@ class Shard(NamedTuple):
 def add_shard_option(add: Callable[..., object]) -> None:
     """Add `--shard` by a parser's `add_argument`."""
     told = (
-        f"run part I of N (I begins at 0), for forewarn whatif merge; /N reads I from ${INDEX} (default: $"
-        f"{COMPLETIONS})"
+        f"run one of N parts, numbered from 0, for forewarn whatif merge; /N reads the number from ${INDEX} "
+        f"(default: ${COMPLETIONS})"
     )
     add("--shard", metavar="I/N", help=told)
 
