@@ -89,7 +89,7 @@ KUSTOMIZE, CHART, READY = typed(TUTORIAL, "Install the webhook")
 (HELLO,) = typed(TUTORIAL, "See a first warning")
 FILL_AND_PREDICT, DRY_RUN = typed(TUTORIAL, "Predict a preemption")
 FILL, PREDICT = FILL_AND_PREDICT.rsplit("\n", 1)
-APPLY, WHY = typed(TUTORIAL, "Let it happen")
+APPLY, WHY = typed(TUTORIAL, "Let the preemption happen")
 (LOSE,) = typed(TUTORIAL, "Simulate losing a node")
 CERTIFICATE, REGISTER = typed(GUIDE, "Run it beside the cluster")
 
