@@ -54,7 +54,7 @@ def one(kind: str, name: str = NAME, namespace: str | None = None) -> dict[str, 
 
 
 def test_the_page_registers_all_that_the_manifests_ask_of_a_namespace() -> None:
-    """The configuration for forewarn beside the cluster, in docs/guides/run-the-webhook.md."""
+    """The configuration for forewarn outside the cluster, in docs/guides/run-the-webhook.md."""
     page = Path("docs/guides/run-the-webhook.md").read_text()
     (text,) = re.findall(r"kubectl apply -f - <<END\n(.*?)END\n", page, re.DOTALL)
     made = yaml.safe_load(re.sub(r"\$\(.*?\)", "none", dedent(text)))

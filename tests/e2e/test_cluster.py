@@ -91,7 +91,7 @@ FILL_AND_PREDICT, DRY_RUN = typed(TUTORIAL, "Predict a preemption")
 FILL, PREDICT = FILL_AND_PREDICT.rsplit("\n", 1)
 APPLY, WHY = typed(TUTORIAL, "Let the preemption happen")
 (LOSE,) = typed(TUTORIAL, "Simulate losing a node")
-CERTIFICATE, REGISTER = typed(GUIDE, "Run it beside the cluster")
+CERTIFICATE, REGISTER = typed(GUIDE, "Run the webhook outside the cluster")
 
 
 def warned(cluster: Cluster) -> None:
