@@ -93,7 +93,7 @@ def parts_of(case: Any, want: Any, got: Any) -> Iterator[Part]:
     yield "feasible", sorted(want["feasible"]), sorted(got["feasible"])
     yield "statuses", statuses(want), statuses(got)
     yield "preFilter", status(want.get("preFilter")), status(got.get("preFilter"))
-    yield "scores", want.get("scores") or {}, got.get("scores") or {}
+    yield "scores", nonzero(want.get("scores") or {}), nonzero(got.get("scores") or {})
     if want["feasible"]:
         yield "selected", want["selected"], sorted(got["selected"])
         return
@@ -102,6 +102,11 @@ def parts_of(case: Any, want: Any, got: Any) -> Iterator[Part]:
     yield "nominated", want["selected"], sorted(got["selected"])
     if "numCandidates" in want:
         yield "numCandidates", want["numCandidates"], got.get("numCandidates")
+
+
+def nonzero(scores: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    """Scores by node and plugin without those of plugins that give nothing: columns leave these out."""
+    return {node: {plugin: score for plugin, score in by.items() if score} for node, by in scores.items()}
 
 
 def error_parts(error: str, walked: Prediction, got: Any) -> Iterator[Part]:

@@ -76,8 +76,8 @@ def simulated(made: Sequence[Made], change: dict[str, Any], op: str = "update") 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
 def test_a_rollout_is_told_as_it_is_simulated(kind: str) -> None:
-    """WORLDS=500 looks at more of them. Of these 311, 354 and 461 differ, where the second pod finds a budget unspent
-    in the simulation's one run of fixed times. Of DaemonSets 118 does."""
+    """WORLDS=500 compares more of them: 175 Deployments, 181 StatefulSets and 142 DaemonSets. Deployments 311 and 461
+    differ: the second pod finds that the PDB allows a disruption in the simulation's one run of fixed times."""
     different, compared = list[tuple[int, Told, Told]](), 0
     for seed in range(WORLDS):
         found = random_rollout(seed, [kind])
