@@ -54,6 +54,8 @@ class Coming:
     under_way: bool = False
     without_claims: bool = False
     """Whether volumes are left out whose claims are created with the pods."""
+    creates_claims: ApiObject | None = None
+    """The object of whose pods that is so, if a simulation can create the claims."""
 
 
 def coming(
@@ -95,7 +97,9 @@ def coming(
         return found if old is None or group_kind(obj) not in _ROLLED_OUT else replace(found, rolled_out=obj)
     grows = old is not None and replicas_of(obj) > replicas_of(old)
     under_way = _scaled_while_rolled_out(cluster, obj, template.object, own) if grows and _is_rolling(obj) else None
-    return under_way or _scaled(cluster, obj, template.object, own)
+    found = under_way or _scaled(cluster, obj, template.object, own)
+    simulated = found.without_claims and group_kind(obj) in _ROLLED_OUT
+    return replace(found, creates_claims=obj) if simulated else found
 
 
 def still_to_come(

@@ -49,6 +49,11 @@ def assumptions(
     return tuple(told[0 if absent else 1 :])
 
 
+def lists_storage(objects: ClusterObjects) -> bool:
+    """Whether the lists that the volumes of new claims depend on are there."""
+    return not any(kind in objects.unlisted for kind in _OF_CLAIMS if kind != CLAIM)
+
+
 def _absent(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool, created: bool) -> list[str]:
     """The kinds whose lists matter and are not there."""
     wanted = [*(_OF_VICTIMS if victims else ()), *(_OF_CREATED if created else ())]

@@ -79,12 +79,16 @@ class Rehearsal(NamedTuple):
     aftermath: Aftermath | None
     snapshot: Snapshot
     refused: int = 0
+    has_unknown_volumes: bool = False
+    """Whether a provisioner decides what is not known, so that Pods stay Pending in the simulation alone."""
 
 
-def rehearse(cluster: ClusterSnapshot, snapshot: Snapshot, change: ApiObject, waiting: Waiting) -> Rehearsal:
-    """Roll a stored workload's `change` out. `snapshot`: the cluster as the scheduler has it; `waiting`: who waits
-    beside its own pods. Raises CutShort and InvalidObject."""
-    return _Run(cluster, snapshot, change, waiting).rehearsal()
+def rehearse(
+    cluster: ClusterSnapshot, snapshot: Snapshot, change: ApiObject, waiting: Waiting, *, creates: bool = False
+) -> Rehearsal:
+    """Roll a workload's `change` out. `snapshot`: the cluster as the scheduler has it; `waiting`: who waits beside its
+    own pods; `creates`: a workload that is not stored is created. Raises CutShort and InvalidObject."""
+    return _Run(cluster, snapshot, change, waiting, creates=creates).rehearsal()
 
 
 class _Preempting(NamedTuple):
@@ -98,9 +102,12 @@ class _Preempting(NamedTuple):
 class _Run(Simulation):
     """One run, over a part of the cluster."""
 
-    def __init__(self, cluster: ClusterSnapshot, snapshot: Snapshot, change: ApiObject, waiting: Waiting) -> None:
+    def __init__(
+        self, cluster: ClusterSnapshot, snapshot: Snapshot, change: ApiObject, waiting: Waiting, *, creates: bool
+    ) -> None:
         _check(change)
         self._cluster, self._change, self._begun, self._waiting = cluster, change, snapshot, waiting
+        self._creates = creates
         kind, *names = read_workload(change).key
         self._own = kind, "/".join(names)
         self._over = _CacheOverSnapshot(snapshot)
@@ -117,7 +124,7 @@ class _Run(Simulation):
             nodes=(),
             workloads=(),
             pods=(),
-            arrivals=(Arrival(0.0, "update", change),),
+            arrivals=(Arrival(0.0, "create" if creates else "update", change),),
             horizon=float("inf"),
             quiet=QUIET,
             epoch=max((latest for latest in derived(cluster.pods, _latest_start)), default=0.0) + MINUTE,
@@ -143,9 +150,10 @@ class _Run(Simulation):
             self.api.nodes[info.name] = info.node
             self.cache.node_tree.put(info.node)
         stored = self._stored(read_workload(self._change).key)
-        if stored is None:
+        if stored is not None:
+            self._load_all_of(stored)
+        elif not self._creates:
             raise CutShort("what is stored of it is not known")
-        self._load_all_of(stored)
         charge(len(self._cluster.waiting_pods) // 4)
         nominated = [pod for pod in self._cluster.waiting_pods.values() if pod.nominated_node_name]
         for pod in (*self._waiting.pods, *nominated):
@@ -265,6 +273,7 @@ class _Run(Simulation):
             None if self._unknown else self._aftermath({*own, *others}, evictions),
             self.cache.snapshot(),
             sum(each.missing for one, each in self.controllers.refusals.by_workload() if one == self._own),
+            bool(self.storage.not_modelled),
         )
 
     def _is_own(self, key: str) -> bool:

@@ -128,7 +128,7 @@ def test_pods_that_wait_take_the_room_as_in_a_simulation() -> None:
 
 def test_the_outage_of_2019_is_told_in_a_sentence() -> None:
     cache = load_cluster("docs/examples/simulate/default-class.yaml")
-    for obj in yaml.safe_load(Path("docs/examples/simulate/cluster.yaml").read_text())["items"]:
+    for obj in next(yaml.safe_load_all(Path("docs/examples/simulate/cluster.yaml").read_text()))["items"]:
         if obj["kind"] == "Pod":
             reference = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "ingester", "controller": True}
             obj["metadata"]["ownerReferences"] = [{**reference, "uid": "1"}]

@@ -22,7 +22,7 @@ from policies.simulation.scenario import Arrival
 from policies.simulation.simulation import Simulation
 from policies.simulation.summary import summarize
 from policies.waiting import Waiting
-from tests.builders import Made, MadePod, cluster, make_claim, make_node, make_pod
+from tests.builders import Made, MadePod, cluster, make_node, make_pod, make_storage_class, make_volume
 from tests.policies.rollouts import random_rollout, with_deployments
 from tests.policies.test_aftermath import controlled, is_settled, judged, random_world, workload
 
@@ -258,7 +258,7 @@ def test_where_all_fit_it_is_played_through_only_for_who_waits_for_the_room(
 ) -> None:
     asked = list[object]()
 
-    def rehearse(*args: Any) -> Any:
+    def rehearse(*args: Any, **_: Any) -> Any:
         asked.append(args)
         raise CutShort("enough")
 
@@ -463,14 +463,38 @@ def test_a_change_that_creates_no_pods_is_not_predicted(replicas: int) -> None:
     assert impact(made, change) is None
 
 
-@pytest.mark.parametrize("bound", [False, True])
-def test_that_new_claims_are_ignored_is_said(bound: bool) -> None:
-    """A volume of one zone may keep a Pod of a StatefulSet away from the node that is predicted."""
-    spec = make_pod("").request(cpu="2").priority(100).obj["spec"]
-    new = workload("StatefulSet", "db", 1, spec, "OrderedReady")
-    new.spec(volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": {"storageClassName": "zonal"}}])
-    made = [make_node("n").has(cpu="2"), ready(make_pod("low").request(cpu="1"), "n")]
-    made += [make_claim("data-db-0", "v", "default")] if bound else []
-    found = impact(made, new.obj)
+def with_a_new_claim(storage_class: str, policy: str = "Parallel") -> Made:
+    """A StatefulSet of two Pods, each with a claim that does not exist yet."""
+    new = workload("StatefulSet", "db", 2, make_pod("").request(cpu="2").priority(100).obj["spec"], policy)
+    claim = {"accessModes": ["ReadWriteOnce"], "storageClassName": storage_class}
+    claim["resources"] = {"requests": {"storage": "1Gi"}}  # type: ignore[assignment]
+    return new.spec(volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": claim}])
+
+
+def two_full_zones(*more: Made) -> list[Made]:
+    nodes: list[Made] = [make_node(zone).zone(zone).has(cpu="2") for zone in "ab"]
+    return [*nodes, *(ready(make_pod(f"low-{zone}").request(cpu="2"), zone) for zone in "ab"), *more]
+
+
+@pytest.mark.parametrize("policy", ["Parallel", "OrderedReady"])
+def test_claims_that_are_created_with_the_pods_keep_them_from_nodes(policy: str) -> None:
+    """The one volume is in zone a: the second Pod cannot run, and preempts nobody."""
+    expression = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}
+    zone = {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
+    volume = make_volume("v", storageClassName="late", accessModes=["ReadWriteOnce"], **zone)
+    classes = make_storage_class("late", provisioner="kubernetes.io/no-provisioner")
+    found = impact(two_full_zones(volume, classes), with_a_new_claim("late", policy).obj)
     assert found is not None
-    assert ("volumes of claims that are created with the Pods are ignored" in found.assumes) is not bound
+    assert [victim.name for prediction in found.preempting for victim in prediction.victims] == ["low-a"]
+    assert (found.pending, found.assumes) == (1, ())
+
+
+@pytest.mark.parametrize("mode", ["Immediate", "WaitForFirstConsumer"])
+def test_that_new_claims_are_ignored_is_said(mode: str) -> None:
+    """The cluster does not tell in which zone a provisioner creates a volume at once."""
+    driver = {"name": "csi.example.com", "nodeID": "n", "topologyKeys": ["topology.kubernetes.io/zone"]}
+    nodes = [Made("storage.k8s.io/v1", "CSINode", zone).spec(drivers=[driver]) for zone in "ab"]
+    found = impact(two_full_zones(make_storage_class("zonal", mode), *nodes), with_a_new_claim("zonal").obj)
+    assert found is not None
+    assert len(found.preempting) == 2
+    assert ("volumes of claims that are created with the Pods are ignored" in found.assumes) == (mode == "Immediate")

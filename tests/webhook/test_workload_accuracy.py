@@ -16,6 +16,7 @@ from policies.cluster import Cache
 from policies.config import Config
 from policies.evaluator import impact_of
 from policies.objects.reviewed_object import Operation, ReviewedObject
+from tests.builders import make_storage_class
 from tests.webhook.test_accuracy import coming, health_port, named_node, placed, preempted, state_of
 from webhook import workload_accuracy as module
 from webhook.accuracy import Accuracy, expectation_of
@@ -300,8 +301,8 @@ def test_other_victims_where_nodes_tie_are_explained_and_other_counts_are_not(pe
 
 
 def test_what_a_prediction_assumes_explains_a_difference() -> None:
-    """Claims of a StatefulSet that are created with its Pods are not modelled: a volume may be in one zone."""
-    scene = Scene(*ROOMY)
+    """The zone of a volume that its provisioner creates at once is not known."""
+    scene = Scene(*ROOMY, make_storage_class("zonal", "Immediate").obj)
     claims = [{"metadata": {"name": "data"}, "spec": {"storageClassName": "zonal"}}]
     scene.admit({**deployment(1, volumeClaimTemplates=claims), "kind": "StatefulSet"})
     scene.watch(of("StatefulSet", "web", coming("web-0")))

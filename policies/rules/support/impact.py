@@ -319,32 +319,44 @@ class Forecast:
         told = done.rest not in ("unknown", "not-predicted")
         wanted = self._aftermath and (done.preempting or done.by_waiting) and told
         done = self._with_aftermath(subject, done) if wanted and done.aftermath is None else done
-        return self._with_assumptions(done, pod, without_claims=found.without_claims)
+        return self._with_assumptions(done, pod)
 
-    def _with_assumptions(self, impact: Impact, pod: Pod, *, without_claims: bool) -> Impact:
-        from policies.replicas import WITHOUT_CLAIMS
+    def _with_assumptions(self, impact: Impact, pod: Pod) -> Impact:
         from policies.scheduling.missing_lists import assumptions
 
         victims = bool(impact.preempting or impact.by_waiting)
         assumed = assumptions(self._cluster.objects, (pod,), victims=victims)
-        return impact._replace(assumes=(*assumed, WITHOUT_CLAIMS) if without_claims else assumed)
+        return impact._replace(assumes=(*assumed, *impact.assumes))
 
     def _in_full(self, found: Coming, impact: Impact, most: int | None) -> Impact:
-        """A rollout is simulated; if it is too much to simulate, its first pods are predicted, and marked as such.
-        Raises CutShort."""
-        too_many = found.rolled_out is not None and max(len(found.pods), len(found.own)) > MOST_REHEARSED
+        """A rollout, and pods whose claims are created with them, are simulated. If a rollout is too much to simulate,
+        its first pods are predicted, and marked as such. Raises CutShort."""
+        too_many = max(len(found.pods), len(found.own)) > MOST_REHEARSED
+        is_rollout = found.rolled_out is not None
         try:
             done = None if too_many else self._rehearsed(found, impact, most)
         except CutShort:
             if self._expired():
                 raise
-            return self._limited(found, impact, most)._replace(first_only=True)
-        done = self._limited(found, impact, most) if done is None else done
-        return done._replace(first_only=too_many and done.fitting < done.new)
+            return self._one_by_one(found, impact, most)._replace(first_only=is_rollout)
+        done = self._one_by_one(found, impact, most) if done is None else done
+        return done._replace(first_only=too_many and is_rollout and done.fitting < done.new)
+
+    def _one_by_one(self, found: Coming, impact: Impact, most: int | None) -> Impact:
+        """The result without a simulation. Raises CutShort."""
+        from policies.replicas import WITHOUT_CLAIMS
+
+        done = self._limited(found, impact, most)
+        return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if found.without_claims else done
 
     def _rehearsed(self, found: Coming, impact: Impact, most: int | None) -> Impact | None:
-        """The result of a simulated rollout; None of anything else. Raises CutShort."""
-        if found.rolled_out is None or (most is not None and not self._stored_quotas):
+        """The result of a simulation; None of what is predicted without one. Raises CutShort."""
+        from policies.scheduling.missing_lists import lists_storage
+
+        change = found.rolled_out or found.creates_claims
+        if change is None or (most is not None and not self._stored_quotas):
+            return None
+        if found.creates_claims is not None and not lists_storage(self._cluster.objects):
             return None
         from policies.simulation.rehearsal import rehearse
         from policies.waiting import waiting_in_turn
@@ -353,14 +365,16 @@ class Forecast:
             with metered(self._expired, MOST_REHEARSING):
                 waiting = waiting_in_turn(self._cluster, impact.own | self._placed)
                 emptied = _without(self._snapshot(), found.own)
-                fits = most is None and not found.under_way and self._have_room(found.pods)
+                plain = most is None and not found.under_way and not found.without_claims
+                fits = plain and self._have_room(found.pods)
                 if fits and not _help_anybody(waiting, emptied, found.own):
                     self._next = partial(_with_all, emptied, found.pods)
                     return impact._replace(fitting=impact.new)
-                came = rehearse(self._cluster, self._snapshot(), found.rolled_out, waiting)
+                came = rehearse(self._cluster, self._snapshot(), change, waiting, creates=found.rolled_out is None)
         except InvalidObject:
             return None
-        if any(prediction.outcome != "pending" for prediction in came.pending):
+        unknown = found.creates_claims is not None and came.has_unknown_volumes
+        if unknown or any(prediction.outcome != "pending" for prediction in came.pending):
             return None
         self._next = lambda: came.snapshot
         self._placed.update(came.let_in)
