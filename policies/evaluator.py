@@ -232,7 +232,7 @@ def may_deny(kind: str, operation: Operation, config: Config) -> bool:
 def _target(subject: ReviewedObject, context: Context) -> Target | None:
     """Which rules look at a subject; None: none of them. Raises InvalidObject."""
     if subject.part:
-        return Target.PART
+        return Target.PART if subject.object else Target.UNRENDERED
     if _stands_for_many(subject):
         return Target.FILE if subject is _FILES else Target.CLUSTER
     kind = group_kind(subject.object or subject.old or NOTHING)

@@ -94,8 +94,8 @@ class BreakGlass(NamedTuple):
 class Options(NamedTuple):
     """Options of rules; `pod_template_paths` has the built-in workloads and those that configuration adds.
 
-    `known_classes` exist beside those of the input; `closed`: there are no others. `groups`, `exclude`, `ignored`: of
-    the linter's files and findings. `minor`: of Kubernetes 1, None where nobody said which.
+    `known_classes` exist beside those of the input; `closed`: there are no others. `template_classes`: defined by
+    templates of the input, with values unknown. `groups`, `exclude`, `ignored`: of the linter's files and findings. `minor`: of Kubernetes 1, None where nobody said which.
     `class_paths`: where the linter finds classes in custom resources. `placeholder_pods`: those that only keep room
     free; None: of a negative priority, with the pause image alone. `recreates_pods`: the `group/Kind` of controllers
     that create their pods again, beside those that are known.
@@ -109,6 +109,7 @@ class Options(NamedTuple):
     promises: tuple[Promise, ...] = ()
     break_glass: BreakGlass = BreakGlass()
     known_classes: tuple[str, ...] = ()
+    template_classes: frozenset[str] = frozenset()
     closed: bool = False
     groups: tuple[NamedGroup, ...] = ()
     ignored: tuple[Ignored, ...] = ()

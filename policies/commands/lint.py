@@ -12,7 +12,7 @@ from policies.commands import lint_output
 from policies.commands.assertion_files import ASSERTION, assertion_files
 from policies.commands.cluster_command import choose_cluster, parsed
 from policies.commands.known_findings import named_rules, read_baseline, write_baseline
-from policies.commands.lint_input import EXCLUDED, Input, as_update, as_updates, is_excluded, read_input
+from policies.commands.lint_input import EXCLUDED, Input, as_update, as_updates, is_excluded, read_input, read_templates
 from policies.commands.lint_options import FAIL_ON, lint_parser
 from policies.commands.release import names_a_release, release_of, settle
 from policies.config.model import Config, ConfigError
@@ -108,6 +108,10 @@ def _judge(options: argparse.Namespace, config: Config, release: Release | None)
         from policies.commands.lint_render import render
 
         render(given, options.paths, config, options.namespace or DEFAULT_NAMESPACE, as_git=not options.no_gitignore)
+    read_templates(given, config, options.namespace or DEFAULT_NAMESPACE, as_git=not options.no_gitignore)
+    if given.class_names:
+        named = config.options._replace(template_classes=frozenset(given.class_names))
+        config = config._replace(options=named)
     grouping = given.grouping(config, one=options.one_apply, limits_stay=options.namespace is None)
     found, unjudged = findings_on(grouping, given, cluster, config)
     findings, suppressed = unsuppressed(found, given, config, with_cluster=cluster is not None)

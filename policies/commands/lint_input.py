@@ -17,9 +17,10 @@ from policies.sources.files import TEMPLATES
 from policies.suppressions import of_annotations, of_comments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from policies.cluster import ClusterSnapshot
+    from policies.commands.lint_templates import Engine
     from policies.config.model import Config
     from policies.groups import Group, Kustomization
     from policies.manifests import Reading
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from policies.sources.files import File
     from policies.suppressions import Suppression
 
+TEMPLATE_BRACES: Final = "template-braces"
 EXCLUDED: Final = "excluded file"
 UNTYPED: Final = "unreadable file without a kind"
 TEMPLATE: Final = "template of other kinds"
@@ -57,7 +59,12 @@ class Input:
         self.suppressions: list[Suppression] = []
         self.skipped: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
-        self._templates: list[str] = []
+        self.chart_templates: list[str] = []
+        """Directories of templates of charts that are not rendered."""
+        self.engines: dict[str, Engine] = {}
+        """The engine of each file that is a template."""
+        self.class_names = set[str]()
+        """Names of classes that templates define with values that only rendering can tell."""
         self.unreadable: list[Exception] = []
         """Why files could not be read."""
 
@@ -65,19 +72,19 @@ class Input:
         """Count what is not read."""
         self.left_out[what] += 1
         if what == TEMPLATES:
-            self._templates.append(path)
+            self.chart_templates.append(path)
 
     def add_rendered(self, chart: str) -> None:
         """Count the templates of a chart, and of the charts in it, no longer as left out: their output is checked."""
-        left = [path for path in self._templates if not path.startswith(chart + os.sep)]
-        self.left_out[TEMPLATES] -= len(self._templates) - len(left)
+        left = [path for path in self.chart_templates if not path.startswith(chart + os.sep)]
+        self.left_out[TEMPLATES] -= len(self.chart_templates) - len(left)
         self.left_out += Counter()  # without what is 0
-        self._templates = left
+        self.chart_templates = left
 
     @property
     def subjects(self) -> list[ReviewedObject]:
         """The objects that findings are wanted of."""
-        return [member.subject for member in self.members if member.reported]
+        return [member.subject for member in self.members if member.reported and member.subject.object]
 
     def grouping(self, config: Config, *, one: bool = False, limits_stay: bool = True) -> Grouping:
         """The applies that this is; `one`: all of it is one."""
@@ -141,7 +148,13 @@ def _read(
             given.unreadable.append(fault)
             return
         reading = read(content, file.name, wanted, namespace=namespace)
-        if file.tree and (what := _no_manifest(reading, content, wanted)):
+        what = _no_manifest(reading, content, wanted) if file.tree else ""
+        if what != UNTYPED and any(diagnostic.rule == TEMPLATE_BRACES for diagnostic in reading.diagnostics):
+            from policies.commands.lint_templates import engine_of
+
+            given.engines[file.name] = engine_of(content)
+            _read_template(content, file, given, set(), set())
+        if what:
             given.leave_out(file.path, what)
             return
     given.sources[file.name] = file
@@ -162,6 +175,89 @@ def _read(
     given.skipped.update(reading.skipped)
     if file.is_stream:
         given.texts[file.name] = content
+
+
+def read_templates(given: Input, config: Config, namespace: str, *, as_git: bool) -> None:
+    """Read the templates and the values of charts that were not rendered, for what can be checked without that.
+
+    Of templates that cannot be read, one diagnostic for each directory is left.
+    """
+    wanted, exclude = wanted_kinds(config), config.options.exclude
+    for directory in given.chart_templates:
+        used, defining = set[str](), set[str]()
+        for file in find_files([directory], _TEMPLATE_FILES, as_git=as_git):
+            if not is_excluded(file.path, exclude):
+                _read_chart_template(file, given, wanted, namespace, used, defining)
+        for file in _values_of(os.path.dirname(directory), given):
+            _read_values(file, given, used, defining)
+    if given.engines:
+        from policies.commands.lint_templates import by_directory
+
+        given.diagnostics = list(by_directory(given.diagnostics, given.engines))
+
+
+_TEMPLATE_FILES: Final = (".yaml", ".yml", ".tpl")
+
+
+def _values_of(chart: str, given: Input) -> Iterator[File]:
+    """The files of values that stand beside a Chart.yaml and were read."""
+    try:
+        names = sorted(os.listdir(chart))
+    except OSError:
+        return
+    for name in names:
+        file = given.sources.get(os.path.join(chart, name))
+        if file is not None and name.startswith("values"):
+            yield file
+
+
+def _read_chart_template(
+    file: File, given: Input, wanted: frozenset[str], namespace: str, used: set[str], defining: set[str]
+) -> None:
+    """Take in a file that helm renders: without braces, it is the manifest."""
+    from policies.commands.lint_templates import HELM
+
+    try:
+        content = read_file(file)
+    except SourceError as fault:
+        given.unreadable.append(fault)
+        return
+    if b"{{" in content or file.path.endswith(".tpl"):
+        given.engines[file.name] = HELM
+        given.sources[file.name] = file
+        _read_template(content, file, given, used, defining)
+    else:
+        _read(file, given, wanted, namespace, reported=True)
+
+
+def _read_template(content: bytes, file: File, given: Input, used: set[str], defining: set[str]) -> None:
+    """Take in what a template says as it is, and the keys of values that it uses as names of classes or defines."""
+    if b"riorityClass" not in content:
+        return
+    from policies.commands.lint_templates import defined_in, keys_of, literal_names
+
+    text = content.decode("utf-8", "replace")
+    defined = defined_in(text)
+    given.members += (Member(ReviewedObject(found), file.path, reported=False) for found in defined.classes)
+    given.members += (Member(subject, file.path) for subject in literal_names(text, file.name))
+    given.class_names |= defined.names
+    defining |= defined.keys
+    used |= keys_of(text)
+
+
+def _read_values(file: File, given: Input, used: set[str], defining: set[str]) -> None:
+    """Take in the class names in the values of a chart."""
+    from policies.commands.lint_templates import class_of_value, names_in_values
+
+    try:
+        content = read_file(file)
+    except SourceError:
+        return  # it was reported when it was read
+    for key, subject in names_in_values(content, file.name, used | defining):
+        if key in defining:
+            given.class_names.add(class_of_value(subject))
+        else:
+            given.members.append(Member(subject, file.path))
 
 
 def _no_manifest(reading: Reading, content: bytes, wanted: frozenset[str]) -> str:

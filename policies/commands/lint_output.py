@@ -8,8 +8,10 @@ from collections import Counter
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Final, TextIO
 
+from policies.commands.lint_input import TEMPLATE
 from policies.findings import Finding, one_line, plural, printable
 from policies.sources import SourceError, read_file
+from policies.sources.files import TEMPLATES
 from policies.sources.output_file import append_file, output_file
 from policies.terminal import as_markdown, clean, painter, say, wants_color
 
@@ -60,6 +62,8 @@ def write(
             stream.detach()
 
 
+TEMPLATES_LEFT_OUT: Final = (TEMPLATES, TEMPLATE)
+"""What a line of its own counts by file and engine."""
 FOLDED: Final = frozenset(("priority-class-not-checked",))
 """Rules that say the same of every object that names a class: once is enough."""
 
@@ -146,7 +150,12 @@ def summarize(
     from policies.render.text import summary
 
     sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
-    told = [summary(len(given.reported), len(given.subjects), given.skipped, findings, given.left_out, suppressed)]
+    left_out = {what: count for what, count in given.left_out.items() if what not in TEMPLATES_LEFT_OUT}
+    told = [summary(len(given.reported), len(given.subjects), given.skipped, findings, left_out, suppressed)]
+    if given.engines:
+        from policies.commands.lint_templates import unrendered
+
+        told.append(unrendered(given.engines))
     if grouping.alternatives and verbose:
         which = ", ".join(one_line(printable(path)) for path in grouping.alternatives)
         told.append(f"checked separately because they define the same objects: {which}")

@@ -23,17 +23,30 @@ if TYPE_CHECKING:
     from policies.manifests.yaml.nodes import Node
     from policies.objects.reviewed_object import ReviewedObject
 
-_BRACES: Final = re.compile(r"\{\{.*?(?:\}\}|$)", re.MULTILINE)
+_BRACES: Final = re.compile(
+    r"\{\{.*?(?:\}\}|$)|\{%.*?(?:%\}|$)|%\{.*?(?:\}|$)|<%.*?(?:%>|$)|(?<![\w@])@[A-Za-z_][\w.-]{0,100}@"
+    r"|(?<![\w%])%[A-Za-z_][\w.-]{0,100}%|\$\{[^}\n]{0,100}\}",
+    re.MULTILINE,
+)
+"""Template syntax: every alternative ends on its line, and those that need an end are bounded, so that it is linear."""
+_SURE: Final = "{{"
+"""What breaks YAML wherever it stands outside of text; the others are named only on the line of a fault."""
+_OPENS_BLOCK: Final = re.compile(r"(?:^|[\s:-])[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\r?$")
+_MOST_LINES: Final = 2_000
+"""Lines above braces that are looked at, to see whether they stand in a block of text."""
 _FIX_SYNTAX: Final = "fix the syntax here"
 _RENDER_FIRST: Final = "render the template first: `helm template … | forewarn lint -`"
 
 
 def broken(document: Document, fault: Fault) -> FileDiagnostic:
-    """Why a document cannot be read: template braces where they are the cause."""
-    braces = _braces(document.text, fault.start)
+    """Why a document cannot be read: template syntax where it is the cause."""
+    braces = _braces(document.text, fault.start) or (
+        _braces(document.text, fault.since) if fault.since is not None else None
+    )
     if braces is not None:
         shown = braces[0] if len(braces[0]) <= 60 else f"{braces[0][:57]}..."
-        message = f"template braces {shown}: this is a template, not a manifest"
+        what = "template braces" if shown.startswith(_SURE) else "template syntax"
+        message = f"{what} {shown}: this is a template, not a manifest"
         return FileDiagnostic("template-braces", message, document.location(*braces.span()), _RENDER_FIRST)
     line, since = document.line_of(fault.start), None
     if fault.since is not None:
@@ -43,16 +56,42 @@ def broken(document: Document, fault: Fault) -> FileDiagnostic:
 
 
 def _braces(text: str, fault: int) -> re.Match[str] | None:
-    """The braces that a fault comes from: on its line, or the first before it that stand outside of quotes."""
+    """The braces that a fault comes from: on its line, or the first before it that stand outside of text."""
     line_start = text.rfind("\n", 0, fault) + 1
     line_end = text.find("\n", fault)
+    left = _MOST_LINES
     for match in islice(_BRACES.finditer(text, 0, len(text) if line_end < 0 else line_end), 1000):
         before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
         if "#" in before and (before.lstrip().startswith("#") or " #" in before):
             continue
-        if match.start() >= line_start or not (before.count('"') % 2 or before.count("'") % 2):
+        if match.start() >= line_start:
             return match
+        if match[0].startswith(_SURE) and not (before.count('"') % 2 or before.count("'") % 2):
+            left, is_text = _in_block(text, match.start(), left)
+            if not is_text:
+                return match
     return None
+
+
+def _in_block(text: str, at: int, most: int) -> tuple[int, bool]:
+    """Whether a place is in a block of text (`|`, `>`), by the lines above it; and how many more may be looked at."""
+    start = text.rfind("\n", 0, at) + 1
+    indent = len(text[start:at]) - len(text[start:at].lstrip(" "))
+    while start and indent and most:
+        end, start = start - 1, text.rfind("\n", 0, start - 1) + 1
+        most -= 1
+        line = text[start : min(end, start + _A_LINE)]
+        depth = len(line) - len(line.lstrip(" "))
+        if depth >= indent or not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if _OPENS_BLOCK.search(line):
+            return most, True
+        indent = depth
+    return most, not most
+
+
+_A_LINE: Final = 1_000
+"""Characters of a line that are looked at."""
 
 
 def of_yaml(

@@ -111,7 +111,7 @@ def is_typed(data: bytes) -> bool:
     """
     text = data[:_LONG]
     start = text.lstrip()[:2]
-    if start[:1] in (b"{", b"[") and start != b"{{":
+    if start[:1] in (b"{", b"[") and start not in (b"{{", b"{%", b"{#"):
         return _is_typed_in_braces(text)
     columns = [len(match[1]) for match in islice(_ANY_KEY.finditer(b"\n" + text), _MOST_KEYS)]
     lowest = min(columns, default=0)

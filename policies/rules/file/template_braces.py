@@ -1,6 +1,10 @@
-"""A file contains template braces.
+"""A file is a template that is not rendered.
 
-Why: the value of {{ … }} is unknown until you render the chart. kube-apiserver receives only the rendered manifests.
+Why: the value of {{ … }} is unknown until an engine such as Helm renders the template. kube-apiserver never gets this
+file, and forewarn did not check its objects.
+
+Details: the linter reports one finding for each directory, and names the engine. In templates and in the values of a
+chart, it checks literal class names.
 
 Bad:
 
@@ -16,7 +20,7 @@ Good:
     metadata:
       name: prod-web
 
-Fix: lint the rendered manifests: helm template CHART | forewarn lint -
+Fix: lint the rendered manifests: `helm template CHART | forewarn lint -`, or `forewarn lint --render`.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
 
 ID: Final = "template-braces"
 TARGETS: Final = (Target.FILE,)
-SEVERITY: Final = Severity.ERROR
+SEVERITY: Final = Severity.NOTE
 ACTION: Final = None
 DEPENDS_ON: Final = NOTHING_STORED
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "priority-class-not-checked"
-TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART)
+TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART, Target.UNRENDERED)
 SEVERITY: Final = Severity.NOTE
 ACTION: Final = None
 DEPENDS_ON: Final = NOTHING_STORED
@@ -49,7 +49,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A class name that could not be looked up anywhere."""
     template = context.template(subject)
     name = class_name(template) if template else ""
-    if template is None or not name or context.classes_known or name in context.classes:
+    if template is None or not name or context.classes_known or context.is_known(name):
         return
     if not is_template_variable(name, subject, context):
         yield Problem(

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "unknown-priority-class"
-TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART)
+TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART, Target.UNRENDERED)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
 DEPENDS_ON: Final = DependsOn(("classes",), "the class may have been created a moment ago")

@@ -43,6 +43,7 @@ class Target(StrEnum):
     UPDATED_POD = "updated Pod"
     TEMPLATE = "Pod template"
     PART = "custom resource"
+    UNRENDERED = "class name in a template or in values of a chart"
     NAMESPACE = "Namespace"
     RESOURCE_QUOTA = "ResourceQuota"
     OTHER = "other objects"
@@ -150,7 +151,8 @@ class Context:
 
     def is_known(self, name: str) -> bool:
         """Whether a class exists; of one that configuration names nothing else is known."""
-        return name in self.classes or one_of(self.options.known_classes, name)
+        options = self.options
+        return name in self.classes or name in options.template_classes or one_of(options.known_classes, name)
 
     def once(self, make: Callable[..., T], *given: object) -> T:
         """What is worked out of this context and kept with it: `make(context, *given)`, of the first call.

@@ -1,0 +1,239 @@
+"""Templates that are not rendered: whose they are, and the class names in them that need no rendering to be checked.
+
+A literal class name in a template, a literal default of one, and a class name in the values of a chart are what they
+are. A template without braces is the manifest that helm prints. Every scan is linear, by lines of bounded length.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.findings import Location, listed, plural
+from policies.kinds import PRIORITY_CLASS
+from policies.manifests import Fault, values
+from policies.manifests.documents import Document, as_utf8
+from policies.manifests.yaml.source import Tree, YamlSource
+from policies.objects.reviewed_object import ReviewedObject
+from policies.objects.workload import PodTemplate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from policies.findings import Path
+    from policies.objects.reviewed_object import FileDiagnostic
+
+RULE: Final = "template-braces"
+_PIPE: Final = "pipe the rendered output into `forewarn lint -`"
+
+
+class Engine(NamedTuple):
+    """A template engine: what it leaves in a text, and how to render that."""
+
+    name: str
+    sign: re.Pattern[bytes]
+    fix: str
+
+
+HELM: Final = Engine(
+    "Helm",
+    re.compile(rb"\.(?:Values|Release|Chart|Capabilities)\b|\{\{-? *(?:include|template) \""),
+    "run `helm template CHART | forewarn lint -`, or pass --render",
+)
+_ENGINES: Final = (
+    HELM,
+    Engine("ytt", re.compile(rb"^[ \t]{0,100}#@|\(@=", re.MULTILINE), "run `ytt -f DIRECTORY | forewarn lint -`"),
+    Engine("Jinja", re.compile(rb"\{%|\{\{-? *cookiecutter\."), f"render it with Jinja (ansible, salt) and {_PIPE}"),
+    Engine(
+        "Go template",
+        re.compile(rb"\{\{-? *(?:[.$]|(?:if|range|with|define|block|end|else)\b|/\*)"),
+        f"render it with the program that reads it and {_PIPE}",
+    ),
+    Engine("Mustache", re.compile(rb"\{\{[#^/>!]"), f"render it with Mustache or Handlebars and {_PIPE}"),
+    Engine("Jinja", re.compile(rb"\{\{-? *[A-Za-z_]"), f"render it with Jinja (ansible, salt) and {_PIPE}"),
+    Engine("ERB", re.compile(rb"<%"), f"render it with erb and {_PIPE}"),
+    Engine("Terraform", re.compile(rb"%\{"), f"render it with templatefile() and {_PIPE}"),
+    Engine(
+        "kustomize", re.compile(rb"\$\([A-Z]"), "run `kustomize build DIRECTORY | forewarn lint -`, or pass --render"
+    ),
+    Engine("envsubst", re.compile(rb"\$\{?[A-Za-z_]"), "run `envsubst <FILE | forewarn lint -`"),
+)
+_UNKNOWN: Final = Engine("unknown engine", re.compile(rb""), f"replace its variables and {_PIPE}")
+_SHOWN: Final = 1 << 20
+"""Bytes of a text in which the sign of an engine is looked for."""
+
+
+def engine_of(data: bytes) -> Engine:
+    """The engine that a template is for."""
+    text = data[:_SHOWN]
+    return next((engine for engine in _ENGINES if engine.sign.search(text)), _UNKNOWN)
+
+
+def by_directory(diagnostics: Iterable[FileDiagnostic], engines: Mapping[str, Engine]) -> Iterator[FileDiagnostic]:
+    """The diagnostics, with one for all templates of a directory. `engines`: of each file that is one."""
+    directories: dict[str, list[FileDiagnostic]] = defaultdict(list)
+    for diagnostic in diagnostics:
+        if diagnostic.rule == RULE:
+            directories[os.path.dirname(diagnostic.location.file)].append(diagnostic)
+        else:
+            yield diagnostic
+    for found in directories.values():
+        own = [engines.get(diagnostic.location.file, _UNKNOWN) for diagnostic in found]
+        names = listed(list(dict.fromkeys(engine.name for engine in own)))
+        message = f"{plural(len(found), 'template')} in this directory not checked ({names})"
+        yield found[0]._replace(message=message, remediation=own[0].fix)
+
+
+def unrendered(engines: Mapping[str, Engine]) -> str:
+    """One line on all templates that are not rendered; empty if there are none."""
+    counts = Counter(engine.name for engine in engines.values())
+    names = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+    return f"{plural(len(engines), 'template')} not rendered ({names})" if engines else ""
+
+
+_LONGEST: Final = 2_000
+"""Characters of a line that is looked at."""
+_NAME: Final = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
+_LITERAL: Final = re.compile(
+    rf"(?<![\w.])[\"']?priorityClassName[\"']?[ \t]*:[ \t]*([\"']?)({_NAME})\1(?=[ \t]*(?:[,}}#]|\r?$))"
+)
+_DEFAULT: Final = re.compile(rf"\bdefault[ \t]+\"({_NAME})\"|\|[ \t]*default\([ \t]*['\"]({_NAME})['\"]")
+_VALUE: Final = re.compile(r"\.Values((?:\.\w{1,100}){1,20})")
+_COMMENTS: Final = (("{{/*", "*/"), ("{{- /*", "*/"), ("{#", "#}"))
+
+
+class _Place(NamedTuple):
+    """A place in a text, as the source of all that is said of the name there."""
+
+    location: Location
+
+    def locate(self, path: Path, *, key: bool = False) -> Location:  # noqa: ARG002  (the protocol's signature)
+        """The place."""
+        return self.location
+
+
+def _named(name: str, location: Location) -> ReviewedObject:
+    """A class name that stands in a text, as what rules look at."""
+    part = PodTemplate({"spec": {"priorityClassName": name}}, (), is_template=True, named=("priorityClassName",))
+    return ReviewedObject({}, source=_Place(location), part=part)
+
+
+def literal_names(text: str, file: str) -> Iterator[ReviewedObject]:
+    """The class names that a template has as they are: values, and the defaults of values."""
+    for number, line in enumerate(_without_comments(text).split("\n"), 1):
+        if "priorityClassName" not in line or len(line) > _LONGEST:
+            continue
+        for match, group in _names_in(line):
+            yield _named(match[group], Location(file, number, match.start(group) + 1, match.end(group) + 1))
+
+
+def _names_in(line: str) -> Iterator[tuple[re.Match[str], int]]:
+    """The literal names of classes in a line, and the groups of the matches that hold them."""
+    code = line.partition("#")[0]
+    literals = [(match, 2) for match in _LITERAL.finditer(line) if match.start() < len(code)]
+    is_name = code.lstrip(" \t-\"'").startswith("priorityClassName")
+    defaults = _DEFAULT.finditer(line) if is_name and not literals else ()
+    yield from literals or ((match, 1 if match[1] else 2) for match in defaults)
+
+
+def _without_comments(text: str) -> str:
+    """The text with the comments of templates as blank lines."""
+    for opening, closing in _COMMENTS:
+        kept, at = [], 0
+        while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start + len(opening))) >= 0:
+            kept += [text[at:start], "\n" * text.count("\n", start, end)]
+            at = end + len(closing)
+        text = "".join((*kept, text[at:])) if kept else text
+    return text
+
+
+_DOCUMENT: Final = re.compile(r"^---", re.MULTILINE)
+_KIND: Final = re.compile(r"^kind:[ \t]*[\"']?PriorityClass[\"']?[ \t]*(?:#.*)?\r?$", re.MULTILINE)
+_FIELD: Final = re.compile(
+    r"^(  {0,8}name|value|preemptionPolicy):[ \t]*"
+    r"(?:[\"']?([\w.-]{1,253})[\"']?[ \t]*(?:#.*)?\r?$|(.{0,400}))",
+    re.MULTILINE,
+)
+
+
+class Defined(NamedTuple):
+    """What a template defines: classes that are literal, and the names, or keys of values, of those that are not."""
+
+    classes: list[dict[str, Any]]
+    names: set[str]
+    keys: set[str]
+
+
+def defined_in(text: str) -> Defined:
+    """The PriorityClasses in a template."""
+    found = Defined([], set(), set())
+    for document in _DOCUMENT.split(_without_comments(text)):
+        if _KIND.search(document) is None:
+            continue
+        fields: dict[str, re.Match[str]] = {}
+        for match in _FIELD.finditer(document):
+            fields.setdefault(match[1].strip(), match)
+        name = fields.get("name")
+        if name is None:
+            continue
+        if name[2] is None:
+            found.keys.update(key[1:] for key in _VALUE.findall(name[3]))
+        elif (value := fields.get("value")) is not None and value[2] and re.fullmatch(r"-?\d{1,10}", value[2]):
+            found.classes.append(_class(name[2], int(value[2]), fields))
+        else:
+            found.names.add(name[2])
+    return found
+
+
+def _class(name: str, value: int, fields: dict[str, re.Match[str]]) -> dict[str, Any]:
+    given: dict[str, Any] = {"metadata": {"name": name}, "value": value}
+    if (policy := fields.get("preemptionPolicy")) is not None and policy[2]:
+        given["preemptionPolicy"] = policy[2]
+    group, _, kind = PRIORITY_CLASS.rpartition("/")
+    return {"apiVersion": f"{group}/v1", "kind": kind, **given}
+
+
+def keys_of(text: str) -> set[str]:
+    """The keys of a chart's values that a template uses as a class name: `primary.priorityClassName`."""
+    found = set[str]()
+    for line in text.split("\n"):
+        if "riorityClass" in line and len(line) <= _LONGEST:
+            is_name = line.lstrip(" \t-\"'").startswith("priorityClassName")
+            keys = (match[1][1:] for match in _VALUE.finditer(line))
+            found.update(key for key in keys if is_name or key.lower().endswith(("priorityclass", "priorityclassname")))
+    return found
+
+
+_MOST_VALUES: Final = 100_000
+
+
+def class_of_value(subject: ReviewedObject) -> str:
+    """The class that a subject of this module names."""
+    return str(subject.part.spec["priorityClassName"]) if subject.part else ""
+
+
+def names_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[tuple[str, ReviewedObject]]:
+    """The class names in the values of a chart, with their keys; `keys`: those that are class names by their use."""
+    if b"riorityClass" not in data and not keys:
+        return
+    data = as_utf8(data)
+    try:
+        root = next((found.value for found in values(data, file)), None)
+    except Fault:
+        return  # reading the file says why
+    source: YamlSource | None = None
+    to_do: list[tuple[Path, Any]] = [((), root)]
+    for _ in range(_MOST_VALUES):
+        if not to_do:
+            return
+        path, value = to_do.pop()
+        if isinstance(value, dict | list):
+            entries = value.items() if isinstance(value, dict) else enumerate(value)
+            to_do += (((*path, key), inner) for key, inner in entries)
+        elif isinstance(value, str) and value and path:
+            key = ".".join(map(str, path))
+            if path[-1] == "priorityClassName" or key in keys:
+                source = source or YamlSource(Tree(Document(data, file)))
+                yield key, _named(value, source.locate(path))
