@@ -36,6 +36,7 @@ import webhook_pages  # noqa: E402
 
 from policies.commands.explain import as_markdown  # noqa: E402
 from policies.config import Annotate, RepeatedWarnings  # noqa: E402
+from policies.config.load import KUSTOMIZE_FLAGS  # noqa: E402
 from policies.disclosure import Disclose  # noqa: E402
 from policies.findings import Action, Severity  # noqa: E402
 from policies.kinds import KINDS, OPTIONAL  # noqa: E402
@@ -308,6 +309,23 @@ def schema() -> dict[str, Any]:
                         },
                         "paths": _PATTERNS,
                         "objects": {**_PATTERNS, "description": "objects such as Deployment shop/web; shell patterns"},
+                    },
+                },
+            },
+            "render": {
+                "type": "array",
+                "description": "how forewarn lint --render renders charts and kustomizations; the first match counts",
+                "items": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["paths"],
+                    "properties": {
+                        "paths": {**_PATTERNS, "description": "directories; shell patterns"},
+                        "namespace": {"type": "string", "description": "namespace of the release"},
+                        "release": {"type": "string", "description": "name of the release"},
+                        "values": {**_TEXTS, "description": "values files, relative to the chart"},
+                        "set": {**_TEXTS, "description": "values, such as image.tag=v1"},
+                        "kustomizeFlags": {"type": "array", "items": {"enum": list(KUSTOMIZE_FLAGS)}},
                     },
                 },
             },

@@ -135,6 +135,8 @@ LINTED: Final = tuple(spec.group_kind for spec in (*KINDS, *OPTIONAL) if spec.is
 """What the linter reads beside what holds a pod template."""
 
 DEFAULT_NAMESPACE: Final = "default"
+RELEASE_NAMESPACE: Final = "release-namespace"
+"""Of the release of a chart that is rendered without a namespace: which one it will be is not known."""
 """Where an object of a namespaced kind is that names no namespace."""
 PRIORITY_CLASS: Final = "scheduling.k8s.io/PriorityClass"
 NAMESPACE: Final = "/Namespace"

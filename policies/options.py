@@ -66,6 +66,20 @@ class NamedGroup(NamedTuple):
     paths: tuple[str, ...]
 
 
+class Rendering(NamedTuple):
+    """How `forewarn lint --render` renders the charts and kustomizations in these directories (shell patterns).
+
+    `values`: files, from the chart's directory. `namespace`: of the release; empty where it is not known.
+    """
+
+    paths: tuple[str, ...]
+    namespace: str = ""
+    release: str = ""
+    values: tuple[str, ...] = ()
+    set: tuple[str, ...] = ()
+    kustomize_flags: tuple[str, ...] = ()
+
+
 class Ignored(NamedTuple):
     """Findings that the configuration silences: of these rules, in these files, on these objects (shell patterns).
 
@@ -95,7 +109,8 @@ class Options(NamedTuple):
     """Options of rules; `pod_template_paths` has the built-in workloads and those that configuration adds.
 
     `known_classes` exist beside those of the input; `closed`: there are no others. `template_classes`: defined by
-    templates of the input, with values unknown. `groups`, `exclude`, `ignored`: of the linter's files and findings. `minor`: of Kubernetes 1, None where nobody said which.
+    templates of the input, with values unknown. `groups`, `exclude`, `rendering`,
+    `ignored`: of the linter's files and findings. `minor`: of Kubernetes 1, None where nobody said which.
     `class_paths`: where the linter finds classes in custom resources. `placeholder_pods`: those that only keep room
     free; None: of a negative priority, with the pause image alone. `recreates_pods`: the `group/Kind` of controllers
     that create their pods again, beside those that are known.
@@ -112,6 +127,7 @@ class Options(NamedTuple):
     template_classes: frozenset[str] = frozenset()
     closed: bool = False
     groups: tuple[NamedGroup, ...] = ()
+    rendering: tuple[Rendering, ...] = ()
     ignored: tuple[Ignored, ...] = ()
     exclude: tuple[str, ...] = ()
     minor: int | None = None

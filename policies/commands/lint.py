@@ -107,7 +107,7 @@ def _judge(options: argparse.Namespace, config: Config, release: Release | None)
     if options.render:
         from policies.commands.lint_render import render
 
-        render(given, options.paths, config, options.namespace or DEFAULT_NAMESPACE, as_git=not options.no_gitignore)
+        render(given, options.paths, config, options.namespace, as_git=not options.no_gitignore)
     read_templates(given, config, options.namespace or DEFAULT_NAMESPACE, as_git=not options.no_gitignore)
     if given.class_names:
         named = config.options._replace(template_classes=frozenset(given.class_names))

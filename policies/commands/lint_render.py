@@ -1,6 +1,7 @@
 """`forewarn lint --render`: what `helm template` and `kustomize build` print of what a tree holds for them.
 
-Only where it is asked for: both tools do what the tree says, and kustomize fetches what is named there.
+Only where it is asked for: both tools do what the tree says, and kustomize fetches what is named there. Plugins and
+programs of the tree are not run.
 """
 
 from __future__ import annotations
@@ -8,86 +9,254 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
-import subprocess
-import tempfile
-import time
-from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.commands.lint_input import KUSTOMIZATIONS, Input, wanted_kinds
-from policies.findings import cut, one_line
+from policies.commands.lint_input import KUSTOMIZATIONS, Input, is_excluded, wanted_kinds
+from policies.commands.lint_tools import Failure, Job, require, run
+from policies.commands.rendered_source import Origins, OverlaySource, TemplateLines, TemplateSource
+from policies.findings import Location, cut
 from policies.groups import Member, reached
+from policies.kinds import DEFAULT_NAMESPACE, RELEASE_NAMESPACE
 from policies.manifests import Fault, read, values
 from policies.manifests.kustomization import read_kustomization
+from policies.minors import NEWEST
+from policies.objects.reviewed_object import FileDiagnostic
+from policies.options import Rendering
 from policies.sources import SourceError, find_files, read_file
-from policies.suppressions import of_annotations, of_comments
+from policies.sources.files import File, is_inside
+from policies.suppressions import ANNOTATION, of_annotations, of_comments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.config.model import Config
     from policies.groups import Kustomization
+    from policies.objects.reviewed_object import ReviewedObject
 
-SECONDS: Final = 60.0
-"""Time that a tool has for one directory."""
-MOST: Final = 64 << 20
-"""Bytes that it may print."""
-_MOST_DIRECTORIES: Final = 1_000
-_PAUSE: Final = 0.02
 _CHART: Final = "Chart.yaml"
 _SOURCE: Final = re.compile(rb"^# Source: ([^\n/]+)/([^\n]+?)\r?$", re.MULTILINE)
 _SEPARATOR: Final = re.compile(rb"^---[ \t]*(?:#[^\n]*)?\r?\n", re.MULTILINE)
 _RENDERED: Final = "(rendered)"
+_SUPPRESSES: Final = (b"forewarn:", ANNOTATION.encode())
+_DEPENDENCIES: Final = re.compile(r"missing in charts/ directory: (.+)")
+_MESSAGE: Final = 300
+"""Characters of what a tool said that a finding has."""
+
+
+class _Found(NamedTuple):
+    """What a tree holds for the tools: charts, and kustomizations by their directories; each with its own file."""
+
+    charts: dict[str, str]
+    kustomizations: dict[str, tuple[str, Kustomization]]
 
 
 class _Text(NamedTuple):
-    """What a tool printed: of which directory, and by which name findings call it."""
+    """What a tool printed: the name that findings call it, and the template that it is of."""
 
-    directory: str
     name: str
     data: bytes
+    template: str = ""
 
 
-def render(given: Input, paths: Sequence[str], config: Config, namespace: str, *, as_git: bool) -> None:
-    """Add what the tools print to the input, in place of the files that it is made of; what fails is unreadable.
+class _Renderer:
+    """Adds what the tools print to an input."""
 
-    Findings are called by the template that helm names, or by the kustomization's directory; lines are those of what
-    was printed.
+    def __init__(self, given: Input, paths: Sequence[str], config: Config, namespace: str | None) -> None:
+        self._given, self._config, self._namespace = given, config, namespace
+        self._trees = [os.path.realpath(path) for path in (os.curdir, *paths) if os.path.isdir(path)]
+        self._wanted = wanted_kinds(config)
+
+    def settings(self, directory: str) -> Rendering:
+        """What the configuration says of a directory; `-n` sets a namespace that it does not."""
+        known = self._config.options.rendering
+        found = next((r for r in known if is_excluded(directory, r.paths)), Rendering(()))
+        return found._replace(namespace=found.namespace or self._namespace or "")
+
+    def helm(self, directory: str) -> Job | Failure:
+        """The call of helm for a chart."""
+        settings, path = self.settings(directory), os.path.abspath(directory)
+        files = [os.path.join(path, name) for name in settings.values]
+        for file, name in zip(files, settings.values, strict=True):
+            if not any(is_inside(file, tree) for tree in self._trees):
+                return Failure(f"values file {name} is outside of the checked directories")
+        given = [f"--namespace={settings.namespace or RELEASE_NAMESPACE}", f"--kube-version={self._version}"]
+        given += [f"--values={file}" for file in files]
+        given += [f"--set={value}" for value in settings.set]
+        release = (settings.release,) if settings.release else ()
+        return Job(directory, "helm", ("template", *release, path, *given))
+
+    def kustomize(self, directory: str) -> Job:
+        """The call of kustomize for a kustomization."""
+        flags, path = self.settings(directory).kustomize_flags, os.path.abspath(directory)
+        if "--enable-helm" in flags:
+            flags = (*flags, f"--helm-kube-version={self._version}")
+        program, command = ("kustomize", "build") if shutil.which("kustomize") else ("kubectl", "kustomize")
+        return Job(directory, program, (command, path, *flags))
+
+    @property
+    def _version(self) -> str:
+        return f"1.{self._config.options.minor or NEWEST}.0"
+
+    def fail(self, file: str, failure: Failure) -> None:
+        """Report that a directory could not be rendered."""
+        message, fix = failure.why, "make the command succeed, or exclude the directory"
+        if (missing := _DEPENDENCIES.search(message)) is not None:
+            message, fix = f"missing in charts/: {missing[1]}", f"run `helm dependency build {os.path.dirname(file)}`"
+        message, fix = cut(f"cannot render: {message}", _MESSAGE), cut(fix, _MESSAGE)
+        self._given.diagnostics.append(FileDiagnostic("parse-error", message, Location(file, 1, 1, 2), fix))
+
+    def take_chart(self, directory: str, data: bytes) -> None:
+        """Add the objects of a chart. Without a namespace, that of the release is not known."""
+        exclude = self._config.options.exclude
+        for text in _by_template(directory, data):
+            if exclude and text.template and is_excluded(text.template, exclude):
+                continue
+            lines = self._lines(text, directory)
+            subjects = self._take(text, self.settings(directory).namespace or RELEASE_NAMESPACE)
+            if lines is not None:
+                subjects = [s._replace(source=TemplateSource(s.source, lines)) for s in subjects]
+            self._add(directory, subjects)
+        self._given.add_rendered(directory)
+
+    def _lines(self, text: _Text, directory: str) -> TemplateLines | None:
+        """The template of a text; None if it cannot be read, or if suppressions in it need the rendered lines."""
+        if not text.template or any(word in text.data for word in _SUPPRESSES):
+            return None
+        file = File(text.template, directory)
+        try:
+            template = read_file(file).decode("utf-8", "replace")
+        except SourceError:
+            return None
+        self._given.sources[text.template] = file
+        return TemplateLines(template, text.data, text.template)
+
+    def take_overlay(self, directory: str, data: bytes, origins: Origins) -> None:
+        """Add the objects of a kustomization."""
+        text = _Text(f"{directory} {_RENDERED}", data)
+        subjects = self._take(text, self.settings(directory).namespace or DEFAULT_NAMESPACE)
+        self._add(directory, [_traced(subject, origins) for subject in subjects])
+
+    def _take(self, text: _Text, namespace: str) -> list[ReviewedObject]:
+        """The objects in a text that was rendered; what else it holds is added."""
+        reading, given = read(text.data, text.name, self._wanted, namespace=namespace), self._given
+        given.texts[text.name] = text.data
+        given.reported.append(text.name)
+        given.objects += reading.objects
+        given.diagnostics += reading.diagnostics
+        given.skipped.update(reading.skipped)
+        given.suppressions += of_comments(reading.comments)
+        given.suppressions += of_annotations(reading.subjects)
+        return list(reading.subjects)
+
+    def _add(self, directory: str, subjects: Sequence[ReviewedObject]) -> None:
+        place = os.path.join(directory, _RENDERED)
+        self._given.members += (Member(subject, place) for subject in subjects)
+
+
+def render(given: Input, paths: Sequence[str], config: Config, namespace: str | None, *, as_git: bool) -> None:
+    """Add what the tools print to the input, in place of the files that it is made of. Raises SourceError.
+
+    What cannot be rendered is a finding, and its files stay as they are. `namespace`: None where nobody said.
     """
-    charts, kustomizations = _found(paths, as_git=as_git)
-    known = {k.directory: k for k in kustomizations.values()}
+    found = _found(paths, config, as_git=as_git)
+    renderer = _Renderer(given, paths, config, namespace)
+    known = {k.directory: k for _, k in found.kustomizations.values()}
     bases = {path for k in known.values() for path in k.resources}
-    replaced: set[str] = set()
-    for directory in charts:
-        if _take(given, _helm(directory), config, namespace):
-            given.add_rendered(directory)
-    for directory, kustomization in kustomizations.items():
-        if kustomization.directory not in bases and _take(given, _kustomize(directory), config, namespace):
-            replaced |= reached(kustomization.directory, known)
-    given.members = [m for m in given.members if os.path.realpath(m.file) not in replaced]
-    given.kustomizations = [k for k in given.kustomizations if k.directory not in known]
+    tops = {d: k for d, (_, k) in found.kustomizations.items() if k.directory not in bases}
+    kustomizes = [renderer.kustomize(directory) for directory in tops]
+    require([*(["helm"] if found.charts else []), *dict.fromkeys(job.program for job in kustomizes)])
+    jobs = []
+    for directory, file in found.charts.items():
+        job = renderer.helm(directory)
+        if isinstance(job, Failure):
+            renderer.fail(file, job)
+        else:
+            jobs.append(job)
+    for job, result in run(jobs):
+        if isinstance(result, Failure):
+            renderer.fail(found.charts[job.directory], result)
+        else:
+            renderer.take_chart(job.directory, result)
+    real = {m.file: os.path.realpath(m.file) for m in given.members} if tops else {}
+    by_file: dict[str, list[ReviewedObject]] = {}
+    for member in given.members if tops else ():
+        by_file.setdefault(real[member.file], []).append(member.subject)
+    replaced, rendered = set[str](), set[str]()
+    for job, result in run(kustomizes):
+        top = tops[job.directory]
+        if isinstance(result, Failure):
+            renderer.fail(found.kustomizations[job.directory][0], result)
+            continue
+        used = reached(top.directory, known)
+        renderer.take_overlay(job.directory, result, Origins(_parts(top, known, by_file)))
+        replaced |= used
+        rendered |= {top.directory, *(path for path in used if path in known)}
+    if rendered:
+        _replace(given, real, replaced, rendered)
 
 
-def _found(paths: Sequence[str], *, as_git: bool) -> tuple[list[str], dict[str, Kustomization]]:
-    """The charts that no other one holds, and all kustomizations, by their directories."""
-    charts: list[str] = []
-    kustomizations: dict[str, Kustomization] = {}
+def _replace(given: Input, real: dict[str, str], replaced: set[str], rendered: set[str]) -> None:
+    """Remove what kustomizations that were rendered are made of."""
+    names = {file for file, path in real.items() if path in replaced}
+    given.members = [m for m in given.members if m.file not in names]
+    given.kustomizations = [k for k in given.kustomizations if k.directory not in rendered]
+    given.suppressions = [s for s in given.suppressions if s.object is None or s.location.file not in names]
+
+
+def _parts(
+    top: Kustomization, known: dict[str, Kustomization], by_file: dict[str, list[ReviewedObject]]
+) -> Iterator[ReviewedObject]:
+    """What a kustomization is made of: its patches and resources, then those of its bases."""
+    to_do, seen = [top.directory], set[str]()
+    while to_do:
+        current = to_do.pop(0)
+        if current in seen:
+            continue
+        seen.add(current)
+        for paths in (known[current].patches, known[current].resources):
+            for path in paths:
+                yield from by_file.get(path, ())
+        to_do += [path for path in known[current].resources if path in known]
+
+
+def _traced(subject: ReviewedObject, origins: Origins) -> ReviewedObject:
+    """An object that kustomize built, with the places of its parts. One with suppressions keeps the rendered lines."""
+    metadata = subject.object.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    if isinstance(annotations, dict) and ANNOTATION in annotations:
+        return subject
+    return subject._replace(source=OverlaySource(subject.source, subject.object, origins.of(subject)))
+
+
+def _found(paths: Sequence[str], config: Config, *, as_git: bool) -> _Found:
+    """The charts that no other one holds in its charts/, and all kustomizations."""
+    found = _Found({}, {})
     named = (_CHART, *KUSTOMIZATIONS)
     for file in find_files(paths, tuple(name.lower() for name in named), as_git=as_git):
         directory, name = os.path.split(file.path)
-        if not file.tree or name not in named or len(charts) + len(kustomizations) >= _MOST_DIRECTORIES:
+        if not file.tree or name not in named or is_excluded(file.path, config.options.exclude):
             continue
         try:
             text = read_file(file)
         except SourceError:
             continue  # it was told when it was read
         if name == _CHART:
-            if _is_application(text, file.path) and not any(directory.startswith(c + os.sep) for c in charts):
-                charts.append(directory)
+            if _is_application(text, file.path) and not _is_dependency(directory, found.charts):
+                found.charts[directory] = file.path
         elif (kustomization := read_kustomization(text, file.path)) is not None:
-            kustomizations[directory] = kustomization
-    return charts, kustomizations
+            found.kustomizations[directory] = file.path, kustomization
+    return found
+
+
+def _is_dependency(directory: str, charts: dict[str, str]) -> bool:
+    """Whether a chart is in the charts/ of another one, which renders it. The walk finds that one first."""
+    above, name = os.path.split(directory)
+    while name:
+        parent, step = os.path.split(above)
+        if step == "charts" and parent in charts:
+            return True
+        above, name = parent, step
+    return False
 
 
 def _is_application(text: bytes, path: str) -> bool:
@@ -99,9 +268,8 @@ def _is_application(text: bytes, path: str) -> bool:
     return isinstance(chart, dict) and chart.get("type") != "library"
 
 
-def _helm(directory: str) -> Iterator[_Text]:
-    """The objects of a chart, by the template that each is from. Raises SourceError."""
-    data = _run(("helm",), ("template", directory), directory)
+def _by_template(directory: str, data: bytes) -> Iterator[_Text]:
+    """What helm printed, by the template that each object is from."""
     by_source: dict[str, list[bytes]] = {}
     for part in _SEPARATOR.split(data):
         source = _SOURCE.search(part)
@@ -110,82 +278,4 @@ def _helm(directory: str) -> Iterator[_Text]:
         if part.strip():
             by_source.setdefault(name, []).append(part)
     for name, parts in by_source.items():
-        yield _Text(directory, f"{name} {_RENDERED}", b"---\n".join(parts))
-
-
-def _kustomize(directory: str) -> Iterator[_Text]:
-    """The objects of a kustomization. Raises SourceError."""
-    tool = ("kustomize", "build") if shutil.which("kustomize") else ("kubectl", "kustomize")
-    yield _Text(directory, f"{directory} {_RENDERED}", _run(tool, (directory,), directory))
-
-
-def _take(given: Input, texts: Iterator[_Text], config: Config, namespace: str) -> bool:
-    """Add what was printed; False where nothing was, which is told."""
-    try:
-        found = list(texts)
-    except SourceError as fault:
-        given.unreadable.append(fault)
-        return False
-    for text in found:
-        reading = read(text.data, text.name, wanted_kinds(config), namespace=namespace)
-        place = os.path.join(text.directory, _RENDERED)
-        given.members += (Member(subject, place) for subject in reading.subjects)
-        given.texts[text.name] = text.data
-        given.reported.append(text.name)
-        given.objects += reading.objects
-        given.diagnostics += reading.diagnostics
-        given.skipped.update(reading.skipped)
-        given.suppressions += of_comments(reading.comments)
-        given.suppressions += of_annotations(reading.subjects)
-    return True
-
-
-def _run(tool: tuple[str, ...], arguments: tuple[str, ...], directory: str) -> bytes:
-    """What a tool prints, within bounds of time and length. Raises SourceError."""
-    program = shutil.which(tool[0])
-    called = " ".join((*tool, *arguments[:-1]))
-    if program is None:
-        raise SourceError(directory, f"--render: {tool[0]} is not installed")
-    path = os.path.abspath(directory)  # no path begins with a dash
-    command = [program, *tool[1:], *arguments[:-1], path]
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaint:
-        try:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=complaint, start_new_session=True
-            )
-        except OSError as fault:
-            raise SourceError(directory, f"--render: {called}: {fault.strerror}") from None
-        try:
-            why = _watched(process, output, complaint)
-        finally:
-            _end(process)
-        if why:
-            raise SourceError(directory, f"--render: {called}: {why}")
-        if process.returncode:
-            complaint.seek(0)
-            said = one_line(cut(complaint.read(2_000).decode("utf-8", "replace").strip(), 500))
-            raise SourceError(directory, f"--render: {called}: exit status {process.returncode}: {said}")
-        output.seek(0)
-        return output.read(MOST + 1)
-
-
-def _watched(process: subprocess.Popen[bytes], *files: IO[bytes]) -> str:
-    """Wait for the end of a tool; why it may not go on, or nothing."""
-    until = time.monotonic() + SECONDS
-    while process.poll() is None:
-        if time.monotonic() > until:
-            return f"takes more than {SECONDS:.0f} s"
-        if any(os.fstat(file.fileno()).st_size > MOST for file in files):
-            break
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_PAUSE)
-    if any(os.fstat(file.fileno()).st_size > MOST for file in files):
-        return f"prints more than {MOST >> 20} MiB"
-    return ""
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a tool and all that it started."""
-    with suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+        yield _Text(f"{name} {_RENDERED}", b"---\n".join(parts), "" if name == directory else name)

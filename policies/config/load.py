@@ -13,7 +13,7 @@ from policies.config.model import Annotate, Budget, Config, Exemption, RepeatedW
 from policies.disclosure import Disclose
 from policies.findings import Action, Severity
 from policies.kinds import BY_GROUP_KIND
-from policies.options import AllowedClasses, BreakGlass, Ignored, LimitedResource, NamedGroup, Promise
+from policies.options import AllowedClasses, BreakGlass, Ignored, LimitedResource, NamedGroup, Promise, Rendering
 from policies.rules import RULES
 from policies.selectors import InvalidSelector, LabelSelector, PodPattern, parse_label_selector
 
@@ -290,6 +290,29 @@ def _groups(entry: ConfigNode) -> tuple[NamedGroup, ...]:
     return tuple(groups)
 
 
+def _rendering(entry: ConfigNode) -> tuple[Rendering, ...]:
+    return tuple(map(_rendered, entry.elements()))
+
+
+def _rendered(entry: ConfigNode) -> Rendering:
+    given = dict(entry.items(("paths", "namespace", "release", "values", "set", "kustomizeFlags")))
+    if "paths" not in given:
+        raise entry.fault("paths is missing")
+    found: dict[str, Any] = {key: given[key].texts() for key in ("paths", "values", "set") if key in given}
+    for key in ("namespace", "release"):
+        if key in given and not _LABEL.fullmatch(given[key].text()):
+            raise given[key].fault("must be a name of lowercase letters, digits and dashes, at most 63 characters")
+    found |= {key: given[key].text() for key in ("namespace", "release") if key in given}
+    flags = given["kustomizeFlags"].elements() if "kustomizeFlags" in given else ()
+    allowed = tuple(each.word(KUSTOMIZE_FLAGS, "flag") for each in flags)
+    return Rendering(**found, kustomize_flags=allowed)
+
+
+_LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+KUSTOMIZE_FLAGS: Final = ("--enable-helm", "--load-restrictor=LoadRestrictionsNone")
+"""Those that run no program of the tree."""
+
+
 def _suppressions(entry: ConfigNode) -> tuple[Ignored, ...]:
     return tuple(map(_ignored, entry.elements()))
 
@@ -330,6 +353,7 @@ _READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "breakGlass": _option("break_glass", _break_glass),
     "knownClasses": _option("known_classes", ConfigNode.texts),
     "groups": _option("groups", _groups),
+    "render": _option("rendering", _rendering),
     "suppressions": _option("ignored", _suppressions),
     "exclude": _option("exclude", ConfigNode.texts),
 }

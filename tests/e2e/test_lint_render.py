@@ -77,21 +77,23 @@ def test_helm(tmp_path: Path) -> None:
     status, report, _ = _lint(tmp_path / "shop", CHART, binaries(HELM))
     assert status == 1
     assert [(file, rule) for file, _, rule in _told(report)] == [
-        ("./charts/inner/templates/pod.yaml (rendered)", "unknown-field"),
-        ("./templates/pods.yaml (rendered)", "unknown-priority-class"),
+        ("./charts/inner/templates/pod.yaml", "unknown-field"),
+        ("./templates/pods.yaml", "unknown-priority-class"),
     ]
     assert _told(report)[1][1].endswith("-shop-glod"), "what a helper and a value made of it"
     wrong = {"templates/pods.yaml": '{{ .Values.tiers.none.more }}\n{{ fail "nothing \x1b[31mdoing" }}\n'}
-    status, _, said = _lint(tmp_path / "shop", wrong, binaries(HELM))
-    assert (status, "--render: helm" in said, "\x1b" in said) == (3, True, False)
+    status, report, _ = _lint(tmp_path / "shop", wrong, binaries(HELM))
+    (message,) = [f["message"] for f in report["findings"] if f["rule"] == "parse-error"]
+    assert (status, message.startswith("cannot render: helm template"), "\x1b" in message) == (1, True, False)
 
 
 def test_kustomize(tmp_path: Path) -> None:
     kubectl = binaries(control_plane())
     status, report, said = _lint(tmp_path / "shop", OVERLAY, kubectl)
-    assert (status, _told(report)) == (1, [("./prod (rendered)", "p-web", "unknown-priority-class")]), said
+    assert (status, _told(report)) == (1, [("./prod/patch.yaml", "p-web", "unknown-priority-class")]), said
     (finding,) = report["findings"]
     assert finding["object"]["namespace"] == "prod"
     wrong = {"stage/kustomization.yaml": "resources: [../nothing]\n"}
-    status, _, said = _lint(tmp_path / "shop", wrong, kubectl)
-    assert (status, "--render: kubectl kustomize" in said) == (3, True), said
+    status, report, said = _lint(tmp_path / "shop", wrong, kubectl)
+    (message,) = [f["message"] for f in report["findings"] if f["file"] == "./stage/kustomization.yaml"]
+    assert (status, message.startswith("cannot render: kubectl kustomize")) == (1, True), said

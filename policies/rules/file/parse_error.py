@@ -2,6 +2,8 @@
 
 Why: kubectl rejects the object, and forewarn cannot check it. forewarn still checks the other documents.
 
+Details: with `forewarn lint --render`, this rule also reports a chart or kustomization that cannot be rendered.
+
 Bad:
 
     apiVersion: v1

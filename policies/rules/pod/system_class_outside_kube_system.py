@@ -3,6 +3,9 @@
 Why: Pods with the class system-cluster-critical or system-node-critical can preempt all your workloads, and
 kube-apiserver allows these classes in every namespace. They are meant for components that the cluster needs to work.
 
+Details: `forewarn lint --render` checks Pods in the namespace of a release if you set this namespace, with `-n` or
+`render` in the configuration.
+
 Bad:
 
     apiVersion: v1
@@ -31,6 +34,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
+from policies.kinds import RELEASE_NAMESPACE
 from policies.objects.priority_class import SYSTEM_CLASSES
 from policies.rules.support.context import NOTHING_STORED, Context, Target
 from policies.rules.support.rule_text import class_name
@@ -45,13 +49,14 @@ TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
 DEPENDS_ON: Final = NOTHING_STORED
+_ALLOWED: Final = ("kube-system", RELEASE_NAMESPACE)
 _SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """One of the two system classes, in any other namespace."""
+    """One of the two system classes, in any other namespace that is known."""
     template = context.template(subject)
-    if template is None or class_name(template) not in _SYSTEM or subject.ref.namespace == "kube-system":
+    if template is None or class_name(template) not in _SYSTEM or subject.ref.namespace in _ALLOWED:
         return
     yield Problem(
         f"class {class_name(template)} outside kube-system: its Pods can preempt all your workloads",

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from policies.commands import lint, lint_render
+from policies.commands import lint, lint_render, lint_tools
+from policies.commands.rendered_source import TemplateLines
+from policies.config import Config
+from policies.findings import Location
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {priorityClassName: %s}\n"
 HELM = """#!/bin/sh
@@ -114,41 +117,316 @@ def test_a_kustomization_stands_for_its_files(tools: Path, tree: Path, capsys: p
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("#!/bin/sh\necho 'no such \x1b[31mvalue' >&2\nexit 1\n", "exit status 1: no such"),
-        ("#!/bin/sh\nsleep 100\n", "takes more than"),
-        ("#!/bin/sh\nexec cat /dev/zero\n", "prints more than"),
-        ("", "helm"),
+        ("#!/bin/sh\necho 'no such \x1b[31mvalue' >&2\nexit 1\n", "helm template: exit status 1: no such"),
+        ("#!/bin/sh\nsleep 100\n", "helm template takes more than"),
+        ("#!/bin/sh\nexec cat /dev/zero\n", "helm template prints more than"),
+        ("#!/bin/sh\necho 'X missing in charts/ directory: common' >&2\nexit 1\n", "missing in charts/: common"),
     ],
 )
-def test_a_tool_that_fails_is_no_clean_bill(
+@pytest.mark.parametrize("threshold", ["error", "never"])
+def test_a_chart_that_cannot_be_rendered_is_one_finding(
     tools: Path,
     tree: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     script: str,
     said: str,
+    threshold: str,
 ) -> None:
-    monkeypatch.setattr(lint_render, "SECONDS", 5.0 if "zero" in script else 1.0)
-    monkeypatch.setattr(lint_render, "MOST", 1 << 20)
+    monkeypatch.setattr(lint_tools, "SECONDS", 20.0 if "zero" in script else 1.0)
+    monkeypatch.setattr(lint_tools, "MOST", 1 << 20)
     _chart(tree)
-    if script:
-        _tool(tools, "helm", script)
-    status, _, error = _lint(capsys, "--render")
-    assert status == 3
-    assert "--render: helm" in error
-    assert said in error
-    assert "\x1b" not in error
+    (tree / "charts/shop/templates/class.yaml").write_text(CLASS)
+    (tree / "charts/shop/templates/web.yaml").write_text("{{ broken\npriorityClassName: glod\n")
+    _tool(tools, "helm", script)
+    status, report, _ = _lint(capsys, "--render", "--fail-on", threshold)
+    failed, literal = report["findings"]
+    assert (status, failed["rule"], failed["file"]) == (threshold == "error", "parse-error", "./charts/shop/Chart.yaml")
+    assert failed["message"].startswith("cannot render: ")
+    assert said in failed["message"]
+    assert "\x1b" not in failed["message"]
+    assert (literal["rule"], literal["file"]) == ("unknown-priority-class", "./charts/shop/templates/web.yaml"), (
+        "what needs no rendering is checked all the same"
+    )
+
+
+def test_without_the_tool_the_job_cannot_be_done(tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "two"):
+        (tree / name).mkdir()
+        (tree / name / "Chart.yaml").write_text("apiVersion: v2\nname: a\nversion: 0.1.0\n")
+    status, _, said = _lint(capsys, "--render")
+    assert (status, said.count("helm is not installed")) == (3, 1)
 
 
 def test_libraries_and_charts_within_charts_are_left_to_those_that_use_them(tree: Path) -> None:
     _chart(tree)
-    inner = tree / "charts" / "shop" / "charts" / "inner"
-    library = tree / "charts" / "library"
-    for directory, kind in ((inner, "application"), (library, "library")):
+    shop = tree / "charts" / "shop"
+    for directory, kind in (
+        (shop / "charts" / "inner", "application"),
+        (shop / "charts" / "inner" / "charts" / "deep", "application"),
+        (shop / "examples" / "other", "application"),
+        (tree / "charts" / "library", "library"),
+        (tree / "charts" / "excluded", "application"),
+    ):
         directory.mkdir(parents=True)
         (directory / "Chart.yaml").write_text(f"apiVersion: v2\nname: a\nversion: 0.1.0\ntype: {kind}\n")
     broken = tree / "broken"
     broken.mkdir()
     (broken / "Chart.yaml").write_text("a: [}\n")
-    charts, kustomizations = lint_render._found(["."], as_git=False)
-    assert (charts, kustomizations) == (["./charts/shop"], {})
+    config = Config()
+    config = config._replace(options=config.options._replace(exclude=("charts/excl*",)))
+    found = lint_render._found(["."], config, as_git=False)
+    assert ([*found.charts], found.kustomizations) == (["./charts/shop", "./charts/shop/examples/other"], {})
+
+
+def test_there_is_no_bound_on_the_number_of_charts(tree: Path) -> None:
+    for number in range(1_100):
+        (tree / str(number)).mkdir()
+        (tree / str(number) / "Chart.yaml").write_text("name: a\n")
+    assert len(lint_render._found(["."], Config(), as_git=False).charts) == 1_100
+
+
+CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 5\n"
+ARGUMENTS = """#!/bin/sh
+echo "$HELM_NO_PLUGINS $*" >> "$LOG"
+"""
+
+
+SEVERAL = """render:
+- paths: [other]
+  release: other
+- paths: [./charts/*]
+  namespace: kube-system
+  release: mine
+  values: [web.txt]
+  set: [a.b=c, --post-renderer=x]
+- paths: ["*"]
+  set: [no=no]
+"""
+AS_CONFIGURED = (
+    "template mine {chart} --namespace=kube-system --kube-version=1.37.0 --values={chart}/web.txt --set=a.b=c"
+    " --set=--post-renderer=x"
+)
+
+
+def _called(tools: Path, tree: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> Path:
+    """The file in which a tool writes how it was called."""
+    log = tree.parent / "log"
+    monkeypatch.setenv("LOG", str(log))
+    _tool(tools, name, ARGUMENTS)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("configuration", "arguments", "expected"),
+    [
+        ("", (), "template {chart} --namespace=release-namespace --kube-version=1.37.0"),
+        ("", ("-n", "team"), "template {chart} --namespace=team --kube-version=1.37.0"),
+        ("", ("--kubernetes-version", "1.35"), "template {chart} --namespace=release-namespace --kube-version=1.35.0"),
+        (SEVERAL, ("-n", "team"), AS_CONFIGURED),
+    ],
+)
+def test_helm_is_called_as_configured(
+    tools: Path,
+    tree: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    configuration: str,
+    arguments: tuple[str, ...],
+    expected: str,
+) -> None:
+    _chart(tree)
+    (tree / ".forewarn.yaml").write_text(configuration)
+    log = _called(tools, tree, monkeypatch, "helm")
+    _lint(capsys, "--render", *arguments)
+    assert log.read_text() == f"1 {expected.format(chart=tree / 'charts/shop')}\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [("", ""), ("  kustomizeFlags: [--enable-helm]\n", " --enable-helm --helm-kube-version=1.37.0")],
+)
+def test_kustomize_is_called_as_configured(
+    tools: Path,
+    tree: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    flags: str,
+    expected: str,
+) -> None:
+    (tree / "kustomization.yaml").write_text("resources: []\n")
+    (tree / ".forewarn.yaml").write_text(f"render:\n- paths: [.]\n{flags}")
+    log = _called(tools, tree, monkeypatch, "kustomize")
+    _lint(capsys, "--render")
+    assert log.read_text() == f"1 build {tree}{expected}\n"
+
+
+def test_values_outside_of_the_tree_are_not_read(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _chart(tree)
+    (tree.parent / "secret").write_text("a: b\n")
+    (tree / ".forewarn.yaml").write_text("render:\n- paths: ['*']\n  values: [../../../secret]\n")
+    log = _called(tools, tree, monkeypatch, "helm")
+    _, report, _ = _lint(capsys, "--render")
+    assert "values file ../../../secret is outside" in report["findings"][0]["message"]
+    assert not log.exists()
+
+
+def test_excluded_charts_and_templates_are_not_checked(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _chart(tree)
+    _tool(tools, "helm", HELM)
+    _, report, _ = _lint(capsys, "--render", "--exclude", "./charts/shop/templates/web.yaml")
+    assert report["summary"]["objects"] == 0
+    _, report, said = _lint(capsys, "--render", "--exclude", "charts/*", "--allow-empty")
+    assert (report["summary"]["objects"], "cannot render" in said) == (0, False)
+
+
+TOGETHER = """#!/bin/sh
+touch "$LOG.$(basename "$2")"
+for i in $(seq 600); do
+    test -e "$LOG.one" && test -e "$LOG.two" && exit 0
+    sleep 0.05
+done
+exit 1
+"""
+
+
+def test_charts_are_rendered_at_the_same_time(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lint_tools, "cores", lambda: 2)
+    monkeypatch.setenv("LOG", str(tree.parent / "log"))
+    for name in ("one", "two", "zero"):
+        (tree / name).mkdir()
+        (tree / name / "Chart.yaml").write_text("name: a\n")
+    _tool(tools, "helm", TOGETHER)
+    _, report, _ = _lint(capsys, "--render")
+    assert report["findings"] == []
+
+
+def test_all_output_together_is_bounded(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lint_tools, "MOST_TOGETHER", 10_000)
+    for name in range(5):
+        (tree / str(name)).mkdir()
+        (tree / str(name) / "Chart.yaml").write_text("name: a\n")
+    _tool(tools, "helm", "#!/bin/sh\nprintf '#%03999d\\n' 0\n")
+    _, report, _ = _lint(capsys, "--render")
+    assert [f["file"] for f in report["findings"]] == ["./2/Chart.yaml", "./3/Chart.yaml", "./4/Chart.yaml"]
+
+
+DEPLOYMENT = """apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {name}
+spec:
+  template:
+    spec:
+      priorityClassName: {name_of_class}
+      containers:
+      - name: {container}
+        env:
+        - {{name: a, value: {value}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("template", "line", "column"),
+    [
+        (["kind: x", "spec: 1", "  priorityClassName: golt"], 3, 22),
+        (["{{- if .Values.a }}", "        priorityClassName: golt", "{{- end }}"], 2, 28),
+        (["a: b", "priorityClassName: {{ .Values.class | quote }}"], 2, 20),
+        (["priorityClassName: {{ .Values.one }}", "priorityClassName: {{ .Values.two }}"], 0, 0),
+        (['{{ include "pod" . }}'], 0, 0),
+        (["priorityClassName: golt # forewarn: ignore[pinned-priority] x"], 1, 20),
+    ],
+)
+def test_findings_of_charts_name_the_line_of_the_template(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], template: list[str], line: int, column: int
+) -> None:
+    _chart(tree)
+    (tree / "charts/shop/templates/web.yaml").write_text("\n".join(template))
+    (tree / "class.yaml").write_text(CLASS)
+    web = DEPLOYMENT.format(name="web", name_of_class="golt", container="c", value="'1'")
+    (tree / "charts/shop/web.txt").write_text(web)
+    _tool(tools, "helm", HELM)
+    _, report, _ = _lint(capsys, "--render")
+    (finding,) = [f for f in report["findings"] if f["rule"] == "unknown-priority-class"]
+    file = "./charts/shop/templates/web.yaml"
+    assert (finding["file"], finding["line"]) == ((file, line) if line else (f"{file} (rendered)", 9))
+    if line:
+        assert finding["column"] == column
+
+
+@pytest.mark.parametrize(
+    ("built", "found"),
+    [
+        ({}, ("./base/web.yaml", 8)),
+        ({"name_of_class": "silvr"}, ("./prod/patch.yaml", 4)),
+        ({"name_of_class": "golt"}, ("./prod (rendered)", 8)),
+    ],
+)
+def test_findings_of_kustomizations_name_the_line_of_the_patch_or_the_base(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], built: dict[str, str], found: tuple[str, int]
+) -> None:
+    for name in ("base", "prod"):
+        (tree / name).mkdir()
+    web = {"name": "web", "name_of_class": "gild", "container": "c", "value": "'1'"}
+    files = {
+        "class.yaml": CLASS + "---\n" + CLASS.replace("gold", "silver"),
+        "base/kustomization.yaml": "resources: [web.yaml, other.yaml]\n",
+        "base/web.yaml": DEPLOYMENT.format(**web),
+        "base/other.yaml": DEPLOYMENT.format(**{**web, "name": "we"}),
+        "prod/kustomization.yaml": "namePrefix: p-\nresources: [../base]\npatches: [{path: patch.yaml}]\n",
+        "prod/patch.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
+        "spec: {template: {spec: {priorityClassName: silvr}}}\n",
+        "prod/built.txt": DEPLOYMENT.format(**{**web, "name": "p-web", **built}),
+    }
+    for name, text in files.items():
+        (tree / name).write_text(text)
+    _tool(tools, "kustomize", KUSTOMIZE)
+    _, report, _ = _lint(capsys, "--render")
+    assert [(f["file"], f["line"]) for f in report["findings"] if f["rule"] == "unknown-priority-class"] == [found]
+
+
+def test_a_kustomization_that_cannot_be_built_is_checked_as_it_is(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tree / "prod").mkdir()
+    (tree / "prod/kustomization.yaml").write_text("namespace: team\nresources: [pod.yaml]\n")
+    (tree / "prod/pod.yaml").write_text(POD % ("web", "gold"))
+    _tool(tools, "kustomize", "#!/bin/sh\nexit 4\n")
+    _, report, _ = _lint(capsys, "--render")
+    assert [(f["rule"], f["object"]["namespace"]) for f in report["findings"]] == [
+        ("parse-error", ""),
+        ("priority-class-not-checked", "team"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"), [((), 0), (("-n", "kube-system"), 0), (("-n", "team"), 1), (("-n", "default"), 1)]
+)
+def test_a_system_class_in_a_chart_needs_to_know_the_namespace(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], count: int
+) -> None:
+    _chart(tree)
+    (tree / "charts/shop/web.txt").write_text(POD % ("web", "system-node-critical"))
+    _tool(tools, "helm", HELM)
+    _, report, _ = _lint(capsys, "--render", *arguments)
+    assert sum(f["rule"] == "system-class-outside-kube-system" for f in report["findings"]) == count
+
+
+def test_what_a_loop_prints_is_the_line_of_the_loop() -> None:
+    template = "{{ range .Values.tiers }}\n---\n  class: {{ . }}\n{{ end }}\n"
+    lines = TemplateLines(template, b"---\n  class: a\n---\n  class: b\n---\nspec:\n    class: c\n", "t.yaml")
+    places = [lines.place(Location("r.yaml", line, 3, 8)) for line in (2, 4, 7, 99)]
+    assert [(place.file, place.line) for place in places] == [
+        ("t.yaml", 3),
+        ("t.yaml", 3),
+        ("r.yaml", 7),
+        ("r.yaml", 99),
+    ]

@@ -17,7 +17,7 @@ from policies.findings import Action, Severity
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.namespace import Namespace
 from policies.objects.reviewed_object import User
-from policies.options import AllowedClasses, LimitedResource, ScopeSelector
+from policies.options import AllowedClasses, LimitedResource, Rendering, ScopeSelector
 from policies.rules.pod import unknown_priority_class
 from policies.rules.priority_class import global_default_not_unique
 from policies.rules.support.context import Target
@@ -49,6 +49,13 @@ expectations:
     noPreemption: {namespace: shop, class: ""}
     by: {workload: "batch/*"}
 annotate: workloads
+render:
+- paths: ["charts/*"]
+  namespace: kube-system
+  release: shop
+  values: [prod.yaml]
+  set: [a=b]
+  kustomizeFlags: [--enable-helm]
 exemptions:
 - reason: the platform team's own
   namespaces: [kube-system, "infra-*"]
@@ -68,6 +75,8 @@ def test_everything_that_can_be_said_is_read() -> None:
     assert config.options.autoscaler_cutoff == -5
     assert config.options.pod_template_paths["argoproj.io/Rollout"] == ("spec", "template")
     assert config.options.pod_template_paths.items() >= POD_TEMPLATE_PATHS.items()
+    rendering = Rendering(("charts/*",), "kube-system", "shop", ("prod.yaml",), ("a=b",), ("--enable-helm",))
+    assert config.options.rendering == (rendering,)
     gold = ScopeSelector("PriorityClass", "In", ("gold",))
     assert config.options.limited_resources == (LimitedResource("pods", ("nvidia.com/gpu",), (gold,)),)
     production = parse_label_selector({"matchLabels": {"tier": "production"}})
@@ -111,6 +120,17 @@ def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
             "severities: {final-priority-mismatch: note}",
             "f:1:39: severities.final-priority-mismatch: a webhook-only rule has no severity; use actions",
             id="webhook only",
+        ),
+        pytest.param("render: [{release: a}]", "f:1:10: render[0]: paths is missing", id="rendering of nothing"),
+        pytest.param(
+            "render: [{paths: [a], release: --post-renderer}]",
+            "f:1:32: render[0].release: must be a name of lowercase letters, digits and dashes, at most 63 characters",
+            id="a flag as the release",
+        ),
+        pytest.param(
+            "render: [{paths: [a], kustomizeFlags: [--enable-exec]}]",
+            'f:1:40: render[0].kustomizeFlags[0]: unknown flag "--enable-exec"; did you mean "--enable-helm"?',
+            id="programs of the tree",
         ),
         pytest.param("autoscalerCutoff: low", 'f:1:19: autoscalerCutoff: must be a whole number, not "low"', id="int"),
         pytest.param("annotate: [pods]", "f:1:11: annotate: must be a string", id="text"),

@@ -1,0 +1,130 @@
+"""Running helm and kustomize on directories: several at once, within bounds of time and output, without plugins."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections import deque
+from contextlib import suppress
+from itertools import islice
+from threading import Event
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
+
+from policies.commands.forks import cores
+from policies.findings import cut, one_line
+from policies.sources import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+SECONDS: Final = 60.0
+"""Time that a tool has for one directory."""
+MOST: Final = 64 << 20
+"""Bytes that it may print."""
+MOST_TOGETHER: Final = 1 << 30
+"""Bytes that all of them may print."""
+_PAUSE: Final = 0.02
+_ENVIRONMENT: Final = {"HELM_NO_PLUGINS": "1", "GIT_TERMINAL_PROMPT": "0"}
+
+
+class Job(NamedTuple):
+    """A program with its arguments, for a directory."""
+
+    directory: str
+    program: str
+    arguments: tuple[str, ...]
+
+    @property
+    def called(self) -> str:
+        """What errors call it: `helm template`."""
+        return f"{self.program} {self.arguments[0]}"
+
+
+class Failure(NamedTuple):
+    """Why a directory could not be rendered."""
+
+    why: str
+
+
+def require(programs: Sequence[str]) -> None:
+    """Raise SourceError if one of the programs is not installed."""
+    for program in programs:
+        if shutil.which(program) is None:
+            raise SourceError("--render", f"{program} is not installed")
+
+
+def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | Failure]]:
+    """What each job prints, in their order; as many at once as there are cores."""
+    if not jobs:
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    stop, left, to_do = Event(), MOST_TOGETHER, iter(jobs)
+    with ThreadPoolExecutor(cores()) as pool:
+        started = deque((job, pool.submit(_run, job, stop)) for job in islice(to_do, 2 * cores()))
+        try:
+            while started:
+                job, future = started.popleft()
+                found = future.result()
+                if (following := next(to_do, None)) is not None:
+                    started.append((following, pool.submit(_run, following, stop)))
+                if isinstance(found, bytes):
+                    left -= len(found)
+                yield job, found if left >= 0 else Failure(f"more than {MOST_TOGETHER >> 20} MiB of rendered output")
+        finally:
+            stop.set()
+
+
+def _run(job: Job, stop: Event) -> bytes | Failure:
+    """What a tool prints, within bounds of time and length."""
+    command = [shutil.which(job.program) or job.program, *job.arguments]
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaint:
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=complaint,
+                start_new_session=True,
+                env={**os.environ, **_ENVIRONMENT},
+            )
+        except (OSError, ValueError) as fault:
+            return Failure(f"{job.called}: {one_line(str(fault))}")
+        try:
+            why = _watched(process, stop, output, complaint)
+        finally:
+            _end(process)
+        if why:
+            return Failure(f"{job.called} {why}")
+        if process.returncode:
+            complaint.seek(0)
+            said = one_line(cut(complaint.read(2_000).decode("utf-8", "replace").strip(), 500))
+            return Failure(f"{job.called}: exit status {process.returncode}: {said}")
+        output.seek(0)
+        return output.read(MOST + 1)
+
+
+def _watched(process: subprocess.Popen[bytes], stop: Event, *files: IO[bytes]) -> str:
+    """Wait for the end of a tool; why it may not go on, or nothing."""
+    until = time.monotonic() + SECONDS
+    while process.poll() is None:
+        if time.monotonic() > until:
+            return f"takes more than {SECONDS:.0f} s"
+        if stop.is_set() or any(os.fstat(file.fileno()).st_size > MOST for file in files):
+            break
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_PAUSE)
+    if any(os.fstat(file.fileno()).st_size > MOST for file in files):
+        return f"prints more than {MOST >> 20} MiB"
+    return "was stopped" if stop.is_set() and process.poll() is None else ""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a tool and all that it started."""
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

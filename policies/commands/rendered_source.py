@@ -1,0 +1,160 @@
+"""Where a field of a rendered object comes from: the line of a template, of a patch, or of a base."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.objects.fields import group_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from policies.findings import Location, Path
+    from policies.objects.fields import ApiObject
+    from policies.objects.reviewed_object import ReviewedObject, Source
+
+_LONGEST: Final = 2_000
+"""Characters of a line that is compared."""
+
+
+class TemplateLines:
+    """The lines of a template, and of what helm printed of it: which are the same, or give the same key."""
+
+    def __init__(self, template: str, rendered: bytes, file: str) -> None:
+        self._template, self._rendered, self._file = template, rendered, file
+
+    def place(self, rendered: Location) -> Location:
+        """The place in the template; the place in the rendered text where it is not clear."""
+        lines = self._lines
+        if not 0 < rendered.line <= len(lines):
+            return rendered
+        line = lines[rendered.line - 1][:_LONGEST]
+        text = line.strip()
+        number = self._same(text, rendered.line, _whole)
+        if number is not None:
+            shift = _indent(self._of_template[number - 1]) - _indent(line)
+            return rendered._replace(
+                file=self._file, line=number, column=rendered.column + shift, end_column=rendered.end_column + shift
+            )
+        number = self._same(text, rendered.line, _key) if _key(text) else None
+        if number is None:
+            return rendered
+        found = self._of_template[number - 1].rstrip()
+        start = len(found) - len(found.partition(":")[2].lstrip()) + 1
+        return rendered._replace(file=self._file, line=number, column=start, end_column=max(len(found) + 1, start + 1))
+
+    def _same(self, text: str, line: int, part: Any) -> int | None:
+        """The line of the template that this line is: the one in the same place among those alike, or in a loop."""
+        ours, theirs = self._index(part)
+        here, there = ours.get(part(text), []), theirs.get(part(text), [])
+        if len(here) == len(there) and len(here) <= _FEW:
+            return there[here.index(line)]
+        is_loop = len(there) == 1 and _indent(self._of_template[there[0] - 1]) == _indent(self._lines[line - 1])
+        return there[0] if is_loop else None
+
+    def _index(self, part: Any) -> tuple[Mapping[str, Sequence[int]], Mapping[str, Sequence[int]]]:
+        return self._whole if part is _whole else self._keys
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return self._rendered.decode("utf-8", "replace").split("\n")
+
+    @cached_property
+    def _of_template(self) -> list[str]:
+        return self._template.split("\n")
+
+    @cached_property
+    def _whole(self) -> tuple[Mapping[str, Sequence[int]], Mapping[str, Sequence[int]]]:
+        return _numbered(self._lines, _whole), _numbered(self._of_template, _whole)
+
+    @cached_property
+    def _keys(self) -> tuple[Mapping[str, Sequence[int]], Mapping[str, Sequence[int]]]:
+        return _numbered(self._lines, _key), _numbered(self._of_template, _key)
+
+
+_FEW: Final = 100
+
+
+def _whole(text: str) -> str:
+    return text
+
+
+def _key(text: str) -> str:
+    """`- name:` of a line, and nothing of one without a key."""
+    head, colon, _ = text.partition(":")
+    return head if colon and "{" not in head and "#" not in head else ""
+
+
+def _numbered(lines: Sequence[str], part: Any) -> Mapping[str, Sequence[int]]:
+    found = defaultdict[str, list[int]](list)
+    for number, line in enumerate(lines, 1):
+        if text := part(line[:_LONGEST].strip()):
+            found[text].append(number)
+    return found
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+class TemplateSource(NamedTuple):
+    """An object that helm rendered."""
+
+    rendered: Source
+    lines: TemplateLines
+
+    def locate(self, path: Path, *, key: bool = False) -> Location:
+        """The place in the template, or in the rendered text."""
+        return self.lines.place(self.rendered.locate(path, key=key))
+
+
+class OverlaySource(NamedTuple):
+    """An object that kustomize built: of `parts`, patches first and then the object of the base."""
+
+    rendered: Source
+    object: ApiObject
+    parts: Sequence[ReviewedObject]
+
+    def locate(self, path: Path, *, key: bool = False) -> Location:
+        """The place in the first part that says the same there, or in the rendered text."""
+        value = _at(self.object, path)
+        for part in self.parts if path and value is not None else ():
+            if _at(part.object, path) == value or path == _NAME:
+                return part.source.locate(path, key=key)
+        return self.rendered.locate(path, key=key)
+
+
+_NAME: Final = ("metadata", "name")
+
+
+def _at(value: Any, path: Path) -> Any:
+    for step in path:
+        if isinstance(value, dict) and isinstance(step, str):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value
+
+
+class Origins:
+    """The objects that kustomizations are made of, by kind: to find those that a built object comes from."""
+
+    def __init__(self, parts: Iterable[ReviewedObject]) -> None:
+        self._by_kind: dict[str, list[ReviewedObject]] = defaultdict(list)
+        for part in parts:
+            if part.ref.name:
+                self._by_kind[group_kind(part.object)].append(part)
+
+    def of(self, built: ReviewedObject) -> Sequence[ReviewedObject]:
+        """The parts of a built object: those whose name is in its name; of names, the longest."""
+        name = built.ref.name
+        found = [part for part in self._by_kind[group_kind(built.object)][:_MOST_PARTS] if part.ref.name in name]
+        longest = max((len(part.ref.name) for part in found), default=0)
+        return [part for part in found if len(part.ref.name) == longest]
+
+
+_MOST_PARTS: Final = 1_000
