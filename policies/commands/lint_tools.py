@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
 from threading import Event
@@ -61,8 +62,6 @@ def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | Failure]]:
     """What each job prints, in their order; as many at once as there are cores."""
     if not jobs:
         return
-    from concurrent.futures import ThreadPoolExecutor
-
     stop, left, to_do = Event(), MOST_TOGETHER, iter(jobs)
     with ThreadPoolExecutor(cores()) as pool:
         started = deque((job, pool.submit(_run, job, stop)) for job in islice(to_do, 2 * cores()))
