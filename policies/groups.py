@@ -257,7 +257,7 @@ class _Tree:
         """
         homes: dict[_Identity, dict[str, int]] = defaultdict(dict)
         for member in self._members:
-            if member.identity[2]:
+            if member.identity[2] and member.reported:
                 homes[member.identity][member.directory] = id(member.subject)
         found: dict[str, set[int]] = defaultdict(set)
         for number, (identity, places) in enumerate(homes.items()):

@@ -207,6 +207,9 @@ def keys_of(text: str) -> set[str]:
 
 
 _MOST_VALUES: Final = 100_000
+_NAMES: Final = ("priorityClassName", "priorityClass")
+_FILLED: Final = re.compile(rb"riorityClass(?:Name)?[\"']?[ \t]*:[ \t]*(?:[\"'][\w{$@%]|[\w{$@%&*!|>\r\n])")
+"""A key that names a class, with a value on its line or below."""
 
 
 def class_of_value(subject: ReviewedObject) -> str:
@@ -216,8 +219,8 @@ def class_of_value(subject: ReviewedObject) -> str:
 
 def names_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[tuple[str, ReviewedObject]]:
     """The class names in the values of a chart, with their keys; `keys`: those that are class names by their use."""
-    if b"riorityClass" not in data and not keys:
-        return
+    if not _FILLED.search(data) and all(key.endswith(_NAMES) for key in keys):
+        return  # most charts leave these keys empty
     data = as_utf8(data)
     try:
         root = next((found.value for found in values(data, file)), None)
