@@ -12,7 +12,7 @@ import shutil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.commands.lint_input import KUSTOMIZATIONS, Input, is_excluded, wanted_kinds
-from policies.commands.lint_tools import Failure, Job, require, run
+from policies.commands.lint_tools import Failure, Job, missing, run
 from policies.commands.rendered_source import Origins, OverlaySource, TemplateLines, TemplateSource
 from policies.findings import Location, cut
 from policies.groups import Member, reached
@@ -154,7 +154,7 @@ class _Renderer:
 
 
 def render(given: Input, paths: Sequence[str], config: Config, namespace: str | None, *, as_git: bool) -> None:
-    """Add what the tools print to the input, in place of the files that it is made of. Raises SourceError.
+    """Add what the tools print to the input, in place of the files that it is made of.
 
     What cannot be rendered is a finding, and its files stay as they are. `namespace`: None where nobody said.
     """
@@ -164,7 +164,6 @@ def render(given: Input, paths: Sequence[str], config: Config, namespace: str | 
     bases = {path for k in known.values() for path in k.resources}
     tops = {d: k for d, (_, k) in found.kustomizations.items() if k.directory not in bases}
     kustomizes = [renderer.kustomize(directory) for directory in tops]
-    require([*(["helm"] if found.charts else []), *dict.fromkeys(job.program for job in kustomizes)])
     jobs = []
     for directory, file in found.charts.items():
         job = renderer.helm(directory)
@@ -172,7 +171,9 @@ def render(given: Input, paths: Sequence[str], config: Config, namespace: str | 
             renderer.fail(file, job)
         else:
             jobs.append(job)
-    for job, result in run(jobs):
+    absent = missing([*jobs, *kustomizes])
+    given.unreadable += [SourceError("--render", f"{program} is not installed") for program in absent]
+    for job, result in run([job for job in jobs if job.program not in absent]):
         if isinstance(result, Failure):
             renderer.fail(found.charts[job.directory], result)
         else:
@@ -182,7 +183,7 @@ def render(given: Input, paths: Sequence[str], config: Config, namespace: str | 
     for member in given.members if tops else ():
         by_file.setdefault(real[member.file], []).append(member.subject)
     replaced, rendered = set[str](), set[str]()
-    for job, result in run(kustomizes):
+    for job, result in run([job for job in kustomizes if job.program not in absent]):
         top = tops[job.directory]
         if isinstance(result, Failure):
             renderer.fail(found.kustomizations[job.directory][0], result)

@@ -17,7 +17,6 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from policies.commands.forks import cores
 from policies.findings import cut, one_line
-from policies.sources import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,11 +50,9 @@ class Failure(NamedTuple):
     why: str
 
 
-def require(programs: Sequence[str]) -> None:
-    """Raise SourceError if one of the programs is not installed."""
-    for program in programs:
-        if shutil.which(program) is None:
-            raise SourceError("--render", f"{program} is not installed")
+def missing(jobs: Sequence[Job]) -> list[str]:
+    """The programs of these jobs that are not installed."""
+    return [program for program in dict.fromkeys(job.program for job in jobs) if shutil.which(program) is None]
 
 
 def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | Failure]]:

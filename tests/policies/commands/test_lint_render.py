@@ -154,8 +154,13 @@ def test_without_the_tool_the_job_cannot_be_done(tools: Path, tree: Path, capsys
     for name in ("one", "two"):
         (tree / name).mkdir()
         (tree / name / "Chart.yaml").write_text("apiVersion: v2\nname: a\nversion: 0.1.0\n")
-    status, _, said = _lint(capsys, "--render")
+    (tree / "prod").mkdir()
+    (tree / "prod/kustomization.yaml").write_text("resources: [pod.yaml]\n")
+    (tree / "prod/built.txt").write_text(POD % ("built", "gold"))
+    _tool(tools, "kustomize", KUSTOMIZE)
+    status, report, said = _lint(capsys, "--render")
     assert (status, said.count("helm is not installed")) == (3, 1)
+    assert [f["object"]["name"] for f in report["findings"]] == ["built"], "the other tool does its job"
 
 
 def test_libraries_and_charts_within_charts_are_left_to_those_that_use_them(tree: Path) -> None:
