@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -157,6 +158,8 @@ def _read(
         if what:
             given.leave_out(file.path, what)
             return
+    if reported and reading.subjects and b"riorityClassName" in content:
+        _count_variable(content, file, given)
     given.sources[file.name] = file
     place = file.called or file.path
     given.members += (Member(subject, place, reported) for subject in reading.subjects)
@@ -175,6 +178,19 @@ def _read(
     given.skipped.update(reading.skipped)
     if file.is_stream:
         given.texts[file.name] = content
+
+
+_VARIABLE: Final = re.compile(rb"riorityClassName[\"']?[ \t]*:[^\n]{0,120}?[{$@%]")
+
+
+def _count_variable(content: bytes, file: File, given: Input) -> None:
+    """Count a manifest that names a class by a variable: what replaces it is not known."""
+    if _VARIABLE.search(content) is None:
+        return
+    from policies.commands.lint_templates import engine_of, has_variable_class
+
+    if has_variable_class(content):
+        given.engines.setdefault(file.name, engine_of(content))
 
 
 def read_templates(given: Input, config: Config, namespace: str, *, as_git: bool) -> None:

@@ -45,6 +45,11 @@ HELM: Final = Engine(
 _ENGINES: Final = (
     HELM,
     Engine("ytt", re.compile(rb"^[ \t]{0,100}#@|\(@=", re.MULTILINE), "run `ytt -f DIRECTORY | forewarn lint -`"),
+    Engine(
+        "Argo Workflows",
+        re.compile(rb"\{\{=? *(?:inputs|workflow|tasks|steps)\."),
+        "none: Argo Workflows replaces it in the cluster",
+    ),
     Engine("Jinja", re.compile(rb"\{%|\{\{-? *cookiecutter\."), f"render it with Jinja (ansible, salt) and {_PIPE}"),
     Engine(
         "Go template",
@@ -69,6 +74,17 @@ def engine_of(data: bytes) -> Engine:
     """The engine that a template is for."""
     text = data[:_SHOWN]
     return next((engine for engine in _ENGINES if engine.sign.search(text)), _UNKNOWN)
+
+
+_VARIABLE: Final = re.compile(
+    rb"riorityClassName[\"']?[ \t]*:[ \t]*[\"']?[\w.-]{0,100}"
+    rb"(?:\{\{|\$[{(A-Za-z_]|<%|@[A-Za-z_][\w.-]{0,100}@|%[A-Za-z_])"
+)
+
+
+def has_variable_class(data: bytes) -> bool:
+    """Whether a manifest that can be read names a class by a variable."""
+    return b"riorityClassName" in data and _VARIABLE.search(data) is not None
 
 
 def by_directory(diagnostics: Iterable[FileDiagnostic], engines: Mapping[str, Engine]) -> Iterator[FileDiagnostic]:

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from policies.commands import lint
-from policies.commands.lint_templates import defined_in, engine_of, keys_of, literal_names, names_in_values
+from policies.commands.lint_templates import (
+    defined_in,
+    engine_of,
+    has_variable_class,
+    keys_of,
+    literal_names,
+    names_in_values,
+)
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata:\n  name: %s\nvalue: 1000\n"
@@ -160,9 +167,31 @@ def test_a_missing_class_is_no_error_where_nothing_says_which_there_are(
     assert (status, [f["rule"] for f in found]) == (0, ["priority-class-not-checked"])
 
 
+@pytest.mark.parametrize(
+    ("name", "engine"),
+    [
+        ("${CLASS}", "envsubst"),
+        ("a-$(CLASS)", "kustomize"),
+        ("'{{ .Values.x }}'", "Helm"),
+        ('"{{workflow.parameters.x}}"', "Argo Workflows"),
+        ("'@CLASS@'", "unknown engine"),
+        ("gold", ""),
+        ("gold # ${CLASS}", ""),
+    ],
+)
+def test_a_class_name_with_a_variable_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, engine: str
+) -> None:
+    files = {"web.yaml": f"{POD}spec:\n  priorityClassName: {name}\n"}
+    status, _, said = _lint(tmp_path, files, monkeypatch, capsys)
+    assert status == 0
+    assert ("not rendered" in said, f"1 template not rendered ({engine} 1)" in said) == (bool(engine), bool(engine))
+
+
 HOSTILE = {
     "braces": "{{" * 200_000,
     "envsubst": "priorityClassName: " + "${" * 200_000,
+    "variables": "priorityClassName: a" * 50_000 + "riorityClassName:" * 50_000,
     "percent": "%{" * 200_000 + "%a" * 200_000,
     "at": "@a" * 300_000,
     "comments": "{{/*" * 200_000 + "priorityClassName: a\n",
@@ -185,5 +214,6 @@ def test_looking_into_templates_is_linear(name: str) -> None:
     defined_in(text)
     keys_of(text)
     engine_of(text.encode())
+    has_variable_class(text.encode())
     list(names_in_values(text.encode(), "values.yaml", set()))
     assert time.process_time() - start < 5
