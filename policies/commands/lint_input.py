@@ -199,7 +199,7 @@ def read_templates(given: Input, config: Config, namespace: str, *, as_git: bool
     Of templates that cannot be read, one diagnostic for each directory is left.
     """
     wanted, exclude = wanted_kinds(config), config.options.exclude
-    for directory in given.chart_templates:
+    for directory in {os.path.realpath(path): path for path in reversed(given.chart_templates)}.values():
         used, defining = set[str](), set[str]()
         for file in find_files([directory], _TEMPLATE_FILES, as_git=as_git):
             if not is_excluded(file.path, exclude):
@@ -238,7 +238,7 @@ def _read_chart_template(
     except SourceError as fault:
         given.unreadable.append(fault)
         return
-    if b"{{" in content or file.path.endswith(".tpl"):
+    if b"{{" in content or file.path.endswith(".tpl") or os.path.basename(file.path).startswith("_"):
         given.engines[file.name] = HELM
         given.sources[file.name] = file
         _read_template(content, file, given, used, defining)

@@ -101,6 +101,7 @@ CHART = {
     "templates/made.yaml": CLASS % "{{ .Values.made.name }}",
     "templates/amount.yaml": (CLASS % "silver").replace("1000", "{{ .Values.amount }}"),
     "templates/plain.yaml": POD + "spec: {priorityClassName: golt}\n",
+    "templates/_part.yaml": "a: [\n",
     "templates/_pod.tpl": 'priorityClassName: {{ .Values.tier.class | default "gald" }}\n',
     "values.yaml": "made: {name: valued}\ntier:\n  class: goold\n",
 }
@@ -157,6 +158,15 @@ def test_values_and_plain_templates_of_a_chart_are_checked(
     ]
     _, found, _ = _lint(tmp_path, files, monkeypatch, capsys, "--exclude", "templates/*", "--exclude", "values-prod*")
     assert [f["rule"] for f in found] == [], "what uses the key is not read"
+
+
+def test_the_templates_of_a_chart_are_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {f"charts/shop/{name}": text for name, text in CHART.items()}
+    _, found, said = _lint(tmp_path, files, monkeypatch, capsys, ".", "charts")
+    assert len({(f["line"], f["detail"]["class"]) for f in found}) == len(found) == 3
+    assert "5 templates not rendered (Helm 5)" in said
 
 
 def test_a_missing_class_is_no_error_where_nothing_says_which_there_are(
