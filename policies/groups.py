@@ -47,13 +47,20 @@ _Identity = tuple[str, str, str]
 class Member(NamedTuple):
     """An object and the file that it stands in. `reported`: whether findings on it are wanted, or it is context.
 
-    `home`: the directory of the kustomization that takes it from outside; None: the file's own directory.
+    `home`: the directory of the kustomization that takes it from outside, or a name of its own for what stands in
+    another object, which is created apart; None: the file's own directory.
     """
 
     subject: ReviewedObject
     file: str
     reported: bool = True
     home: str | None = None
+
+    @classmethod
+    def of(cls, subject: ReviewedObject, file: str, *, reported: bool = True) -> Member:
+        """An object of a file."""
+        home = f"{os.path.normpath(file)}: {subject.within.replace(os.sep, '.')}" if subject.within else None
+        return cls(subject, file, reported, home)
 
     @property
     def directory(self) -> str:
@@ -233,10 +240,10 @@ def _into(member: Member, place: _Place) -> Member:
     """The member in the namespace and at the home that its kustomization gives it."""
     subject, (namespace, home) = member.subject, place
     metadata = subject.object.get("metadata")
-    if namespace and subject.namespace and isinstance(metadata, dict):
+    if namespace and subject.namespace and not subject.within and isinstance(metadata, dict):
         moved = {**subject.object, "metadata": {**metadata, "namespace": namespace}}
         subject = subject._replace(object=moved, namespace=namespace)
-    return member._replace(subject=subject, home=home)
+    return member._replace(subject=subject, home=home if home is not None else member.home)
 
 
 class _Tree:

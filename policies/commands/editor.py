@@ -82,7 +82,7 @@ class Workspace:
         """All that the linter would have read, with this text in the place of its file."""
         files, own = self._read(), os.path.realpath(path)
         reading = read(text, path, wanted_kinds(self.config), namespace=NAMESPACE)
-        mine = [Member(subject, path) for subject in reading.subjects]
+        mine = [Member.of(subject, path) for subject in reading.subjects]
         given, place = Input(), None
         for member in files.members:
             if self._real[member.file] == own:

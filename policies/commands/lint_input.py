@@ -90,7 +90,7 @@ class Input:
     def grouping(self, config: Config, *, one: bool = False, limits_stay: bool = True) -> Grouping:
         """The applies that this is; `one`: all of it is one."""
         if one:
-            return grouped([member._replace(file="") for member in self.members])
+            return grouped([member._replace(file="", home=None) for member in self.members])
         return grouped(self.members, self.kustomizations, config.options.groups, limits_stay=limits_stay)
 
 
@@ -162,7 +162,7 @@ def _read(
         _count_variable(content, file, given)
     given.sources[file.name] = file
     place = file.called or file.path
-    given.members += (Member(subject, place, reported) for subject in reading.subjects)
+    given.members += (Member.of(subject, place, reported=reported) for subject in reading.subjects)
     if os.path.basename(file.path) in KUSTOMIZATIONS:
         from policies.manifests.kustomization import read_kustomization  # few trees have any
 

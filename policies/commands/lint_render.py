@@ -150,7 +150,7 @@ class _Renderer:
 
     def _add(self, directory: str, subjects: Sequence[ReviewedObject]) -> None:
         place = os.path.join(directory, _RENDERED)
-        self._given.members += (Member(subject, place) for subject in subjects)
+        self._given.members += (Member.of(subject, place) for subject in subjects)
 
 
 def render(given: Input, paths: Sequence[str], config: Config, namespace: str | None, *, as_git: bool) -> None:

@@ -59,13 +59,24 @@ def as_utf8(data: bytes) -> bytes:
 
 
 class Document:
-    """One document: its bytes and where in the file they begin (lines and columns before it)."""
+    """One document: its bytes and where in the file they begin (lines and columns before it).
 
-    def __init__(self, data: bytes, file: str, line: int = 0, column: int = 0) -> None:
+    Of one that is a value in another document: `indent`, the columns before each of its lines, or `at`, the place of
+    the value, if its lines are not those of the file.
+    """
+
+    def __init__(
+        self, data: bytes, file: str, line: int = 0, column: int = 0, indent: int = 0, at: Location | None = None
+    ) -> None:
         self.data, self.file, self.line, self.column = data, file, line, column
+        self.indent, self.at = indent, at
         self._asked = 0
         self.masks: dict[str, str] = {}
         """Characters that stand for others in this text (`yaml.lenient`), and for which."""
+
+    def like(self, text: str) -> Document:
+        """Other text at the same place."""
+        return Document(text.encode(), self.file, self.line, self.column, self.indent, self.at)
 
     @cached_property
     def text(self) -> str:
@@ -82,8 +93,15 @@ class Document:
         before = self.text.count("\n", 0, index) if self._asked < _FEW else bisect_left(self._line_ends, index)
         return self.line + before + 1
 
+    @cached_property
+    def lines(self) -> list[str]:
+        """Its lines, without their ends."""
+        return self.text.split("\n")
+
     def location(self, start: int, end: int | None = None) -> Location:
         """The span between two characters, cut at the end of its first line; to that end where none is given."""
+        if self.at is not None:
+            return self.at
         text = self.text
         start = min(start, len(text))
         begin = text.rfind("\n", 0, start) + 1
@@ -91,7 +109,7 @@ class Document:
         stop = len(text) if stop < 0 else stop
         if end is None or end > stop:
             end = start + len(text[start:stop].rstrip())
-        before = self.column if begin == 0 else 0
+        before = self.indent + (self.column if begin == 0 else 0)
         return Location(
             self.file, self.line_of(start), before + start - begin + 1, before + max(end, start) - begin + 1
         )

@@ -1,19 +1,22 @@
-"""Which of the values in a file are objects that somebody wants, and what Lists hold."""
+"""Which of the values in a file are objects that somebody wants, and what Lists and other objects hold."""
 
 from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from policies.class_paths import CONFIG_MAP, MANIFESTS, PRESETS, RELEASE_NAMESPACES, TEXTS, found_at
 from policies.findings import quote
 from policies.kinds import PRIORITY_CLASS, is_namespaced
-from policies.objects.fields import group_kind, ref_of
+from policies.objects.fields import at, group_kind, ref_of
 from policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from policies.class_paths import ClassPath
     from policies.findings import Path
     from policies.objects.reviewed_object import Source
 
@@ -24,20 +27,46 @@ _NEAR: Final = 0.8
 _LONGEST_TYPE: Final = 200
 _NESTED_LISTS: Final = 20
 _LOOKED_AT: Final = 100
+_MOST_HELD: Final = 10_000
+"""Objects or texts in one object that are looked at."""
+_NESTED_TEXTS: Final = 3
+CLASS_WORD: Final = "riorityClass"
+"""What a text has that names or defines a class."""
+
+
+class Texts(Protocol):
+    """What reads YAML that stands as text at a path of an object."""
+
+    def manifests(self, text: str, source: Source, path: Path, finder: ObjectFinder) -> None:
+        """Have the finder take the objects of a text."""
+
+    def values(self, text: str, source: Source, path: Path) -> tuple[Any, Source]:
+        """The value of a text, and its source; None for a text that is no YAML."""
 
 
 class ObjectFinder:
-    """Takes values, keeps the wanted objects among them as subjects, and counts."""
+    """Takes values, keeps the wanted objects among them as subjects, and counts.
 
-    def __init__(self, wanted: Collection[str], namespace: str = "") -> None:
-        self._wanted, self._namespace = wanted, namespace
+    `texts` reads objects and values that stand in text. `depth`: of texts in texts. `within`: what the objects are in.
+    """
+
+    def __init__(
+        self,
+        wanted: Collection[str],
+        namespace: str = "",
+        texts: Texts | None = None,
+        depth: int = 0,
+        within: str = "",
+    ) -> None:
+        self._wanted, self._namespace, self._texts, self._depth = wanted, namespace, texts, depth
+        self._within = within
         self.subjects: list[ReviewedObject] = []
         self.objects = 0
         self.skipped: Counter[str] = Counter()
 
     def fork(self) -> ObjectFinder:
         """One with nothing in it that wants the same."""
-        return ObjectFinder(self._wanted, self._namespace)
+        return ObjectFinder(self._wanted, self._namespace, self._texts, self._depth, self._within)
 
     def merge(self, other: ObjectFinder) -> None:
         """Add what another one found behind this one."""
@@ -45,9 +74,15 @@ class ObjectFinder:
         self.objects += other.objects
         self.skipped += other.skipped
 
-    def wants(self, api_version: str, kind: str) -> bool:
-        """Whether objects of this type are read, or hold such that are (Lists)."""
-        wanted = kind.endswith("List") or group_kind({"apiVersion": api_version, "kind": kind}) in self._wanted
+    def wants(self, api_version: str, kind: str, data: bytes = b"") -> bool:
+        """Whether objects of this type are read, or hold such that are (Lists).
+
+        `data`: the document. Some kinds are read only if it has the word for a class: few of their objects do.
+        """
+        found = group_kind({"apiVersion": api_version, "kind": kind})
+        if found in RELEASE_NAMESPACES or found == CONFIG_MAP:
+            return CLASS_WORD.encode() in data
+        wanted = kind.endswith("List") or found in self._wanted or found in MANIFESTS
         return wanted or is_almost_a_class(api_version, kind)
 
     def skip(self, kind: str) -> None:
@@ -57,17 +92,21 @@ class ObjectFinder:
 
     def take(self, value: Any, source: Callable[[Path], Source]) -> list[FileDiagnostic]:
         """Take one value of the file; `source` makes the source of what stands at a path of it."""
-        return list(self._take(value, source, ()))
+        return list(self._take(value, source, (), self._within))
 
-    def _take(self, value: Any, source: Callable[[Path], Source], prefix: Path) -> Iterator[FileDiagnostic]:
+    def _take(
+        self, value: Any, source: Callable[[Path], Source], prefix: Path, within: str
+    ) -> Iterator[FileDiagnostic]:
         kind = group_kind(value) if isinstance(value, dict) else ""
-        if kind in self._wanted:
-            self.objects += 1
-            namespace = (_own_namespace(value) or self._namespace) if is_namespaced(kind) else ""
-            self.subjects.append(ReviewedObject(value, namespace=namespace, source=source(prefix)))
+        if kind in RELEASE_NAMESPACES and kind in self._wanted:
+            self._release(value, kind, source(prefix), within)
+        elif kind in self._wanted:
+            self._keep(value, kind, source(prefix), within)
+        elif (kind in MANIFESTS or kind == CONFIG_MAP) and len(prefix) < 2 * _NESTED_LISTS:
+            yield from self._held(value, kind, source, prefix)
         elif (items := items_of(value)) is not None and len(prefix) < 2 * _NESTED_LISTS:
             for index, item in enumerate(items):
-                yield from self._take(item, source, (*prefix, "items", index))
+                yield from self._take(item, source, (*prefix, "items", index), within)
         elif items is not None:
             yield FileDiagnostic(
                 "parse-error", f"Lists nested more than {_NESTED_LISTS} deep", source(prefix).locate(()), "use one List"
@@ -76,6 +115,49 @@ class ObjectFinder:
             yield from self._incomplete(value, source(prefix))
             name = value.get("kind") if isinstance(value, dict) else None
             self.skip(name if isinstance(name, str) and name else NO_KIND)
+
+    def _keep(self, value: dict[str, Any], kind: str, source: Source, within: str) -> None:
+        self.objects += 1
+        namespace = (_own_namespace(value) or self._namespace) if is_namespaced(kind) else ""
+        self.subjects.append(ReviewedObject(value, namespace=namespace, source=source, within=within))
+
+    def _held(
+        self, value: dict[str, Any], kind: str, source: Callable[[Path], Source], prefix: Path
+    ) -> Iterator[FileDiagnostic]:
+        """What stands in an object as whole objects, or as text."""
+        before = len(self.subjects)
+        within = str(ref_of(value, self._namespace))
+        for number, (where, manifest) in enumerate(_held_at(value, MANIFESTS.get(kind, ()))):
+            if number >= _MOST_HELD:
+                message = f"more than {_MOST_HELD} objects in one: forewarn skips the rest"
+                yield FileDiagnostic("parse-error", message, source(prefix).locate(()), "split the object into several")
+                break
+            if isinstance(manifest, dict) and not _is_only_compared(value, where):
+                yield from self._take(manifest, source, (*prefix, *where), within)
+        if self._texts is not None and self._depth < _NESTED_TEXTS and kind == CONFIG_MAP:
+            finder = ObjectFinder(self._wanted, self._namespace, self._texts, self._depth + 1, within)
+            for where, text in _texts_of(value, kind):
+                self._texts.manifests(text, source(prefix), where, finder)
+            self.subjects += finder.subjects
+        if len(self.subjects) > before:
+            self.objects += 1
+        else:
+            self.skip(value["kind"])
+
+    def _release(self, value: dict[str, Any], kind: str, source: Source, within: str) -> None:
+        """A release of a chart: its values, also those in text, may name classes."""
+        from policies.manifests.embedded import ExpandedSource
+
+        sources: dict[Path, Source] = {}
+        for where, text in _texts_of(value, kind) if self._texts is not None else ():
+            assert self._texts is not None
+            found, inner = self._texts.values(text, source, where)
+            if isinstance(found, dict):
+                value, sources[where] = _with(value, where, found), inner
+        if any(True for path in PRESETS[kind] for _ in found_at(value, path.steps)):
+            self._keep(value, kind, ExpandedSource(source, sources) if sources else source, within)
+        else:
+            self.skip(value["kind"])
 
     def _incomplete(self, value: Any, source: Source) -> Iterator[FileDiagnostic]:
         """What is surely meant for the API server, and kubectl does not take."""
@@ -106,6 +188,37 @@ class ObjectFinder:
         elif any(isinstance(item, dict) and group_kind(item) in self._wanted for item in value[:_LOOKED_AT]):
             fix = "separate the objects with ---, or wrap them in kind: List, items:"
             yield FileDiagnostic("parse-error", "a list of objects: kubectl rejects it", source.locate(()), fix)
+
+
+def _held_at(value: dict[str, Any], paths: Iterable[ClassPath]) -> Iterator[tuple[Path, Any]]:
+    return chain.from_iterable(found_at(value, path.steps) for path in paths)
+
+
+def _texts_of(value: dict[str, Any], kind: str) -> Iterator[tuple[Path, str]]:
+    """The texts in an object that may name or define a class."""
+    found = _held_at(value, TEXTS.get(kind, ()))
+    return (each for each in islice(found, _MOST_HELD) if isinstance(each[1], str) and CLASS_WORD in each[1])
+
+
+def _is_only_compared(value: dict[str, Any], where: Path) -> bool:
+    """Whether an object in another one is never created: a policy forbids it, or Crossplane observes it.
+
+    Source: config-policy-controller ComplianceType; provider-kubernetes ObjectSpec, crossplane-runtime
+    ManagementPolicies.
+    """
+    holder = at(value, *where[:-1])
+    compliance = holder.get("complianceType") if isinstance(holder, dict) else None
+    policies = at(value, "spec", "managementPolicies") or at(value, "spec", "managementPolicy")
+    return str(compliance).lower() == "mustnothave" or policies in (["Observe"], "Observe")
+
+
+def _with(value: Any, path: Path, new: Any) -> Any:
+    """A value in which another one stands at a path."""
+    if not path:
+        return new
+    copy: Any = list(value) if isinstance(value, list) else dict(value)
+    copy[path[0]] = _with(value[path[0]], path[1:], new)
+    return copy
 
 
 def _almost_a_class(value: dict[str, Any], source: Source) -> FileDiagnostic:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.manifests import sniff
 from policies.manifests.comments import Comment, comments_of
@@ -18,9 +18,11 @@ from policies.objects.reviewed_object import FileDiagnostic
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from policies.findings import Path
+    from policies.manifests.embedded import Place
     from policies.manifests.json.source import Spans
     from policies.manifests.json.text import JsonReader
-    from policies.objects.reviewed_object import ReviewedObject
+    from policies.objects.reviewed_object import ReviewedObject, Source
 
 MAX_FILE: Final = 64 * 1024 * 1024
 """No file of manifests is longer; reading one that is would take more memory than a linter should."""
@@ -57,7 +59,7 @@ def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: st
     namespaced objects that have none. Never raises for what the text holds: a fault is a remark.
     """
     data = as_utf8(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
-    reader = _FileReader(file, ObjectFinder(wanted, namespace))
+    reader = _FileReader(file, ObjectFinder(wanted, namespace, _Texts(file)))
     if len(data) > MAX_FILE:
         fault = Fault(f"the file has {len(data) >> 20} MiB: more than {MAX_FILE >> 20} MiB are not read")
         reader.fault(Document(data[:80], file), fault)
@@ -75,11 +77,42 @@ def _is_json(data: bytes, file: str) -> bool:
     return start == b"{" or (start == b"[" and file.endswith(".json"))
 
 
+class _Texts:
+    """Reads YAML and JSON that stand as text in the objects of a file. What is neither is no manifest."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    def manifests(self, text: str, source: Source, path: Path, finder: ObjectFinder) -> None:
+        """Have the finder take the objects of a text."""
+        data = text.encode("utf-8", "surrogatepass")
+        from policies.manifests.embedded import place_of
+
+        reader = _FileReader(self._file, finder, place_of(text, source, path))
+        if _is_json(data, self._file):
+            reader.json(data)
+        else:
+            reader.yaml(data)
+
+    def values(self, text: str, source: Source, path: Path) -> tuple[Any, Source]:
+        """The value of a text, and its source; None for a text that is no YAML."""
+        from policies.manifests.embedded import place_of
+        from policies.manifests.yaml.construct import Construction
+        from policies.manifests.yaml.nodes import compose
+
+        document = place_of(text, source, path).of(Document(f"{text}\n".encode("utf-8", "surrogatepass"), self._file))
+        try:
+            root, _ = compose(document)
+            return Construction(root).value, YamlSource(Tree(document))
+        except Fault:
+            return None, source
+
+
 class _FileReader:
     """What has been read of one file so far."""
 
-    def __init__(self, file: str, finder: ObjectFinder) -> None:
-        self._file, self._finder = file, finder
+    def __init__(self, file: str, finder: ObjectFinder, place: Place | None = None) -> None:
+        self._file, self._finder, self._place = file, finder, place
         self._diagnostics: list[FileDiagnostic] = []
 
     def reading(self) -> Reading:
@@ -99,6 +132,7 @@ class _FileReader:
         """Read YAML text that begins behind so many lines and columns of the file."""
         for count, piece in enumerate(split(data, self._file, line, column)):
             document, fault = piece if isinstance(piece, tuple) else (piece, None)
+            document = self._place.of(document) if self._place else document
             if self._is_too_much(document, count):
                 return
             try:
@@ -125,7 +159,7 @@ class _FileReader:
     def _document(self, document: Document) -> None:
         data, finder = document.data, self._finder
         type_meta = sniff.type_meta(data)
-        is_unwanted = not finder.wants(*type_meta) if type_meta else sniff.is_untyped(data)
+        is_unwanted = not finder.wants(*type_meta, data) if type_meta else sniff.is_untyped(data)
         if is_unwanted and self._is_only_grammar(document):
             finder.skip(type_meta[1] if type_meta else NO_KIND)
             return
@@ -169,6 +203,7 @@ class _FileReader:
         from policies.manifests.json.text import JsonReader, NotJson
 
         document = Document(data, self._file)
+        document = self._place.of(document) if self._place else document
         text = document.text  # what is no UTF-8 is U+FFFD to kubectl
         values, spans = JsonReader(text), Spans(document)
         position, count = values.skip(0), 0
@@ -200,7 +235,7 @@ class _FileReader:
         start = position
         if (space := re.compile(r"[^\S\n]*\n").match(text, position)) is not None:
             start = space.end()
-        other = _FileReader(self._file, self._finder.fork())
+        other = _FileReader(self._file, self._finder.fork(), self._place)
         column = start - text.rfind("\n", 0, start) - 1
         other.yaml(text[start:].encode(), text.count("\n", 0, start), column)
         if self._file.endswith(".json") and any(diagnostic.rule in BROKEN for diagnostic in other._diagnostics):

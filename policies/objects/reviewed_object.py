@@ -54,7 +54,8 @@ class User(NamedTuple):
 class ReviewedObject(NamedTuple):
     """One object and what is done with it. `object` is empty on DELETE; `old` is what the request replaces.
 
-    `part`: the one pod template of several in it that is judged.
+    `part`: the one pod template of several in it that is judged. `within`: what creates it, where it stands in another
+    object of its file.
     """
 
     object: ApiObject
@@ -65,6 +66,7 @@ class ReviewedObject(NamedTuple):
     user: User | None = None
     source: Source = NO_SOURCE
     part: PodTemplate | None = None
+    within: str = ""
 
     @property
     def ref(self) -> ObjectRef:
@@ -73,8 +75,8 @@ class ReviewedObject(NamedTuple):
 
     @property
     def effective_namespace(self) -> str:
-        """The namespace that the object is in, of a kind that is in one."""
-        return self.ref.namespace or DEFAULT_NAMESPACE
+        """The namespace that the object, or the judged part of it, is in, of a kind that is in one."""
+        return (self.part.namespace if self.part else "") or self.ref.namespace or DEFAULT_NAMESPACE
 
     def locate(self, path: Path) -> Location:
         """The place of the value at `path`; of the object's name where it is absent."""

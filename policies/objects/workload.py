@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.class_paths import ITEMS, VALUES, ClassPath
+from policies.class_paths import RELEASE_NAMESPACES, ClassPath, found_at
 from policies.kinds import POD
 from policies.objects.fields import NOTHING, InvalidObject, at, group_kind, json_type, ref_of
 
@@ -20,12 +20,14 @@ class PodTemplate(NamedTuple):
     """A pod, or the template of one: `spec` and `metadata` of what would run, and where it stands in its object.
 
     `named`: where a class is named without a template around it; `spec` holds nothing but its name then.
+    `namespace`: of the Pods, where it is not that of the object.
     """
 
     object: ApiObject
     path: Path
     is_template: bool
     named: Path = ()
+    namespace: str = ""
 
     @property
     def spec(self) -> ApiObject:
@@ -61,14 +63,17 @@ def pod_template_of(obj: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> Pod
 
 def parts_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> Iterator[PodTemplate]:
     """The pod templates in a custom resource; of a name alone, one that holds nothing else."""
-    left = _MOST
-    for path in paths.get(group_kind(obj), ()):
-        for where, value in _found(obj, path.steps, ()):
+    left, kind = _MOST, group_kind(obj)
+    release = at(obj, *RELEASE_NAMESPACES.get(kind, ("",)))
+    namespace = release if isinstance(release, str) else ""
+    for path in paths.get(kind, ()):
+        for where, value in found_at(obj, path.steps):
             left -= 1
             if left < 0:
                 return
             if path.is_name and isinstance(value, str) and value:
-                yield PodTemplate({"spec": {"priorityClassName": value}}, where, is_template=True, named=where)
+                spec = {"spec": {"priorityClassName": value}}
+                yield PodTemplate(spec, where, is_template=True, named=where, namespace=namespace)
             elif not path.is_name and isinstance(value, dict) and isinstance(value.get("spec"), dict):
                 yield PodTemplate(value, where, is_template=True)
 
@@ -77,18 +82,6 @@ def class_names_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -
     """The classes that an object names at these paths, each once."""
     names = (part.spec.get("priorityClassName") for part in parts_of(obj, paths))
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and name))
-
-
-def _found(value: Any, steps: tuple[str, ...], path: Path) -> Iterator[tuple[Path, Any]]:
-    if not steps:
-        yield path, value
-    elif steps[0] == ITEMS:
-        for index, item in enumerate(value if isinstance(value, list) else ()):
-            yield from _found(item, steps[1:], (*path, index))
-    elif isinstance(value, dict):
-        for key in tuple(value) if steps[0] == VALUES else (steps[0],):
-            if value.get(key) is not None:
-                yield from _found(value[key], steps[1:], (*path, key))
 
 
 def holds(stored: Any, given: Any) -> bool:

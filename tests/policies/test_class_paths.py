@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from policies.class_paths import ITEMS, PRESETS, VALUES, BadPath, parse_path
+from policies.class_paths import ANYWHERE, ITEMS, PARAMETERS, PRESETS, VALUES, BadPath, parse_path
 from policies.cli import main
 from policies.config import ConfigError
 from policies.config.load import read_config
@@ -28,7 +28,12 @@ def built(path: ClassPath, name: str) -> Any:
     """An object that names a class where a path says."""
     value: Any = name if path.is_name else {"spec": {"priorityClassName": name}}
     for step in reversed(path.steps):
-        value = [{}, value] if step == ITEMS else {"any" if step == VALUES else step: value}
+        if step in (ITEMS, PARAMETERS):
+            value = [{}, {"name": "a.priorityClassName", **value}]
+        elif step == ANYWHERE:
+            value = {"a": [{"schedulerPriorityClassName": value}]}
+        else:
+            value = {"any" if step == VALUES else step: value}
     return value
 
 
@@ -48,7 +53,8 @@ def test_all_the_kinds_that_were_promised_are_there() -> None:
     assert kinds >= {
         *("JobSet", "Job", "RayCluster", "RayJob", "RayService", "TrainingRuntime", "PyTorchJob", "TFJob", "MPIJob"),
         *("Rollout", "Workflow", "CronWorkflow", "LeaderWorkerSet", "Prometheus", "Alertmanager", "CephCluster"),
-        *("Service", "SparkApplication"),
+        *("Service", "SparkApplication", "PipelineRun", "TaskRun", "Elasticsearch", "InferenceService"),
+        *("KafkaNodePool", "SparkCluster", "Klusterlet", "ClusterColocationProfile", "HelmRelease", "Application"),
     }
 
 

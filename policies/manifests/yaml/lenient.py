@@ -13,11 +13,13 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from policies.manifests.documents import Document, Fault
+from policies.manifests.documents import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeVar
+
+    from policies.manifests.documents import Document
 
     T = TypeVar("T")
 
@@ -77,7 +79,7 @@ def _masked(document: Document, what: Sequence[tuple[re.Pattern[str], str]]) -> 
         masks[mask] = meant
     if text == document.text:
         return None
-    found = Document(text.encode(), document.file, document.line, document.column)
+    found = document.like(text)
     found.masks = masks
     return found
 
@@ -90,9 +92,7 @@ def _with_a_tag_that_ends(document: Document, fault: Fault) -> Document | None:
     tag = _TAG.match(text, fault.since)
     if tag is None or (ended := tag[0].translate(_IN_TAG)) == tag[0]:
         return None
-    found = Document(
-        f"{text[: tag.start()]}{ended}{text[tag.end() :]}".encode(), document.file, document.line, document.column
-    )
+    found = document.like(f"{text[: tag.start()]}{ended}{text[tag.end() :]}")
     found.masks = document.masks
     return found
 

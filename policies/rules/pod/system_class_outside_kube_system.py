@@ -56,7 +56,7 @@ _SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """One of the two system classes, in any other namespace that is known."""
     template = context.template(subject)
-    if template is None or class_name(template) not in _SYSTEM or subject.ref.namespace in _ALLOWED:
+    if template is None or class_name(template) not in _SYSTEM or subject.effective_namespace in _ALLOWED:
         return
     yield Problem(
         f"class {class_name(template)} outside kube-system: its Pods can preempt all your workloads",

@@ -1,0 +1,59 @@
+"""YAML that stands as text in a field of an object: its documents, with their places in the file around them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.manifests.documents import Document
+from policies.manifests.yaml.source import YamlSource
+
+if TYPE_CHECKING:
+    from policies.findings import Location, Path
+    from policies.objects.reviewed_object import Source
+
+
+class Place(NamedTuple):
+    """Where a text stands: behind so many lines, each of its lines behind so many columns; or as a whole at `at`."""
+
+    line: int = 0
+    indent: int = 0
+    at: Location | None = None
+
+    def of(self, document: Document) -> Document:
+        """A document of the text at its place in the file."""
+        line = document.line + self.line
+        return Document(document.data, document.file, line, document.column, self.indent, self.at)
+
+
+class ExpandedSource(NamedTuple):
+    """The source of an object in which texts were replaced by what they say."""
+
+    outer: Source
+    texts: dict[Path, Source]
+
+    def locate(self, path: Path, *, key: bool = False) -> Location:
+        """The place of the value at `path`, in a text or around it."""
+        for end in range(len(path) - 1, 0, -1):
+            if (inner := self.texts.get(path[:end])) is not None:
+                return inner.locate(path[end:], key=key)
+        return self.outer.locate(path, key=key)
+
+
+def place_of(text: str, source: Source, path: Path) -> Place:
+    """The place of a text at a path. Only a literal block (`|`) of YAML has the lines that the text has."""
+    at = source.locate(path)
+    if not isinstance(source, YamlSource) or source.tree.document.at is not None:
+        return Place(at=at)
+    document = source.tree.document
+    lines, header = document.lines, at.line - document.line - 1
+    begin = at.column - 1 - document.indent - (document.column if header == 0 else 0)
+    own = text.split("\n")
+    first = next((number for number, line in enumerate(own) if line.strip()), 0)
+    number = header + 1 + first
+    if number >= len(lines) or lines[header][begin : begin + 1] != "|":
+        return Place(at=at)
+    line = lines[number].rstrip("\r")
+    blank = line[: len(line) - len(own[first])]
+    if blank.strip(" ") or not line.endswith(own[first]):
+        return Place(at=at)
+    return Place(at.line, document.indent + len(blank))

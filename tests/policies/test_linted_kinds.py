@@ -1,0 +1,149 @@
+"""Every kind that names classes: the right class gives nothing, a misspelt one a finding at its line and column.
+
+`cases/kinds`: realistic objects, with NAME wherever a class is named.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from textwrap import indent
+from typing import Any
+
+import pytest
+
+from policies.cli import main
+
+CASES = sorted((Path(__file__).parent / "cases/kinds").glob("*.yaml"))
+CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 1000\n"
+
+
+def linted(directory: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, Any]]:
+    """The findings on a directory."""
+    capsys.readouterr()
+    main(["lint", str(directory), "-o", "json", *options])
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["findings"]
+    return found
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_a_misspelt_class_is_found_where_it_is_named(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, file = path.read_text(), tmp_path / "a.yaml"
+    (tmp_path / "classes.yaml").write_text(CLASS)
+    file.write_text(text.replace("NAME", "gold"))
+    assert linted(tmp_path, capsys, "--closed") == []
+    places = [match.start() for match in re.finditer("NAME", text)]
+    assert places
+    for place in places:
+        file.write_text((text[:place] + "goold" + text[place + 4 :]).replace("NAME", "gold"))
+        (found,) = linted(tmp_path, capsys)
+        before = (text[:place]).replace("NAME", "gold")
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        column -= before.endswith('"')
+        assert (found["rule"], found["severity"]) == ("unknown-priority-class", "error")
+        assert (found["file"], found["line"], found["column"]) == (str(file), line, column)
+
+
+WORK = """\
+apiVersion: work.open-cluster-management.io/v1
+kind: ManifestWork
+metadata: {name: classes, namespace: CLUSTER}
+spec:
+  workload:
+    manifests:
+    - {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: silver}, value: VALUE}
+    - apiVersion: v1
+      kind: Pod
+      metadata: {name: web, namespace: shop}
+      spec: {priorityClassName: silver}
+"""
+
+
+def test_objects_of_two_clusters_are_not_updates_of_each_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    works = [WORK.replace("CLUSTER", f"cluster{value}").replace("VALUE", str(value)) for value in (1, 2)]
+    (tmp_path / "works.yaml").write_text("---\n".join(works))
+    assert linted(tmp_path, capsys, "--closed") == []
+    (tmp_path / "works.yaml").write_text(
+        "---\n".join([works[0], works[0].replace("metadata: {name: web", "metadata: {name: x")])
+    )
+    assert linted(tmp_path, capsys, "--closed") == []
+
+
+def test_a_kustomization_does_not_change_the_namespace_of_what_stands_in_an_object(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "work.yaml").write_text(
+        WORK.replace("VALUE", "1").replace("priorityClassName: silver", "priorityClassName: sliver")
+    )
+    (tmp_path / "kustomization.yaml").write_text("namespace: other\nresources: [work.yaml]\n")
+    (found,) = linted(tmp_path, capsys, "--closed")
+    assert found["object"]["namespace"] == "shop"
+
+
+CONFIG_MAP = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {{name: c}}
+data:
+  a.yaml: {}
+"""
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: n}\nspec: {priorityClassName: goold}\n"
+
+
+TEXTS = {
+    "quoted": (json.dumps(POD), (5, 11)),
+    "folded": (">\n    " + POD.replace("\n", "\n\n    "), (5, 11)),
+    "literal": ("|\n" + indent(POD, "    "), (9, 31)),
+    "literal with a tag": ("&a !!str |+\n\n" + indent(POD, "    "), (10, 31)),
+    "line ends of Windows": ("|\n" + indent(POD, "    ").replace("\n", "\r\n"), (9, 31)),
+    "quoted twice": (json.dumps(CONFIG_MAP.format(json.dumps(POD))), (5, 11)),
+    "literal in literal": ("|\n" + indent(CONFIG_MAP.format("|\n" + indent(POD, "    ")), "      "), (14, 37)),
+}
+
+
+@pytest.mark.parametrize(("text", "place"), TEXTS.values(), ids=TEXTS)
+def test_a_finding_in_text_stands_at_its_line_or_at_the_text(
+    text: str, place: tuple[int, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.yaml").write_text(CLASS + "---\n" + CONFIG_MAP.format(text), newline="")
+    (found,) = linted(tmp_path, capsys)
+    assert (found["line"] - CLASS.count("\n") - 1, found["column"]) == place
+
+
+NO_MANIFESTS = (
+    "{{ if .x }}\npriorityClassName: goold",
+    "priorityClassName: [",
+    "priorityClassName",
+    "- priorityClassName: goold",
+    "\ud800 priorityClass",
+)
+
+
+@pytest.mark.parametrize("text", NO_MANIFESTS)
+def test_a_text_that_is_no_manifest_is_nobodys_business(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a.yaml": text}}))
+    assert linted(tmp_path, capsys, "--closed") == []
+
+
+def test_what_holds_objects_is_bounded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}}
+    many = {"apiVersion": "template.openshift.io/v1", "kind": "Template", "objects": [pod] * 10_001}
+    (tmp_path / "a.json").write_text(json.dumps(many))
+    assert [found["rule"] for found in linted(tmp_path, capsys)] == ["parse-error"]
+    text = json.dumps(pod | {"spec": {"priorityClassName": "goold"}})
+    for _ in range(4):
+        text = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": text}})
+    (tmp_path / "a.json").write_text(text)
+    assert linted(tmp_path, capsys, "--closed") == []
+    deep: Any = pod | {"spec": {"priorityClassName": "goold"}}
+    for _ in range(100):
+        deep = {"apiVersion": "v1", "kind": "Template", "objects": [deep]}
+    (tmp_path / "a.json").write_text(json.dumps(deep))
+    assert linted(tmp_path, capsys, "--closed") == []
