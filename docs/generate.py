@@ -189,6 +189,7 @@ _LIMITED = {
 }
 
 
+_FOREIGN = r"^[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*$"
 _PREDICTIONS = {"type": "integer", "minimum": 0, "maximum": 1_000_000}
 _BUDGET = {
     "type": "object",
@@ -209,6 +210,11 @@ def schema() -> dict[str, Any]:
         "type": ["object", "null"],
         "additionalProperties": False,
         "properties": {
+            "rules": {
+                "type": "array",
+                "items": {"type": "string", "pattern": _FOREIGN},
+                "description": "rules of other packages that the linter runs: PACKAGE.RULE",
+            },
             "actions": _per_rule(
                 [a.value for a in Action],
                 [r for r in RULES if r.ACTION],
@@ -218,6 +224,7 @@ def schema() -> dict[str, Any]:
                 [str(s) for s in Severity],
                 [r for r in RULES if r.SEVERITY],
                 "severity of the findings of a rule in the linter",
+                foreign=True,
             ),
             "autoscalerCutoff": {
                 "type": "integer",
@@ -301,7 +308,11 @@ def schema() -> dict[str, Any]:
                     "required": ["rules", "reason"],
                     "minProperties": 3,
                     "properties": {
-                        "rules": {"type": "array", "items": {"enum": [rule.ID for rule in RULES]}, "minItems": 1},
+                        "rules": {
+                            "type": "array",
+                            "items": {"anyOf": [{"enum": [rule.ID for rule in RULES]}, {"pattern": _FOREIGN}]},
+                            "minItems": 1,
+                        },
                         "reason": {"type": "string", "minLength": 1},
                         "until": {
                             "type": "string",
@@ -343,13 +354,14 @@ def schema() -> dict[str, Any]:
     }
 
 
-def _per_rule(words: list[str], rules: list[Rule], description: str) -> dict[str, Any]:
+def _per_rule(words: list[str], rules: list[Rule], description: str, *, foreign: bool = False) -> dict[str, Any]:
     values: list[Any] = [*words, False] if "off" in words else [*words]  # YAML 1.1 reads a bare `off` as false
     return {
         "type": "object",
         "description": description,
         "additionalProperties": False,
         "properties": {rule.ID: {"enum": values} for rule in rules},
+        **({"patternProperties": {_FOREIGN: {"enum": values}}} if foreign else {}),
     }
 
 

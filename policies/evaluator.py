@@ -214,7 +214,8 @@ def _asks_for_no_more(subject: ReviewedObject, config: Config) -> bool:
 
 def _in_force(target: Target, phase: Phase, config: Config) -> Iterator[tuple[Rule, Severity, Action]]:
     """The rules to run, each with what becomes of its findings."""
-    for rule in _RULES_BY_TARGET[target]:
+    foreign = (rule for rule in config.foreign if target in rule.TARGETS)
+    for rule in (*_RULES_BY_TARGET[target], *foreign):
         severity, action = config.severity(rule), config.action(rule, target)
         heard = rule.SEVERITY if phase is Phase.LINT else rule.ACTION
         if action is not Action.OFF and heard is not None and config.hears(rule):

@@ -171,7 +171,7 @@ def _fault(suppression: Suppression, today: date) -> str:
     if not suppression.rules:
         return "malformed suppression: no rule and reason"
     for rule in suppression.rules:
-        if rule not in _RULES:
+        if rule not in _RULES and "." not in rule:  # rules of other packages have a dot
             return f'no rule "{cut(rule, _LONGEST)}"{nearest(rule, _RULES)}'
     if not suppression.reason:
         return f"suppression of {suppression.rules[0]} has no reason"

@@ -22,6 +22,7 @@ from policies.commands.release import add_release_options, release_of, settle
 from policies.config.model import Config, ConfigError
 from policies.config.search import find_config
 from policies.findings import plural
+from policies.foreign_rules import with_rules
 from policies.sources import SourceError, status_of
 from policies.terminal import as_markdown, clean, complain, painter, say, wants_color
 
@@ -65,7 +66,8 @@ def _config(options: argparse.Namespace) -> Config:
         from policies.config.admission_configuration import load_limited_resources
 
         config = config.limiting(load_limited_resources(options.admission_config))
-    return config._replace(selected=named_rules(options.select), unheard=named_rules(options.ignore))
+    selected, ignored = (named_rules(given, config.rules) for given in (options.select, options.ignore))
+    return with_rules(config)._replace(selected=selected, unheard=ignored)
 
 
 def _audit(options: argparse.Namespace, config: Config, baseline: dict[str, Any] | None, release: Release) -> int:

@@ -13,6 +13,7 @@ from policies.config.model import Config
 from policies.config.search import find_config
 from policies.findings import cut, printable
 from policies.fixes import edits_of
+from policies.foreign_rules import with_rules
 from policies.groups import Member
 from policies.kinds import PRIORITY_CLASS
 from policies.manifests import read
@@ -65,7 +66,7 @@ class Workspace:
         if found:
             from policies.config.load import load_config
 
-            self.config = load_config(found)
+            self.config = with_rules(load_config(found))
 
     def judge(self, path: str, text: str) -> Judged:
         """What there is to say of a file that holds this text, beside what the other files define.

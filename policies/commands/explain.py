@@ -43,6 +43,13 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     name = options.rule
     known = {rule.ID: rule for rule in RULES}
+    if "." in name:
+        from policies.foreign_rules import rules_of_packages, why_broken
+
+        (rule,) = rules_of_packages([name])
+        if why := why_broken(rule):
+            return complain("explain", f"{cut(name, 80)}: {why}", 2)
+        known[name] = rule
     if name not in known:
         near = get_close_matches(name, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else "; see `forewarn lint --list-rules`"

@@ -9,6 +9,8 @@ from policies.sources.output_file import write_file
 from policies.terminal import complain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from policies.findings import Finding
 
 FAILED = 3
@@ -42,14 +44,14 @@ def write_baseline(path: str, findings: list[Finding], command: str = "lint") ->
     return True
 
 
-def named_rules(given: list[str]) -> frozenset[str]:
-    """The rules that are named. Raises ValueError."""
+def named_rules(given: list[str], foreign: Sequence[str] = ()) -> frozenset[str]:
+    """The rules that are named; `foreign`: those of other packages. Raises ValueError."""
     names = frozenset(name for item in given for name in item.split(",") if name)
     if names:
         from policies.rules import RULES
         from policies.rules.support.names import nearest
 
-        known = {rule.ID for rule in RULES}
+        known = {*(rule.ID for rule in RULES), *foreign}
         for name in sorted(names - known):
             raise ValueError(f'no rule "{name}"{nearest(name, known) or "; --list-rules has them all"}')
     return names

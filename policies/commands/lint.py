@@ -44,9 +44,6 @@ def main(arguments: Sequence[str]) -> int:
     parser = lint_parser()
     options = parsed(parser, arguments)
     choose_cluster(options, required=False)
-    if options.list_rules:
-        _list_rules()
-        return OK
     release = release_of(options, parser) if options.cluster or names_a_release(options) else None
     try:
         outputs = lint_output.targets(options.output, os.environ)
@@ -54,6 +51,9 @@ def main(arguments: Sequence[str]) -> int:
         baseline = read_baseline(options.baseline)
     except (ConfigError, ValueError) as fault:
         return _complain(fault, USAGE)
+    if options.list_rules:
+        _list_rules(config)
+        return OK
     if options.list_files:
         return _list_files(options, config)
     with _no_collector():
@@ -253,7 +253,11 @@ def _config(options: argparse.Namespace) -> Config:
     more = config.options._replace(
         closed=config.options.closed or options.closed, exclude=(*config.options.exclude, *options.exclude)
     )
-    selected, ignored = (named_rules(given) for given in (options.select, options.ignore))
+    selected, ignored = (named_rules(given, config.rules) for given in (options.select, options.ignore))
+    if config.rules:
+        from policies.foreign_rules import with_rules
+
+        config = with_rules(config)
     return config._replace(options=more, selected=selected, unheard=ignored)
 
 
@@ -265,10 +269,10 @@ def _tell(unjudged: int, gone: int) -> None:
         say(f"{plural(gone, 'finding')} of the baseline no longer found; update it with --write-baseline")
 
 
-def _list_rules() -> None:
+def _list_rules(config: Config) -> None:
     from policies.rules import RULES
 
-    for rule in RULES:
+    for rule in (*RULES, *config.foreign):
         print(f"{rule.ID:34} {rule.SEVERITY or '-'!s:8} {rule.ACTION or '-'}")  # noqa: T201
 
 

@@ -12,15 +12,18 @@ from policies.cluster import Cache
 from policies.commands.lint import as_update
 from policies.config import Config, read_config
 from policies.evaluator import Phase, evaluate
+from policies.findings import Severity
+from policies.foreign_rules import guarded
 from policies.kinds import LINTED, POD_TEMPLATE_PATHS
 from policies.manifests import read
 from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from policies.rules import RULES
 from policies.rules.support.context import Target
 from policies.rules.support.documentation import documentation_of
 from policies.suppressions import of_annotations, of_comments, suppress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from policies.cluster import ClusterSnapshot
     from policies.findings import Finding
@@ -33,22 +36,28 @@ NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def findings_of(rule: Rule, heading: str) -> list[Finding]:
-    """The findings on the example with this heading (Bad or Good).
+    """The findings of the rule on the example with this heading (Bad or Good), and the errors of other rules.
 
     They are those of the linter; of the webhook if the example says so; of `forewarn audit` if the rule is about the
     whole cluster.
     """
     examples = documentation_of(rule).examples
+    (example,) = [e for e in examples if e.heading == heading]
+    ours = (rule.ID, example.also)
+    return [f for f in _all_on(rule, example, examples) if f.rule in ours or f.severity is Severity.ERROR]
+
+
+def _all_on(rule: Rule, example: Example, examples: Sequence[Example]) -> list[Finding]:
     if Target.CLUSTER in rule.TARGETS:
-        whole = cluster_of([e for e in examples if e.heading in ("Cluster", heading)])
+        whole = cluster_of([e for e in examples if e.heading in ("Cluster", example.heading)])
         assert whole is not None
         return audit(whole, tuple(stored_objects(whole)), Config(), now=NOW)
     cluster = cluster_of([e for e in examples if e.heading == "Cluster"])
-    (example,) = [e for e in examples if e.heading == heading]
     reading = read(example.yaml, FILE, frozenset((*LINTED, *POD_TEMPLATE_PATHS)))
     phase = Phase.VALIDATE if example.mode == "validate" else Phase.LINT
     subjects = [reviewed(subject, example, cluster) for subject in reading.subjects]
     (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]
+    config = config if rule in RULES else config._replace(foreign=(guarded(rule),))
     found = evaluate(ChangeSet(tuple(subjects), reading.diagnostics), cluster, config, phase=phase, now=NOW)
     suppressions = [*of_comments(reading.comments), *of_annotations(subjects)]
     return suppress(found, suppressions, config.told, NOW.date()).kept

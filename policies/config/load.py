@@ -38,9 +38,23 @@ def says_nothing(path: Path | str) -> bool:
 def read_config(text: str | bytes, file: str) -> Config:
     """The configuration that a text holds. Raises ConfigError at its first fault."""
     config = Config()
-    for key, entry in parse(text, file).items(_READERS):
-        config = _READERS[key](config, entry)
+    entries = dict(parse(text, file).items(_READERS))
+    for key in sorted(entries, key=_NAMES_RULES.__ne__):  # the other entries may be about these rules
+        config = _READERS[key](config, entries[key])
     return config
+
+
+_NAMES_RULES: Final = "rules"
+
+
+def _rules(config: Config, entry: ConfigNode) -> Config:
+    for each in entry.elements():
+        if not _FOREIGN.fullmatch(each.text()):
+            raise each.fault(f'must be the id of a rule of another package, PACKAGE.RULE, not "{each.text()[:80]}"')
+    return config._replace(rules=tuple(dict.fromkeys(entry.texts())))
+
+
+_FOREIGN: Final = re.compile(r"[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*")
 
 
 def _actions(config: Config, entry: ConfigNode) -> Config:
@@ -54,8 +68,8 @@ def _actions(config: Config, entry: ConfigNode) -> Config:
 
 def _severities(config: Config, entry: ConfigNode) -> Config:
     severities = {}
-    for rule, value in entry.items(_RULES, "rule"):
-        if _RULES[rule].SEVERITY is None:
+    for rule, value in entry.items((*_RULES, *config.rules), "rule"):
+        if rule in _RULES and _RULES[rule].SEVERITY is None:
             raise value.fault("a webhook-only rule has no severity; use actions")
         severities[rule] = _SEVERITIES[value.word(_SEVERITIES, "severity")]
     return config._replace(severities=severities)
@@ -313,17 +327,18 @@ KUSTOMIZE_FLAGS: Final = ("--enable-helm", "--load-restrictor=LoadRestrictionsNo
 """Those that run no program of the tree."""
 
 
-def _suppressions(entry: ConfigNode) -> tuple[Ignored, ...]:
-    return tuple(map(_ignored, entry.elements()))
+def _suppressions(config: Config, entry: ConfigNode) -> Config:
+    ignored = tuple(_ignored(element, config.rules) for element in entry.elements())
+    return config._replace(options=config.options._replace(ignored=ignored))
 
 
-def _ignored(entry: ConfigNode) -> Ignored:
+def _ignored(entry: ConfigNode, foreign: tuple[str, ...]) -> Ignored:
     given = dict(entry.items(("rules", "paths", "objects", "reason", "until")))
     for key in ("rules", "reason"):
         if key not in given:
             raise entry.fault(f"{key} is missing")
     for rule in given["rules"].elements():
-        rule.word(_RULES, "rule")
+        rule.word((*_RULES, *foreign), "rule")
     if not given["reason"].text():
         raise given["reason"].fault("must not be empty")
     lists = {key: given[key].texts() for key in ("paths", "objects") if key in given}
@@ -334,6 +349,7 @@ def _ignored(entry: ConfigNode) -> Ignored:
 
 
 _READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
+    "rules": _rules,
     "actions": _actions,
     "severities": _severities,
     "autoscalerCutoff": _option("autoscaler_cutoff", ConfigNode.integer),
@@ -354,7 +370,7 @@ _READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "knownClasses": _option("known_classes", ConfigNode.texts),
     "groups": _option("groups", _groups),
     "render": _option("rendering", _rendering),
-    "suppressions": _option("ignored", _suppressions),
+    "suppressions": _suppressions,
     "exclude": _option("exclude", ConfigNode.texts),
 }
 OPTION_NAMES: Final = tuple(_READERS)

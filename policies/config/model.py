@@ -101,7 +101,8 @@ _BUDGET: Final = PredictionBudget()
 class Config(NamedTuple):
     """The configuration in force; without arguments, the defaults.
 
-    `selected` and `unheard`: the rules that the linter was asked for; all and none where they are empty.
+    `selected` and `unheard`: the rules that the linter was asked for; all and none where they are empty. `rules`: the
+    ids of rules of other packages that it runs; `foreign`: these rules, loaded by `foreign_rules.with_rules`.
     """
 
     actions: Mapping[str, Action] = {}
@@ -115,6 +116,8 @@ class Config(NamedTuple):
     repeated_warnings: RepeatedWarnings = RepeatedWarnings.SHORT
     selected: frozenset[str] = frozenset()
     unheard: frozenset[str] = frozenset()
+    rules: tuple[str, ...] = ()
+    foreign: tuple[Rule, ...] = ()
 
     def action(self, rule: Rule, target: Target) -> Action:
         """What the webhook does with a finding: as configured; else the rule's default, on a template never deny.

@@ -30,6 +30,7 @@ def render(report: Report, version: str) -> Iterator[str]:
     """The report, in parts, as one run of one tool; `version` is that of forewarn."""
     used = {finding.rule for finding in report.findings}
     rules = [_rule(rule) for rule in RULES if rule.ID in used]
+    rules += [{"id": name} for name in sorted(used - {rule.ID for rule in RULES})]  # of other packages
     index = {rule["id"]: number for number, rule in enumerate(rules)}
     marked = dict(zip(map(id, report.findings), fingerprints(report.findings), strict=True))
     findings = worst_first(report.findings)[:MOST_RESULTS]
