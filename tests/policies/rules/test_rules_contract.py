@@ -7,23 +7,28 @@ import re
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from policies import evaluator
 from policies.cluster import Cache, ClusterSnapshot
 from policies.commands.rule_examples import cluster_of, findings_of, reviewed
 from policies.config import Config, read_config
 from policies.evaluator import _CLUSTER, Phase, _target
+from policies.findings import Action, Problem, Severity
 from policies.kinds import LINTED, POD_TEMPLATE_PATHS
 from policies.manifests import read
 from policies.metering import never
-from policies.objects.reviewed_object import ChangeSet
+from policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from policies.rules import RULES
-from policies.rules.support.context import Context, Rule, Target
+from policies.rules.support.context import NOTHING_STORED, Context, Rule, Target
 from policies.rules.support.documentation import documentation_of
 from policies.rules.support.rule_text import MOST_CHARACTERS
 from webhook.admission.messages import warnings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -87,14 +92,36 @@ def test_a_rule_is_documented_in_a_sentence_with_why_examples_and_fix(rule: Rule
 
 
 @each_rule
-def test_the_bad_example_gives_this_rule_alone(rule: Rule) -> None:
+def test_the_bad_example_gives_this_rule_and_no_other_error(rule: Rule) -> None:
     (bad,) = [example for example in documentation_of(rule).examples if example.heading == "Bad"]
     assert {finding.rule for finding in findings_of(rule, "Bad")} == {rule.ID, bad.also} - {""}
 
 
 @each_rule
-def test_the_good_example_gives_nothing(rule: Rule) -> None:
+def test_the_good_example_gives_neither_this_rule_nor_an_error(rule: Rule) -> None:
     assert findings_of(rule, "Good") == []
+
+
+class AlwaysANote:
+    """A rule that has a note on everything."""
+
+    ID = "always-a-note"
+    TARGETS = tuple(Target)
+    SEVERITY = Severity.NOTE
+    ACTION = Action.AUDIT
+    DEPENDS_ON = NOTHING_STORED
+
+    def check(self, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+        """A note."""
+        yield Problem("a note on everything")
+
+
+@each_rule
+def test_a_new_rule_with_notes_changes_no_example_of_another(rule: Rule, monkeypatch: pytest.MonkeyPatch) -> None:
+    more = {target: (*rules, AlwaysANote()) for target, rules in evaluator._RULES_BY_TARGET.items()}
+    monkeypatch.setattr(evaluator, "_RULES_BY_TARGET", more)
+    test_the_bad_example_gives_this_rule_and_no_other_error(rule)
+    test_the_good_example_gives_neither_this_rule_nor_an_error(rule)
 
 
 STYLE = json.loads((Path(__file__).parent / "style.json").read_text())
