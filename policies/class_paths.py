@@ -30,6 +30,8 @@ ANYWHERE: Final = "**"
 """Every value at a key such as `priorityClassName`, however deep: of Helm values, whose chart is not there to ask."""
 PARAMETERS: Final = "[priorityClassName]"
 """Every item of a list whose `name` ends so: Helm parameters."""
+MARKERS: Final = frozenset((ITEMS, VALUES, ANYWHERE, PARAMETERS))
+"""Steps that are no keys."""
 
 
 class BadPath(ValueError):
@@ -51,7 +53,7 @@ def found_at(value: Any, steps: tuple[str, ...], path: tuple[str | int, ...] = (
         yield from _class_keys(value, path, _DEEPEST)
     elif steps[0] in (ITEMS, PARAMETERS):
         for index, item in enumerate(value if isinstance(value, list) else ()):
-            if steps[0] == ITEMS or (isinstance(item, Mapping) and _names_a_class(item.get("name"))):
+            if steps[0] == ITEMS or (isinstance(item, Mapping) and is_class_key(item.get("name"))):
                 yield from found_at(item, steps[1:], (*path, index))
     elif isinstance(value, Mapping):
         for key in tuple(value) if steps[0] == VALUES else (steps[0],):
@@ -63,7 +65,7 @@ def _class_keys(value: Any, path: tuple[str | int, ...], deepest: int) -> Iterat
     """What stands at keys that charts have for classes."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            if isinstance(item, str) and _names_a_class(key):
+            if isinstance(item, str) and is_class_key(key):
                 yield (*path, key), item
             elif isinstance(item, Mapping | list) and deepest:
                 yield from _class_keys(item, (*path, key), deepest - 1)
@@ -72,7 +74,8 @@ def _class_keys(value: Any, path: tuple[str | int, ...], deepest: int) -> Iterat
             yield from _class_keys(item, (*path, index), deepest - 1)
 
 
-def _names_a_class(key: object) -> bool:
+def is_class_key(key: object) -> bool:
+    """Whether a class is named at a key, as schemas and charts call it."""
     return isinstance(key, str) and key.endswith(("priorityClassName", "PriorityClassName"))
 
 

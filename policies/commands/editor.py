@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from policies.commands.lint import findings_on, unsuppressed
 from policies.commands.lint_fix import class_names
 from policies.commands.lint_input import Input, read_input, wanted_kinds
+from policies.commands.lint_schemas import with_schemas
 from policies.config.model import Config
 from policies.config.search import find_config
 from policies.findings import cut, printable
@@ -101,6 +102,7 @@ class Workspace:
     def _read(self) -> Input:
         if self._files is None:
             self._files = read_input([self._root], self.config, NAMESPACE) if self._root else Input()
+            self.config = with_schemas(self.config, self._files)
             self._real = {file: os.path.realpath(file) for file in {m.file for m in self._files.members}}
         return self._files
 

@@ -103,7 +103,13 @@ def _judge(options: argparse.Namespace, config: Config, release: Release | None)
         options.definitions,
         options.stdin_filename,
         as_git=not options.no_gitignore,
+        definitions=options.cluster,
+        every_definition=options.render,
     )
+    if given.class_paths:
+        from policies.commands.lint_schemas import with_schemas
+
+        config = with_schemas(config, given)
     if options.render:
         from policies.commands.lint_render import render
 

@@ -119,7 +119,7 @@ def skimmed(file: File, wanted: Collection[str]) -> Reading | None:
     if any(match[1].decode("ascii", "replace") in kinds for match in _KIND.finditer(content)):
         return None
     reading = read(content, file.name, wanted)
-    return None if reading.subjects or reading.diagnostics or reading.comments else reading
+    return None if reading.subjects or reading.diagnostics or reading.comments or reading.defined else reading
 
 
 def _readings(pipe: int) -> Iterator[tuple[int, Reading]]:

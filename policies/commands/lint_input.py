@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from policies.commands.assertion_files import ASSERTION, assertion_files
@@ -20,6 +20,7 @@ from policies.suppressions import of_annotations, of_comments
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from policies.class_paths import ClassPath
     from policies.cluster import ClusterSnapshot
     from policies.commands.lint_templates import Engine
     from policies.config.model import Config
@@ -66,6 +67,12 @@ class Input:
         """The engine of each file that is a template."""
         self.class_names = set[str]()
         """Names of classes that templates define with values that only rendering can tell."""
+        self.files_of: defaultdict[str, list[File]] = defaultdict(list)
+        """Files with skipped objects, by kind."""
+        self.defining: list[tuple[File, frozenset[str]]] = []
+        """Files with CustomResourceDefinitions, and the kinds that they may define."""
+        self.class_paths: dict[str, tuple[ClassPath, ...]] = {}
+        """Where kinds of these definitions name classes."""
         self.unreadable: list[Exception] = []
         """Why files could not be read."""
 
@@ -102,10 +109,13 @@ def read_input(
     stdin_name: str = "",
     *,
     as_git: bool = True,
+    definitions: Sequence[str] = (),
+    every_definition: bool = False,
 ) -> Input:
     """Read every file; one that cannot be read is noted and the rest goes on. Of `context`, nothing is reported.
 
-    `stdin_name`: what standard input is called, and where it is taken to stand.
+    `stdin_name`: what standard input is called, and where it is taken to stand. `definitions`: files and directories of
+    which only CustomResourceDefinitions are read. `every_definition`: also of kinds that no file has yet.
     """
     given, wanted = Input(), wanted_kinds(config)
     exclude, files = config.options.exclude, []
@@ -128,6 +138,10 @@ def read_input(
     for file in find_files(context):
         if file.name not in given.sources:
             _read(file, given, wanted, namespace, reported=False)
+    if definitions or given.defining:
+        from policies.commands.lint_schemas import read_by_schema
+
+        read_by_schema(given, config, namespace, definitions, every=every_definition)
     return given
 
 
@@ -161,6 +175,8 @@ def _read(
     if reported and reading.subjects and b"riorityClassName" in content:
         _count_variable(content, file, given)
     given.sources[file.name] = file
+    if reading.defined:
+        given.defining.append((file, reading.defined))
     place = file.called or file.path
     given.members += (Member.of(subject, place, reported=reported) for subject in reading.subjects)
     if os.path.basename(file.path) in KUSTOMIZATIONS:
@@ -176,6 +192,8 @@ def _read(
     given.objects += reading.objects
     given.diagnostics += reading.diagnostics
     given.skipped.update(reading.skipped)
+    for kind in reading.skipped:
+        given.files_of[kind].append(file)
     if file.is_stream:
         given.texts[file.name] = content
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import lru_cache
 from itertools import chain, islice
@@ -12,6 +13,7 @@ from policies.findings import quote
 from policies.kinds import PRIORITY_CLASS, is_namespaced
 from policies.objects.fields import at, group_kind, ref_of
 from policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
+from policies.schemas import CRD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -32,6 +34,9 @@ _MOST_HELD: Final = 10_000
 _NESTED_TEXTS: Final = 3
 CLASS_WORD: Final = "riorityClass"
 """What a text has that names or defines a class."""
+
+
+_DEFINED: Final = re.compile(rb"^[ ]+kind:[ \t]*[\"']?(\w+)", re.MULTILINE)
 
 
 class Texts(Protocol):
@@ -61,6 +66,8 @@ class ObjectFinder:
         self._wanted, self._namespace, self._texts, self._depth = wanted, namespace, texts, depth
         self._within = within
         self.subjects: list[ReviewedObject] = []
+        self.defined: set[str] = set()
+        """Kinds that definitions in the file may have, which name classes in their schema."""
         self.objects = 0
         self.skipped: Counter[str] = Counter()
 
@@ -71,6 +78,7 @@ class ObjectFinder:
     def merge(self, other: ObjectFinder) -> None:
         """Add what another one found behind this one."""
         self.subjects += other.subjects
+        self.defined |= other.defined
         self.objects += other.objects
         self.skipped += other.skipped
 
@@ -84,6 +92,11 @@ class ObjectFinder:
             return CLASS_WORD.encode() in data
         wanted = kind.endswith("List") or found in self._wanted or found in MANIFESTS
         return wanted or is_almost_a_class(api_version, kind)
+
+    def define(self, data: bytes) -> None:
+        """Note the kinds that a CustomResourceDefinition may define, without reading it: it may be very long."""
+        if CLASS_WORD.encode() in data:
+            self.defined.update(match[1].decode() for match in islice(_DEFINED.finditer(data), _LOOKED_AT))
 
     def skip(self, kind: str) -> None:
         """Count an object that nobody wants."""
@@ -112,6 +125,8 @@ class ObjectFinder:
                 "parse-error", f"Lists nested more than {_NESTED_LISTS} deep", source(prefix).locate(()), "use one List"
             )
         else:
+            if kind == CRD and isinstance(name := at(value, "spec", "names", "kind"), str):
+                self.defined.add(name)
             yield from self._incomplete(value, source(prefix))
             name = value.get("kind") if isinstance(value, dict) else None
             self.skip(name if isinstance(name, str) and name else NO_KIND)

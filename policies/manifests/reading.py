@@ -32,6 +32,7 @@ MAX_DOCUMENTS: Final = 100_000
 MAX_DIAGNOSTICS: Final = 10_000
 """Remarks on the text of one file: a file that has more is no manifest."""
 
+_DEFINITION: Final = "CustomResourceDefinition"
 _WORTH: Final = 2_000
 """Bytes of a document from which on it pays to parse it in disguise first."""
 
@@ -42,7 +43,8 @@ BROKEN: Final = frozenset(("parse-error", "template-braces"))
 class Reading(NamedTuple):
     """What one file holds: its wanted objects in order, remarks on the text, and a count of everything.
 
-    `objects` counts all objects, wanted or not; `skipped` those of kinds that nobody wants, by kind.
+    `objects` counts all objects, wanted or not; `skipped` those of kinds that nobody wants, by kind. `defined`: kinds
+    that CustomResourceDefinitions in the file may define with fields for classes.
     """
 
     subjects: tuple[ReviewedObject, ...] = ()
@@ -50,6 +52,7 @@ class Reading(NamedTuple):
     objects: int = 0
     skipped: Mapping[str, int] = {}
     comments: tuple[Comment, ...] = ()
+    defined: frozenset[str] = frozenset()
 
 
 def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: str = "") -> Reading:
@@ -118,7 +121,8 @@ class _FileReader:
     def reading(self) -> Reading:
         """The result."""
         found = self._finder
-        return Reading(tuple(found.subjects), tuple(self._diagnostics), found.objects, found.skipped)
+        read = tuple(found.subjects), tuple(self._diagnostics), found.objects, found.skipped
+        return Reading(*read, defined=frozenset(found.defined))
 
     def fault(self, document: Document, fault: Fault) -> None:
         """Note why a document could not be read; of a template's braces one remark a file is enough."""
@@ -160,6 +164,8 @@ class _FileReader:
         data, finder = document.data, self._finder
         type_meta = sniff.type_meta(data)
         is_unwanted = not finder.wants(*type_meta, data) if type_meta else sniff.is_untyped(data)
+        if is_unwanted and type_meta and type_meta[1] == _DEFINITION:
+            finder.define(data)
         if is_unwanted and self._is_only_grammar(document):
             finder.skip(type_meta[1] if type_meta else NO_KIND)
             return

@@ -12,8 +12,10 @@ from textwrap import indent
 from typing import Any
 
 import pytest
+import yaml
 
 from policies.cli import main
+from policies.schemas import class_paths_of
 
 CASES = sorted((Path(__file__).parent / "cases/kinds").glob("*.yaml"))
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 1000\n"
@@ -147,3 +149,126 @@ def test_what_holds_objects_is_bounded(tmp_path: Path, capsys: pytest.CaptureFix
         deep = {"apiVersion": "v1", "kind": "Template", "objects": [deep]}
     (tmp_path / "a.json").write_text(json.dumps(deep))
     assert linted(tmp_path, capsys, "--closed") == []
+
+
+DEFINITION: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "fleets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "names": {"kind": "Fleet", "plural": "fleets"},
+        "scope": "Namespaced",
+        "versions": [
+            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+        ],
+    },
+}
+TEXT = {"type": "string"}
+POD_SPEC = {"properties": {"containers": {"type": "array"}, "priorityClassName": TEXT, "priority": {"type": "integer"}}}
+TEMPLATE = {"properties": {"metadata": {"type": "object"}, "spec": POD_SPEC}}
+SHIPS = {
+    "properties": {
+        "priorityClassName": TEXT,
+        "ships": {"type": "array", "items": {"properties": {"template": TEMPLATE}}},
+        "harbours": {"additionalProperties": {"properties": {"agentPriorityClassName": TEXT}}},
+    }
+}
+FLEET = """\
+apiVersion: example.com/v1
+kind: Fleet
+metadata: {name: f, namespace: sea}
+spec:
+  priorityClassName: NAME
+  ships:
+  - template: {spec: {priorityClassName: NAME, containers: []}}
+  harbours:
+    north: {agentPriorityClassName: NAME}
+"""
+
+
+def definition(spec: Any) -> str:
+    """A CustomResourceDefinition with this schema of `spec`."""
+    given = json.loads(json.dumps(DEFINITION))
+    given["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] = {"spec": spec}
+    return yaml.safe_dump(given)
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "z.yaml", "a.json"])
+def test_a_kind_that_the_input_defines_is_read_by_its_schema(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = definition(SHIPS)
+    (tmp_path / name).write_text(json.dumps(yaml.safe_load(text)) if name.endswith("json") else text)
+    (tmp_path / "classes.yaml").write_text(CLASS)
+    (tmp_path / "fleet.yaml").write_text(FLEET.replace("NAME", "gold"))
+    assert linted(tmp_path, capsys, "--closed") == []
+    (tmp_path / "fleet.yaml").write_text(FLEET.replace("NAME", "goold"))
+    found = linted(tmp_path, capsys)
+    assert [(each["line"], each["column"]) for each in found] == [(5, 22), (7, 42), (9, 37)]
+    assert {each["rule"] for each in found} == {"unknown-priority-class"}
+    (tmp_path / "fleet.yaml").write_text(FLEET.replace("NAME,", "gold, priority: 5,").replace("NAME", "gold"))
+    assert {each["rule"] for each in linted(tmp_path, capsys)} == {"priority-mismatch"}
+
+
+def test_a_kind_that_the_cluster_defines_is_read_by_its_schema(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "cluster/crds.yaml").write_text(definition(SHIPS))
+    (tmp_path / "cluster/classes.yaml").write_text(CLASS)
+    (tmp_path / "fleet.yaml").write_text(FLEET.replace("NAME", "goold"))
+    assert linted(tmp_path / "fleet.yaml", capsys) == []
+    assert len(linted(tmp_path / "fleet.yaml", capsys, "--cluster", str(tmp_path / "cluster"))) == 3
+
+
+def test_what_is_known_of_a_kind_goes_before_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = definition({"properties": {"priorityClassName": TEXT}})
+    (tmp_path / "crd.yaml").write_text(text.replace("example.com", "kueue.x-k8s.io").replace("Fleet", "Workload"))
+    (tmp_path / "a.yaml").write_text((CASES[0].parent / "kueue.yaml").read_text().replace("NAME", "gold"))
+    (tmp_path / "classes.yaml").write_text(CLASS)
+    assert linted(tmp_path, capsys, "--closed") == []
+
+
+def test_a_definition_that_no_object_needs_is_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("policies.commands.lint_schemas.class_paths_of", pytest.fail)
+    (tmp_path / "crd.yaml").write_text(definition(SHIPS))
+    (tmp_path / "classes.yaml").write_text(CLASS)
+    assert linted(tmp_path, capsys) == []
+
+
+def nested(depth: int) -> Any:
+    """A schema so deep."""
+    found: Any = {"properties": {"priorityClassName": TEXT}}
+    for _ in range(depth):
+        found = {"properties": {"a": found}}
+    return found
+
+
+WIDE: Any = {"properties": {"priorityClassName": TEXT}}
+for _ in range(40):
+    WIDE = {"properties": {"a": WIDE, "b": WIDE}}
+HOSTILE = [
+    None,
+    7,
+    [],
+    "x",
+    {"properties": []},
+    {"properties": {"a": 3, "*": SHIPS, "**": SHIPS}},
+    {"items": 7},
+    nested(1000),
+    WIDE,
+]
+
+
+@pytest.mark.parametrize("schema", HOSTILE, ids=range(len(HOSTILE)))
+def test_any_schema_is_read_in_bounds(schema: Any) -> None:
+    given = {
+        **DEFINITION,
+        "spec": {**DEFINITION["spec"], "validation": {"openAPIV3Schema": {"properties": {"spec": schema}}}},
+    }
+    kind, paths = class_paths_of(given)
+    assert (kind, len(paths) <= 1000) == ("example.com/Fleet", True)
+    assert class_paths_of({"spec": schema})[1] == class_paths_of({})[1] == ()
