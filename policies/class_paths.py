@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from policies.kinds import WORKLOAD_PRIORITY_CLASS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -248,7 +250,7 @@ PRESETS: Final[Mapping[str, tuple[ClassPath, ...]]] = {
     "scheduling.koordinator.sh/Reservation": _kind("spec.template"),
     "scheduling.koordinator.sh/PodMigrationJob": _kind("spec.reservationOptions.template.spec.template"),
     "kueue.x-k8s.io/Workload": _kind("spec.podSets[*].template"),
-    "kueue.x-k8s.io/WorkloadPriorityClass": (),
+    WORKLOAD_PRIORITY_CLASS: (),
     "helm.toolkit.fluxcd.io/HelmRelease": (ClassPath(("spec", "values", ANYWHERE), is_name=True),),
     "argoproj.io/Application": _helm_sources("spec"),
     "argoproj.io/ApplicationSet": _helm_sources("spec.template.spec"),

@@ -17,7 +17,7 @@ from collections import Counter, defaultdict, deque
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.kinds import CLAIM, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
+from policies.kinds import CLAIM, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA, WORKLOAD_PRIORITY_CLASS
 from policies.objects.fields import group_kind
 from policies.objects.reviewed_object import Operation, ReviewedObject
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from policies.options import NamedGroup
 
-_CLUSTER_SCOPED: Final = (PRIORITY_CLASS, NAMESPACE)
+_CLUSTER_SCOPED: Final = (PRIORITY_CLASS, NAMESPACE, WORKLOAD_PRIORITY_CLASS)
 """What an object may refer to wherever it is defined."""
 _LIMITS: Final = (RESOURCE_QUOTA, LIMIT_RANGE)
 _DEFINITIONS: Final = frozenset((*_CLUSTER_SCOPED, *_LIMITS, CLAIM))

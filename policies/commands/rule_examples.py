@@ -10,11 +10,11 @@ import yaml
 from policies.audit import audit, stored_objects
 from policies.cluster import Cache
 from policies.commands.lint import as_update
+from policies.commands.lint_input import wanted_kinds
 from policies.config import Config, read_config
 from policies.evaluator import Phase, evaluate
 from policies.findings import Severity
 from policies.foreign_rules import guarded
-from policies.kinds import LINTED, POD_TEMPLATE_PATHS
 from policies.manifests import read
 from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from policies.rules import RULES
@@ -53,7 +53,7 @@ def _all_on(rule: Rule, example: Example, examples: Sequence[Example]) -> list[F
         assert whole is not None
         return audit(whole, tuple(stored_objects(whole)), Config(), now=NOW)
     cluster = cluster_of([e for e in examples if e.heading == "Cluster"])
-    reading = read(example.yaml, FILE, frozenset((*LINTED, *POD_TEMPLATE_PATHS)))
+    reading = read(example.yaml, FILE, wanted_kinds(Config()))
     phase = Phase.VALIDATE if example.mode == "validate" else Phase.LINT
     subjects = [reviewed(subject, example, cluster) for subject in reading.subjects]
     (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]

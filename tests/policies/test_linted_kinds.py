@@ -49,6 +49,24 @@ def test_a_misspelt_class_is_found_where_it_is_named(
         assert (found["file"], found["line"], found["column"]) == (str(file), line, column)
 
 
+@pytest.mark.parametrize(
+    ("name", "severity"), [("research", ""), ("reserach", "error"), ("other", "warning"), ("${X}", "")]
+)
+def test_a_workload_priority_class_of_kueue_is_looked_up(
+    name: str, severity: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/classes.yaml").write_text(
+        "apiVersion: kueue.x-k8s.io/v1beta2\nkind: WorkloadPriorityClass\nmetadata: {name: research}\nvalue: 1\n"
+    )
+    (tmp_path / "job.yaml").write_text(
+        "apiVersion: ray.io/v1\nkind: RayJob\nmetadata:\n  name: j\n  labels:\n"
+        f"    kueue.x-k8s.io/priority-class: {name}\nspec: {{suspend: true}}\n"
+    )
+    found = [(each["rule"], each["severity"], each["line"], each["column"]) for each in linted(tmp_path, capsys)]
+    assert found == ([("unknown-workload-priority-class", severity, 6, 36)] if severity else [])
+
+
 WORK = """\
 apiVersion: work.open-cluster-management.io/v1
 kind: ManifestWork
@@ -208,7 +226,7 @@ def test_a_kind_that_the_input_defines_is_read_by_its_schema(
     assert [(each["line"], each["column"]) for each in found] == [(5, 22), (7, 42), (9, 37)]
     assert {each["rule"] for each in found} == {"unknown-priority-class"}
     (tmp_path / "fleet.yaml").write_text(FLEET.replace("NAME,", "gold, priority: 5,").replace("NAME", "gold"))
-    assert {each["rule"] for each in linted(tmp_path, capsys)} == {"priority-mismatch"}
+    assert {each["rule"] for each in linted(tmp_path, capsys)} == {"priority-mismatch", "pinned-priority"}
 
 
 def test_a_kind_that_the_cluster_defines_is_read_by_its_schema(

@@ -13,11 +13,11 @@ import pytest
 
 from policies import evaluator
 from policies.cluster import Cache, ClusterSnapshot
+from policies.commands.lint_input import wanted_kinds
 from policies.commands.rule_examples import cluster_of, findings_of, reviewed
 from policies.config import Config, read_config
 from policies.evaluator import _CLUSTER, Phase, _target
 from policies.findings import Action, Problem, Severity
-from policies.kinds import LINTED, POD_TEMPLATE_PATHS
 from policies.manifests import read
 from policies.metering import never
 from policies.objects.reviewed_object import ChangeSet, ReviewedObject
@@ -30,7 +30,7 @@ from webhook.admission.messages import warnings_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
+WANTED = wanted_kinds(Config())
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.ID)
