@@ -70,7 +70,7 @@ class Input:
         self.files_of: defaultdict[str, list[File]] = defaultdict(list)
         """Files with skipped objects, by kind."""
         self.defining: list[tuple[File, frozenset[str]]] = []
-        """Files with CustomResourceDefinitions, and the kinds that they may define."""
+        """Files with CustomResourceDefinitions, and the `group/Kind`s of these."""
         self.class_paths: dict[str, tuple[ClassPath, ...]] = {}
         """Where kinds of these definitions name classes."""
         self.unreadable: list[Exception] = []

@@ -27,18 +27,23 @@ def read_by_schema(given: Input, config: Config, namespace: str, more: Sequence[
 
     A kind that is known by its name is left as it is known. `every`: note the paths of kinds that no file has.
     """
-    defining = [*given.defining, *((file, None) for file in _files(more))]
-    options = config.options
-    known = {*options.class_paths, *options.pod_template_paths}
+    defining = [*given.defining, *((file, frozenset(("",))) for file in _files(more))]
+    done = {*config.options.class_paths, *config.options.pod_template_paths}
     for file, kinds in defining:
-        if every or kinds is None or kinds & given.files_of.keys():
+        if any(kind not in done and (every or _is_used(kind, given)) for kind in kinds):
             for definition in _definitions(file):
                 kind, paths = class_paths_of(definition)
-                if paths and kind not in known:
-                    given.class_paths.setdefault(kind, paths)
-    files = {file.name: file for kind in given.class_paths for file in given.files_of[kind.rpartition("/")[2]]}
+                if paths and kind not in done:
+                    given.class_paths[kind] = paths
+                done.add(kind)
+    files = {file.name: file for kind in given.class_paths for file in given.files_of.get(kind.rpartition("/")[2], ())}
     for file in files.values():
         _add(file, given, namespace)
+
+
+def _is_used(kind: str, given: Input) -> bool:
+    """Whether a file has objects of a `group/Kind`, or may have."""
+    return not kind or kind.rpartition("/")[2] in given.files_of
 
 
 def with_schemas(config: Config, given: Input) -> Config:

@@ -36,7 +36,8 @@ CLASS_WORD: Final = "riorityClass"
 """What a text has that names or defines a class."""
 
 
-_DEFINED: Final = re.compile(rb"^[ ]+kind:[ \t]*[\"']?(\w+)", re.MULTILINE)
+_GROUP: Final = re.compile(rb"\n  group:[ ]*[\"']?([\w.-]+)")
+_NAMES: Final = re.compile(rb"\n  names:[ ]*\n(?:    [^\n]*\n){0,100}?    kind:[ ]*[\"']?(\w+)")
 
 
 class Texts(Protocol):
@@ -67,7 +68,7 @@ class ObjectFinder:
         self._within = within
         self.subjects: list[ReviewedObject] = []
         self.defined: set[str] = set()
-        """Kinds that definitions in the file may have, which name classes in their schema."""
+        """The `group/Kind`s of definitions in the file that may name classes; empty for one that only reading tells."""
         self.objects = 0
         self.skipped: Counter[str] = Counter()
 
@@ -88,15 +89,16 @@ class ObjectFinder:
         `data`: the document. Some kinds are read only if it has the word for a class: few of their objects do.
         """
         found = group_kind({"apiVersion": api_version, "kind": kind})
-        if found in RELEASE_NAMESPACES or found == CONFIG_MAP:
-            return CLASS_WORD.encode() in data
+        if found in RELEASE_NAMESPACES or found in (CONFIG_MAP, CRD):
+            return CLASS_WORD.encode() in data and (found != CRD or found in self._wanted)
         wanted = kind.endswith("List") or found in self._wanted or found in MANIFESTS
         return wanted or is_almost_a_class(api_version, kind)
 
     def define(self, data: bytes) -> None:
-        """Note the kinds that a CustomResourceDefinition may define, without reading it: it may be very long."""
+        """Note the kind that a CustomResourceDefinition defines, without reading it: it may be very long."""
         if CLASS_WORD.encode() in data:
-            self.defined.update(match[1].decode() for match in islice(_DEFINED.finditer(data), _LOOKED_AT))
+            group, kind = _GROUP.search(data), _NAMES.search(data)
+            self.defined.add(f"{group[1].decode()}/{kind[1].decode()}" if group and kind else "")
 
     def skip(self, kind: str) -> None:
         """Count an object that nobody wants."""
@@ -125,8 +127,8 @@ class ObjectFinder:
                 "parse-error", f"Lists nested more than {_NESTED_LISTS} deep", source(prefix).locate(()), "use one List"
             )
         else:
-            if kind == CRD and isinstance(name := at(value, "spec", "names", "kind"), str):
-                self.defined.add(name)
+            if kind == CRD:
+                self.defined.add(f"{at(value, 'spec', 'group')}/{at(value, 'spec', 'names', 'kind')}")
             yield from self._incomplete(value, source(prefix))
             name = value.get("kind") if isinstance(value, dict) else None
             self.skip(name if isinstance(name, str) and name else NO_KIND)

@@ -43,8 +43,8 @@ BROKEN: Final = frozenset(("parse-error", "template-braces"))
 class Reading(NamedTuple):
     """What one file holds: its wanted objects in order, remarks on the text, and a count of everything.
 
-    `objects` counts all objects, wanted or not; `skipped` those of kinds that nobody wants, by kind. `defined`: kinds
-    that CustomResourceDefinitions in the file may define with fields for classes.
+    `objects` counts all objects, wanted or not; `skipped` those of kinds that nobody wants, by kind. `defined`: the
+    `group/Kind`s of CustomResourceDefinitions that may have fields for classes; empty for one that is not known yet.
     """
 
     subjects: tuple[ReviewedObject, ...] = ()

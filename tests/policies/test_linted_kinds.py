@@ -67,6 +67,17 @@ def test_a_workload_priority_class_of_kueue_is_looked_up(
     assert found == ([("unknown-workload-priority-class", severity, 6, 36)] if severity else [])
 
 
+def test_a_release_without_a_namespace_may_use_system_classes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release = "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: dns, NAMESPACE}\n"
+    release += "spec: {values: {priorityClassName: system-cluster-critical}}\n"
+    for namespace, rules in (("", []), ("namespace: kube-system", []), ("namespace: shop", [SYSTEM])):
+        (tmp_path / "a.yaml").write_text(release.replace("NAMESPACE", namespace))
+        assert [found["rule"] for found in linted(tmp_path, capsys, "--closed")] == rules
+
+
+SYSTEM = "system-class-outside-kube-system"
 WORK = """\
 apiVersion: work.open-cluster-management.io/v1
 kind: ManifestWork

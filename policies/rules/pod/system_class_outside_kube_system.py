@@ -33,11 +33,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from policies.class_paths import RELEASE_NAMESPACES
 from policies.findings import Action, Problem, Severity
 from policies.kinds import RELEASE_NAMESPACE
+from policies.objects.fields import group_kind
 from policies.objects.priority_class import SYSTEM_CLASSES
 from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.rule_text import class_name
+from policies.rules.support.rule_text import class_name, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +60,10 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     template = context.template(subject)
     if template is None or class_name(template) not in _SYSTEM or subject.effective_namespace in _ALLOWED:
         return
+    if group_kind(subject.object) in RELEASE_NAMESPACES and not (
+        template.namespace or text_at(subject.object, "metadata", "namespace")
+    ):
+        return  # whoever deploys the chart sets it
     yield Problem(
         f"class {class_name(template)} outside kube-system: its Pods can preempt all your workloads",
         template.at("priorityClassName"),
