@@ -29,21 +29,45 @@ def read_by_schema(given: Input, config: Config, namespace: str, more: Sequence[
     """
     defining = [*given.defining, *((file, frozenset(("",))) for file in _files(more))]
     done = {*config.options.class_paths, *config.options.pod_template_paths}
+    texts = _Texts(given)
     for file, kinds in defining:
-        if any(kind not in done and (every or _is_used(kind, given)) for kind in kinds):
+        if any(kind not in done and (every or not kind or texts.of(kind)) for kind in kinds):
             for definition in _definitions(file):
                 kind, paths = class_paths_of(definition)
                 if paths and kind not in done:
                     given.class_paths[kind] = paths
                 done.add(kind)
-    files = {file.name: file for kind in given.class_paths for file in given.files_of.get(kind.rpartition("/")[2], ())}
-    for file in files.values():
-        _add(file, given, namespace)
+    for name in dict.fromkeys(name for kind in given.class_paths for name in texts.of(kind)):
+        _add(given.sources[name], texts.found[name], given, namespace)
 
 
-def _is_used(kind: str, given: Input) -> bool:
-    """Whether a file has objects of a `group/Kind`, or may have."""
-    return not kind or kind.rpartition("/")[2] in given.files_of
+class _Texts:
+    """The files of the input that may name a class, or a priority, in objects of kinds that are not known."""
+
+    def __init__(self, given: Input) -> None:
+        self._files_of = given.files_of
+        self._texts = given.texts
+        self.found: dict[str, bytes] = {}
+
+    def of(self, kind: str) -> list[str]:
+        """The names of the files with objects of a `group/Kind`, or of another group."""
+        return [file.name for file in self._files_of.get(kind.rpartition("/")[2], ()) if self._text(file)]
+
+    def _text(self, file: File) -> bytes:
+        if file.name not in self.found:
+            content = self._texts.get(file.name) or _content(file)
+            self.found[file.name] = content if any(word in content for word in _WORDS) else b""
+        return self.found[file.name]
+
+
+_WORDS: Final = b"riority", b"preemptionPolicy"
+
+
+def _content(file: File) -> bytes:
+    try:
+        return read_file(file)
+    except SourceError:
+        return b""  # it was told when it was read
 
 
 def with_schemas(config: Config, given: Input) -> Config:
@@ -60,23 +84,14 @@ def _files(sources: Sequence[str]) -> Iterator[File]:
 
 
 def _definitions(file: File) -> Iterator[ApiObject]:
-    try:
-        content = read_file(file)
-    except SourceError:
-        return  # it was told when it was read
+    content = _content(file)
     if _DEFINITION in content:
-        yield from (subject.object for subject in read(content, file.name, frozenset((CRD,))).subjects)
+        yield from (each.object for each in read(content, file.name, frozenset((CRD,)), again=True).subjects)
 
 
-def _add(file: File, given: Input, namespace: str) -> None:
+def _add(file: File, content: bytes, given: Input, namespace: str) -> None:
     """Read a file again, for the kinds of definitions alone."""
-    content = given.texts.get(file.name)
-    try:
-        reading = read(
-            read_file(file) if content is None else content, file.name, given.class_paths, namespace=namespace
-        )
-    except SourceError:
-        return
+    reading = read(content, file.name, given.class_paths, namespace=namespace, again=True)
     place = file.called or file.path
     for subject in reading.subjects:
         given.members.append(Member.of(subject, place))

@@ -55,14 +55,15 @@ class Reading(NamedTuple):
     defined: frozenset[str] = frozenset()
 
 
-def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: str = "") -> Reading:
+def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: str = "", again: bool = False) -> Reading:
     """The objects of a file, YAML or JSON, as kubectl reads them; Lists are taken apart.
 
-    `wanted` holds the `group/Kind`s to read; others are only checked for faults and counted. `namespace` stands in for
-    namespaced objects that have none. Never raises for what the text holds: a fault is a remark.
+    `wanted` holds the `group/Kind`s to read; others are only checked for faults and counted, and not even checked
+    `again`. `namespace` stands in for namespaced objects that have none. Never raises for what the text holds: a fault
+    is a remark.
     """
     data = as_utf8(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
-    reader = _FileReader(file, ObjectFinder(wanted, namespace, _Texts(file)))
+    reader = _FileReader(file, ObjectFinder(wanted, namespace, _Texts(file)), again=again)
     if len(data) > MAX_FILE:
         fault = Fault(f"the file has {len(data) >> 20} MiB: more than {MAX_FILE >> 20} MiB are not read")
         reader.fault(Document(data[:80], file), fault)
@@ -114,8 +115,8 @@ class _Texts:
 class _FileReader:
     """What has been read of one file so far."""
 
-    def __init__(self, file: str, finder: ObjectFinder, place: Place | None = None) -> None:
-        self._file, self._finder, self._place = file, finder, place
+    def __init__(self, file: str, finder: ObjectFinder, place: Place | None = None, *, again: bool = False) -> None:
+        self._file, self._finder, self._place, self._again = file, finder, place, again
         self._diagnostics: list[FileDiagnostic] = []
 
     def reading(self) -> Reading:
@@ -166,7 +167,7 @@ class _FileReader:
         is_unwanted = not finder.wants(*type_meta, data) if type_meta else sniff.is_untyped(data)
         if is_unwanted and type_meta and type_meta[1] == _DEFINITION:
             finder.define(data)
-        if is_unwanted and self._is_only_grammar(document):
+        if is_unwanted and (self._again or self._is_only_grammar(document)):
             finder.skip(type_meta[1] if type_meta else NO_KIND)
             return
         check_as_kubectl(document)
