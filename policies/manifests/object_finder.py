@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from policies.class_paths import CONFIG_MAP, MANIFESTS, PRESETS, RELEASE_NAMESPACES, TEXTS, found_at
 from policies.findings import quote
 from policies.kinds import PRIORITY_CLASS, is_namespaced
+from policies.manifests.parameters import Parameters
 from policies.objects.fields import at, group_kind, ref_of
 from policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
 from policies.schemas import CRD
@@ -143,14 +144,15 @@ class ObjectFinder:
     ) -> Iterator[FileDiagnostic]:
         """What stands in an object as whole objects, or as text."""
         before = len(self.subjects)
-        within = str(ref_of(value, self._namespace))
+        within, parameters = str(ref_of(value, self._namespace)), Parameters(value)
         for number, (where, manifest) in enumerate(_held_at(value, MANIFESTS.get(kind, ()))):
             if number >= _MOST_HELD:
                 message = f"more than {_MOST_HELD} objects in one: forewarn skips the rest"
                 yield FileDiagnostic("parse-error", message, source(prefix).locate(()), "split the object into several")
                 break
-            if isinstance(manifest, dict) and not _is_only_compared(value, where):
-                yield from self._take(manifest, source, (*prefix, *where), within)
+            found = parameters.applied(manifest)
+            if isinstance(found, dict) and not _is_only_compared(value, where) and not _lost_its_value(found, manifest):
+                yield from self._take(found, source, (*prefix, *where), within)
         if self._texts is not None and self._depth < _NESTED_TEXTS and kind == CONFIG_MAP:
             finder = ObjectFinder(self._wanted, self._namespace, self._texts, self._depth + 1, within)
             for where, text in _texts_of(value, kind):
@@ -227,6 +229,11 @@ def _is_only_compared(value: dict[str, Any], where: Path) -> bool:
     compliance = holder.get("complianceType") if isinstance(holder, dict) else None
     policies = at(value, "spec", "managementPolicies") or at(value, "spec", "managementPolicy")
     return str(compliance).lower() == "mustnothave" or policies in (["Observe"], "Observe")
+
+
+def _lost_its_value(found: dict[str, Any], manifest: dict[str, Any]) -> bool:
+    """Whether an object is a PriorityClass whose value is a parameter."""
+    return group_kind(found) == PRIORITY_CLASS and "value" in manifest and "value" not in found
 
 
 def _with(value: Any, path: Path, new: Any) -> Any:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from policies.cli import main
+from policies.manifests.parameters import Parameters
 from policies.schemas import class_paths_of
 
 CASES = sorted((Path(__file__).parent / "cases/kinds").glob("*.yaml"))
@@ -65,6 +66,37 @@ def test_a_workload_priority_class_of_kueue_is_looked_up(
     )
     found = [(each["rule"], each["severity"], each["line"], each["column"]) for each in linted(tmp_path, capsys)]
     assert found == ([("unknown-workload-priority-class", severity, 6, 36)] if severity else [])
+
+
+def test_the_default_of_a_parameter_is_the_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (CASES[0].parent / "openshift-template.yaml").read_text().replace("NAME", "gold")
+    (tmp_path / "a.yaml").write_text(text.replace("PRIORITY_CLASS, value: gold", "PRIORITY_CLASS, value: goold"))
+    (tmp_path / "classes.yaml").write_text(CLASS)
+    (found,) = linted(tmp_path, capsys)
+    assert text.splitlines()[found["line"] - 1].strip() == "priorityClassName: ${PRIORITY_CLASS}"
+    assert 'PriorityClass "goold" not found' in found["message"]
+    defaults = (
+        "parameters: [{name: NUM, value: '5'}, {name: TXT, value: abc}]\nobjects:\n- apiVersion: v1\n  kind: Pod\n"
+    )
+    pod = "  metadata: {name: p, namespace: team}\n  spec:\n    priorityClassName: gold\n    priority: VALUE\n"
+    for value, rules in (
+        ("${{NUM}}", {"priority-mismatch"}),
+        ("${{TXT}}", {"parse-error"}),
+        ("${{X}}", set()),
+    ):
+        given = f"apiVersion: v1\nkind: Template\n{defaults}{pod}".replace("VALUE", value)
+        (tmp_path / "a.yaml").write_text(given)
+        assert {found["rule"] for found in linted(tmp_path, capsys)} == rules
+
+
+def test_values_that_aliases_repeat_are_looked_at_once() -> None:
+    value: Any = {"priority": "${{X}}"}
+    for _ in range(60):
+        value = {"a": value, "b": value, "c": [value]}
+    found = Parameters({"parameters": [None, {"name": "X", "value": "7"}]}).applied(value)
+    for _ in range(60):
+        found = found["a"]
+    assert found == {"priority": 7}
 
 
 def test_a_release_without_a_namespace_may_use_system_classes(
