@@ -200,6 +200,7 @@ HOSTILE = (
 )  # fmt: skip
 ENTRY_POINTS = (
     "[forewarn.commands]\nlint = os:abort\n[forewarn.sources]\nlive = os:abort\n[forewarn.plugins]\na = os:abort\n"
+    "[forewarn.rules]\ncompany.a = os:abort\n"
 )
 
 
@@ -209,6 +210,7 @@ def _make_hostile(directory: Path, harm: Path) -> None:
         (directory / name).parent.mkdir(exist_ok=True)
         code = f"import builtins\nbuiltins.open({str(harm)!r}, 'a').write({name!r} + '\\n')\n"
         (directory / name).write_text(code if name.endswith(".py") else ENTRY_POINTS)
+    (directory / ".forewarn.yaml").write_text("rules: [company.a]\n")
 
 
 def test_the_action_runs_nothing_of_the_checkout(

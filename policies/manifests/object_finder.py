@@ -151,7 +151,7 @@ class ObjectFinder:
                 yield FileDiagnostic("parse-error", message, source(prefix).locate(()), "split the object into several")
                 break
             found = parameters.applied(manifest)
-            if isinstance(found, dict) and not _is_only_compared(value, where) and not _lost_its_value(found, manifest):
+            if isinstance(found, dict) and not _is_only_compared(value, where) and not _is_part_of_a_class(found):
                 yield from self._take(found, source, (*prefix, *where), within)
         if self._texts is not None and self._depth < _NESTED_TEXTS and kind == CONFIG_MAP:
             finder = ObjectFinder(self._wanted, self._namespace, self._texts, self._depth + 1, within)
@@ -231,9 +231,9 @@ def _is_only_compared(value: dict[str, Any], where: Path) -> bool:
     return str(compliance).lower() == "mustnothave" or policies in (["Observe"], "Observe")
 
 
-def _lost_its_value(found: dict[str, Any], manifest: dict[str, Any]) -> bool:
-    """Whether an object is a PriorityClass whose value is a parameter."""
-    return group_kind(found) == PRIORITY_CLASS and "value" in manifest and "value" not in found
+def _is_part_of_a_class(manifest: dict[str, Any]) -> bool:
+    """Whether an object is a PriorityClass without its value: a parameter, or a policy about other fields."""
+    return group_kind(manifest) == PRIORITY_CLASS and "value" not in manifest
 
 
 def _with(value: Any, path: Path, new: Any) -> Any:
