@@ -227,7 +227,7 @@ def test_the_action_runs_nothing_of_the_checkout(
     environment = outside | OFFLINE | given | {"RUNNER_TEMP": str(tmp_path / "temp")}
     done = _run(step["run"], tree, environment | {"PYTHONPATH": f".:{tree}"})
     assert not harm.exists(), harm.read_text()
-    assert (done.returncode, "1 file, 1 object checked" in done.stderr) == (0, True), done.stderr
+    assert (done.returncode, "2 files, 1 object checked" in done.stderr) == (0, True), done.stderr
 
 
 def test_the_action_installs_by_hashes_what_the_linter_needs(action: dict[str, Any]) -> None:
