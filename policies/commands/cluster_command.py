@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policies.config.model import ConfigError
 from policies.findings import cut, one_line, plural
-from policies.objects.fields import InvalidObject
+from policies.objects.fields import InvalidInput, InvalidObject
 from policies.sources import SourceError, status_of
 from policies.sources.errors import USAGE
 from policies.sources.output_file import write_file
@@ -55,7 +55,7 @@ def use_kubeconfig(options: argparse.Namespace) -> None:
 def choose_cluster(options: argparse.Namespace, *, required: bool = True) -> None:
     """Set the sources of `--cluster` by `--context` and `--kubeconfig`; the current context if none is given.
 
-    `options.announced` becomes the running cluster that nobody named, which `loaded` names on standard error.
+    `options.announced` becomes the running cluster that is used by default; `loaded` prints it on standard error.
     """
     use_kubeconfig(options)
     live = f"{LIVE}:{options.context}" if options.context else LIVE
@@ -139,6 +139,14 @@ def add_output_option(add: Callable[..., object], formats: Sequence[str] = ("tex
 def add_namespace_option(add: Callable[..., object]) -> None:
     """Add `-n` likewise."""
     add("-n", "--namespace", default="default", help="namespace of objects that name none (default: default)")
+
+
+def pod_key(name: str, namespace: str) -> tuple[str, str]:
+    """Namespace and name of a Pod given as NAME or NAMESPACE/NAME. Raises InvalidInput."""
+    parts = name.split("/")
+    if len(parts) > 2 or not all(parts):
+        raise InvalidInput(f"{cut(name, 80)}: use NAMESPACE/POD, or POD with -n NAMESPACE")
+    return (parts[0], parts[1]) if len(parts) == 2 else (namespace, name)
 
 
 @contextmanager

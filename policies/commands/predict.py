@@ -15,12 +15,13 @@ from policies.commands.cluster_command import (
     answered,
     loaded,
     options_with_cluster,
+    pod_key,
 )
 from policies.commands.parser import Parser, whole
 from policies.commands.places import Places
 from policies.commands.release import add_release_options, release_of, settle
 from policies.kinds import CLAIM, LIMIT_RANGE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
-from policies.objects.fields import InvalidObject, group_kind, mapping
+from policies.objects.fields import InvalidInput, InvalidObject, group_kind, mapping
 from policies.sources import SourceError, find_files, read_file, status_of
 from policies.terminal import as_json, clean, complain, painter, wants_color
 
@@ -161,7 +162,9 @@ def _applied(options: argparse.Namespace, cluster: ClusterSnapshot, faults: list
     from policies.replicas import Placement, place, place_pods
 
     if options.pod:
-        return Applied((Placement(options.pod, place_pods(cluster, [_pending(options.pod, cluster)])),))
+        return Applied(
+            (Placement(options.pod, place_pods(cluster, [_pending(options.pod, options.namespace, cluster)])),)
+        )
     objects, cluster = given_objects(options.filename, options.namespace, cluster, places, faults)
     if len(objects) > 1:
         return place_in_order(cluster, objects, options.replicas)
@@ -171,14 +174,17 @@ def _applied(options: argparse.Namespace, cluster: ClusterSnapshot, faults: list
         return Applied((fault,))
 
 
-def _pending(name: str, cluster: ClusterSnapshot) -> Any:
-    namespace, slash, pod_name = name.partition("/")
-    pod = cluster.pods.get((namespace, pod_name) if slash else ("default", name))
+def _pending(name: str, namespace: str, cluster: ClusterSnapshot) -> Any:
+    """The Pending Pod of `--pod`. Raises InvalidInput."""
+    key = pod_key(name, namespace)
+    pod = cluster.pods.get(key)
     if pod is None:
-        raise SourceError(f"--pod {name}", "Pod not found in the cluster (use NAMESPACE/NAME)")
+        from policies.whatif.questions import pod_not_found
+
+        raise InvalidInput(f"--pod {'/'.join(key)}: {pod_not_found(cluster, *key)}")
     node = cluster.node_of(pod)
     if node:
-        raise SourceError(f"--pod {name}", f"already runs on node {node}")
+        raise InvalidInput(f"--pod {name}: not Pending: it is bound to node {node}")
     return pod
 
 

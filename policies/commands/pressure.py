@@ -76,11 +76,11 @@ def _answer(options: argparse.Namespace) -> int:
     from policies.kubelet.shutdown import shutdown_groups
     from policies.render import node_pressure
     from policies.render.node_pressure import Answer
+    from policies.whatif.questions import node_named
 
     cache = NodeCache(options.node)
     loaded(options, cache)
-    if ("", options.node) not in cache.snapshot().objects.nodes:
-        raise InvalidObject(f'node "{options.node}" not found in the cluster')
+    node_named(cache.snapshot(), options.node)
     pods = [read_pod(obj) for _, obj in sorted(cache.stored.items())]
     found = Answer(
         options.node,

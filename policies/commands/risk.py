@@ -17,13 +17,14 @@ from policies.commands.cluster_command import (
 from policies.commands.parser import Parser, whole
 from policies.commands.release import add_release_options, release_of, settle
 from policies.commands.simulated import DEFAULT_UNTIL, add_until_option, world_with
-from policies.objects.fields import InvalidObject
+from policies.objects.fields import InvalidInput, InvalidObject
 from policies.terminal import as_json, as_markdown, clean, painter, progress, wants_color
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
+    from policies.cluster import ClusterSnapshot
     from policies.releases import Release
     from policies.simulation.scenario import World
     from policies.whatif.questions import Question
@@ -52,12 +53,12 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
     cluster = cache.snapshot()
     running = (pod for pod in cluster.pods.values() if pod.node_name)
     if not any(_is_chosen(pod.namespace, pod.priority_class_name, options) for pod in running):
-        _refuse(options)
+        _refuse(options, cluster)
     found = risks(cluster, world_with(cache, [], options.until or DEFAULT_UNTIL), options.most, _watched)
     found = found._replace(assumes=(*found.assumes, *unknown_owners(cache)))
     wanted = [risk for risk in found.risks if _is_chosen(risk.namespace, risk.priority_class, options)]
     if not wanted:
-        _refuse(options)
+        _refuse(options, cluster)
     found = found._replace(risks=wanted)
     if options.output == "json":
         sys.stdout.write(as_json(as_dict(found)))
@@ -82,9 +83,17 @@ def _is_chosen(namespace: str, name: str, options: argparse.Namespace) -> bool:
     return options.namespace in (None, namespace) and options.priority_class in (None, name)
 
 
-def _refuse(options: argparse.Namespace) -> None:
-    """Where a workload was asked for, and none is it. Raises InvalidObject."""
-    chosen = _chosen(options)
+def _refuse(options: argparse.Namespace, cluster: ClusterSnapshot) -> None:
+    """If -n or --class selects no workload. Raises InvalidInput if the cluster does not have it, else InvalidObject."""
+    from policies.rules.support.names import suggested
+    from policies.whatif.questions import namespace_not_found
+
+    chosen, name = _chosen(options), options.priority_class
+    unknown = namespace_not_found(cluster, options.namespace) if options.namespace is not None else ""
+    if name and name not in cluster.priority_classes:
+        unknown += f"; PriorityClass {name} not found{suggested(name, cluster.priority_classes)}"
+    if unknown:
+        raise InvalidInput(unknown.removeprefix("; "))
     if chosen:
         raise InvalidObject(f"no running workload{chosen}")
 

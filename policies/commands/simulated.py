@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from policies.commands.parser import whole
 from policies.findings import listed, plural
 from policies.kinds import LIMIT_RANGE, NAMESPACE, NODE, POD_TEMPLATE_PATHS, PRIORITY_CLASS
-from policies.objects.fields import group_kind, mapping, ref_of
+from policies.objects.fields import InvalidObject, group_kind, mapping, ref_of, text
 from policies.sources import SourceError, find_files, read_file
 
 if TYPE_CHECKING:
@@ -35,10 +35,7 @@ def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> W
     """The world of a dump with what arrives in it. Raises InvalidObject."""
     from policies.simulation.dump import world_of
 
-    rejected = [arrival for arrival, _ in immutable_classes(cache.snapshot(), arrivals)]
-    for arrival in arrivals:
-        if group_kind(arrival.object) in AT_ONCE and arrival.op == "create" and arrival not in rejected:
-            cache.add(arrival.object)
+    admit_at_once(cache, arrivals)
     return world_of(cache, sorted(arrivals, key=lambda arrival: arrival.at), until=until)
 
 
@@ -60,6 +57,30 @@ def immutable_classes(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> 
         kept = old.value if old.value != new.value else old.preemption_policy
         fix = "delete and recreate the class (forewarn whatif class)"
         yield arrival, f"PriorityClass {new.name} rejected: {field} is immutable and stays {kept}. Fix: {fix}"
+
+
+def admit_at_once(cache: DumpCache, arrivals: Iterable[Arrival]) -> None:
+    """Add the classes, namespaces and LimitRanges that are created, as admission of other objects reads them."""
+    immutable = [arrival for arrival, _ in immutable_classes(cache.snapshot(), arrivals)]
+    for arrival in arrivals:
+        if group_kind(arrival.object) in AT_ONCE and arrival.op == "create" and arrival not in immutable:
+            cache.add(arrival.object)
+
+
+def rejected(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, InvalidObject]]:
+    """Objects whose new Pods admission rejects because of their PriorityClass, and the reason of each."""
+    from policies.kube_apiserver.priority import Forbidden, establish_new_priority
+    from policies.objects.workload import pod_template_of
+
+    for arrival in arrivals:
+        template = pod_template_of(arrival.object, POD_TEMPLATE_PATHS) if arrival.op == "create" else None
+        if template is None:
+            continue
+        ref, name = ref_of(arrival.object, "default"), text(template.spec, "priorityClassName")
+        try:
+            establish_new_priority(name, cluster.namespace(ref.namespace), cluster.priority_classes)
+        except Forbidden as fault:
+            yield arrival, InvalidObject(str(fault), (*template.path, "spec", "priorityClassName"), ref)
 
 
 def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:

@@ -21,7 +21,15 @@ from policies.commands.places import Places
 from policies.commands.predict import given_objects
 from policies.commands.release import add_release_options, release_of, settle
 from policies.commands.shards import add_shard_option, asked_of, digest_of, marked, shard_given
-from policies.commands.simulated import AT_ONCE, DEFAULT_UNTIL, add_until_option, applied, world_with
+from policies.commands.simulated import (
+    AT_ONCE,
+    DEFAULT_UNTIL,
+    add_until_option,
+    admit_at_once,
+    applied,
+    rejected,
+    world_with,
+)
 from policies.objects.fields import InvalidObject, group_kind
 from policies.sources import SourceError, find_files, read_file
 from policies.terminal import as_json, clean, complain, painter, progress, wants_color
@@ -160,8 +168,13 @@ class _Cluster:
     def world(self, arrivals: Sequence[Arrival]) -> World:
         """Its world with these arrivals. Raises InvalidObject."""
         cache, until = self.read(), self._options.until
-        if any(group_kind(arrival.object) in AT_ONCE for arrival in arrivals):
+        at_once = any(group_kind(arrival.object) in AT_ONCE for arrival in arrivals)
+        if at_once:
             self._cache = None
+            admit_at_once(cache, arrivals)
+        for _, fault in rejected(cache.snapshot(), arrivals):
+            raise fault
+        if at_once:
             return world_with(cache, arrivals, until)
         if self._world is None:
             self._world = world_with(cache, [], until)

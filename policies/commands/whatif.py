@@ -25,11 +25,13 @@ from policies.commands.simulated import (
     MOST_UNTIL,
     add_runs_options,
     add_until_option,
+    admit_at_once,
     applied,
     events_of,
     immutable_classes,
     nowhere,
     passed_over,
+    rejected,
     simulated_until,
     watched,
     world_with,
@@ -37,7 +39,7 @@ from policies.commands.simulated import (
 from policies.commands.sweep import FORMATS as SWEEP_FORMATS
 from policies.commands.sweep import HAPPENINGS, answer_sweep
 from policies.sources import SourceError
-from policies.terminal import as_json, as_markdown, clean, painter, wants_color
+from policies.terminal import as_json, as_markdown, clean, complain, painter, wants_color
 
 if TYPE_CHECKING:
     import argparse
@@ -133,8 +135,10 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     if cache.semantics.unknown:
         raise SourceError("--kubernetes-version", cache.semantics.unknown)
     question, change = _question(options, cache, places)
-    left_out = [*passed_over(question.arrivals), *nowhere(cache.snapshot(), question.arrivals)]
-    left_out += [note for _, note in immutable_classes(cache.snapshot(), question.arrivals)]
+    immutable = [note for _, note in immutable_classes(cache.snapshot(), question.arrivals)]
+    question, faults = _without_rejected(question, cache, places)
+    left_out = [*passed_over(question.arrivals), *nowhere(cache.snapshot(), question.arrivals), *immutable]
+    left_out += [f"not simulated: {fault}" for fault in faults if options.output != "text"]
     horizon = question.upgrade.horizon if question.upgrade is not None else 0.0
     world = world_with(cache, question.arrivals, options.until or max(DEFAULT_UNTIL, min(horizon, MOST_UNTIL)))
     watch = Occupancy if options.output in DRAWN else None
@@ -146,7 +150,23 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
         sys.stdout.write(_drawn(options.output, answer, change, notes))
     else:
         _print(options, answer, change, notes, _explored(options, world, answer))
-    return _status(options, answer)
+    return FAILED if faults else _status(options, answer)
+
+
+def _without_rejected(question: Question, cache: DumpCache, places: Places) -> tuple[Question, list[Exception]]:
+    """The question without objects whose Pods admission rejects, which are printed as errors.
+
+    Raises SourceError or InvalidObject if nothing is left.
+    """
+    admit_at_once(cache, question.arrivals)
+    found = [*rejected(cache.snapshot(), question.arrivals)]
+    faults, objects = [places.located(fault) for _, fault in found], [arrival for arrival, _ in found]
+    left = [arrival for arrival in question.arrivals if arrival not in objects]
+    for fault in faults if left else faults[:-1]:
+        complain("whatif", fault, FAILED)
+    if faults and not left:
+        raise faults[-1]
+    return question._replace(arrivals=left), faults
 
 
 def _drawn(form: str, answer: Answer, change: ClassChange | None, notes: Iterable[str]) -> str:
@@ -204,7 +224,7 @@ def _class_question(options: argparse.Namespace, cache: DumpCache, places: Place
     change = apply_change(cache, asked)
     files = [*applied(options.filename, options.namespace, places)]
     told = f"{title(change)}; then {_named(options)} applied" if files else title(change)
-    return Question(told, files or restarts(change)), change
+    return Question(told, files or restarts(change)), change._replace(restarted=not files)
 
 
 def _named(options: argparse.Namespace) -> str:

@@ -13,11 +13,12 @@ from policies.commands.cluster_command import (
     answered,
     loaded,
     options_with_cluster,
+    pod_key,
 )
 from policies.commands.parser import Parser
 from policies.commands.release import add_release_options, release_of, settle
 from policies.findings import cut, one_line
-from policies.objects.fields import at, group_kind
+from policies.objects.fields import InvalidInput, at, group_kind
 from policies.objects.items import items
 from policies.pod_events import LONG, PodEvents
 from policies.sources import SourceError
@@ -65,9 +66,7 @@ def main(arguments: Sequence[str]) -> int:
 def _answer(options: argparse.Namespace, release: Release) -> int:
     from policies.troubles import diagnose, gone, ids, quota_hint
 
-    namespace, slash, name = options.pod.partition("/")
-    if not slash:
-        namespace, name = options.namespace, namespace
+    namespace, name = pod_key(options.pod, options.namespace)
     cache = OnePodCache(namespace, name)
     cluster = settle(loaded(options, cache), release).snapshot()
     not_read = _read_events(options.cluster, namespace, name, cache.events)
@@ -75,9 +74,10 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
     key = f"{namespace}/{name}"
     found = gone(cluster, cache.events) if pod is None else diagnose(cluster, pod, cache.pod, cache.events)
     if found is None:
+        from policies.whatif.questions import pod_not_found
+
         unread = f"; Events not read: {not_read}" if not_read else ""
-        hint = quota_hint(cluster, namespace)
-        raise SourceError(key, f"Pod not found in the cluster{hint}{unread}")
+        raise InvalidInput(f"{key}: {pod_not_found(cluster, namespace, name)}{quota_hint(cluster, namespace)}{unread}")
     said = _said(cache, pod.uid if pod is not None else "")
     if options.output == "json":
         sys.stdout.write(as_json(_as_dict(key, found, said, not_read, cluster)))

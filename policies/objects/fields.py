@@ -27,6 +27,10 @@ class InvalidObject(ValueError):
         super().__init__(f"{where}: {problem}" if where else problem)
 
 
+class InvalidInput(InvalidObject):
+    """An argument of a command that is malformed, or that names what the cluster does not have."""
+
+
 def json_type(value: object) -> str:
     """What encoding/json calls the type of this value."""
     if value is None:

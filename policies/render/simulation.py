@@ -84,14 +84,14 @@ def missing(summary: Summary) -> Iterator[str]:
         yield f"{each.group}: a ResourceQuota rejects {plural(each.pods, 'Pod')}: {each.message}"
 
 
-def new_pods(summary: Summary) -> str:
+def new_pods(summary: Summary, noun: str = "new Pod") -> str:
     """How many of the Pods that arrive get a node, and when the last one does."""
     if summary.all_run_at is None:
-        return f"{summary.new_running} of {plural(summary.new_pods, 'new Pod')} scheduled"
+        return f"{summary.new_running} of {plural(summary.new_pods, noun)} scheduled"
     after = duration(summary.all_run_at)
     if summary.new_pods == 1:
-        return f"the new Pod is scheduled after {after}"
-    return f"all {summary.new_pods} new Pods are scheduled after {after}"
+        return f"the {noun} is scheduled after {after}"
+    return f"all {summary.new_pods} {noun}s are scheduled after {after}"
 
 
 def odds(outcomes: Sequence[tuple[Outcome, Summary]], paint: Callable[[str, str], str]) -> Iterator[str]:

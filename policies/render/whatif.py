@@ -40,15 +40,25 @@ def render(
     yield paint(answer.title, "bold")
     if change is not None:
         yield from class_change(change, paint)
-        yield paint("after the Pods are replaced:", "bold")
-    yield from (f"  {line}" for line in upgraded(answer, paint))
+        yield paint(f"after {_afterwards(change)}:", "bold")
+    yield from (f"  {line}" for line in emptied(answer, paint))
     yield f"  {settled(answer.summary)}"
-    yield from (f"  {line}" for line in _ending(answer, paint))
+    noun = "replacement Pod" if change is not None and change.restarted else "new Pod"
+    yield from (f"  {line}" for line in _ending(answer, noun, paint))
 
 
-def _ending(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
+def _afterwards(change: ClassChange) -> str:
+    """What is simulated with a class change."""
+    if not change.restarted:
+        return "the manifests are applied"
+    names = [each.workload for each in change.restarting]
+    return f"a restart of {listed(names)}" if names else "the change"
+
+
+def _ending(answer: Answer, noun: str, paint: Callable[[str, str], str]) -> Iterator[str]:
+    """The counts at the end. `noun`: for Pods that arrive."""
     if answer.summary.new_pods:
-        yield paint(new_pods(answer.summary), "good" if answer.summary.all_run_at is not None else "warning")
+        yield paint(new_pods(answer.summary, noun), "good" if answer.summary.all_run_at is not None else "warning")
     fewer = [standing for standing in answer.standings if standing.lost]
     style = "warning" if fewer else "good"
     yield paint(
@@ -86,7 +96,6 @@ def _lost(answer: Answer) -> str:
 
 
 def _left_undone(answer: Answer) -> Iterator[str]:
-    yield from not_emptied(answer)[:MOST_LINES]
     for name, (healthy, desired) in sorted(answer.budgets.items())[:MOST_LINES]:
         yield too_few_healthy(name, healthy, desired)
     yield from (f"not simulated: {problem}" for problem in answer.unread[:MOST_LINES])
@@ -98,8 +107,19 @@ def too_few_healthy(budget: str, healthy: int, desired: int) -> str:
     return f"PDB {budget}: {healthy} of {desired} desired Pods healthy at the end"
 
 
-def upgraded(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """How far an upgrade got: the nodes in their order, what holds it up, and how long it takes."""
+def emptied(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+    """The outcome of a drain or an upgrade: which nodes are done, why others are not, and the fix."""
+    yield from _upgraded(answer, paint)
+    drained = [node for node in answer.drained if node not in answer.stuck]
+    if drained:
+        yield paint(f"drained: {listed(drained, _NAMED)}", "good")
+    yield from (paint(line, "warning") for line in _not_emptied(answer)[:MOST_LINES])
+    if answer.blocked and (fix := _fix_of(answer)):
+        yield f"Fix: {fix}"
+
+
+def _upgraded(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
+    """How far an upgrade got, and how long it takes."""
     upgrade = answer.upgrade
     if upgrade is None:
         return
@@ -113,12 +133,10 @@ def upgraded(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Itera
     if rest:
         yield paint(f"not started: {plural(len(rest), 'node')}: {_nodes(rest)}", "warning")
     yield f"all {of} take at least {duration(upgrade.least)}: {upgrade.most} at a time, {duration(upgrade.away)} each"
-    if fix := _fix_of(answer):
-        yield f"Fix: {fix}"
 
 
 def _fix_of(answer: Answer) -> str:
-    """What lets an upgrade go on; empty if nothing is known to stop it."""
+    """What lets a drain or an upgrade continue; empty if nothing is known to stop it."""
     blocking = sorted({budget for pods in answer.stuck.values() for budget in _blocking(pods, answer)})
     if blocking:
         what = "PodDisruptionBudget" if len(blocking) == 1 else "PodDisruptionBudgets"
@@ -130,7 +148,7 @@ def _nodes(steps: Sequence[Step]) -> str:
     return listed([step.node for step in steps], _NAMED)
 
 
-def not_emptied(answer: Answer) -> list[str]:
+def _not_emptied(answer: Answer) -> list[str]:
     """A line for each node that was to be emptied and is not: for good, or because the run ended first."""
     ended = "" if answer.summary.settled else " yet" if answer.summary.stopped else " before --until"
     return [
@@ -283,7 +301,7 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
     pending = sum(standing.pending for standing in answer.standings)
     counts = f"{answer.running_before} → {answer.running_after} running{_lost(answer)}, {pending} Pending"
     lines += [f"{counts}, {len(answer.pushes)} preempted; {settled(summary)}", ""]
-    progress = [f"- {text_of(line)}" for line in upgraded(answer)]
+    progress = [f"- {text_of(line)}" for line in emptied(answer)]
     lines += [*progress, ""] if progress else []
     told = [standing for standing in answer.standings if standing.lost or standing.pending]
     if told:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from policies.objects.fields import InvalidInput
+
 USAGE: Final = 2
 FAILED: Final = 3
 
@@ -26,8 +28,8 @@ class MissingFile(SourceError):
 
 def status_of(fault: BaseException | None) -> int:
     """The exit status of a command that ends with this error, or with an error that it caused."""
-    missing = isinstance(fault, (MissingFile, FileNotFoundError, NotADirectoryError))
-    return USAGE if missing else FAILED
+    usage = isinstance(fault, (MissingFile, InvalidInput, FileNotFoundError, NotADirectoryError))
+    return USAGE if usage else FAILED
 
 
 def unreadable(path: str, error: Exception, *, named: bool = True) -> SourceError:

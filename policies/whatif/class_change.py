@@ -14,13 +14,14 @@ from policies.findings import ObjectRef, cut, plural
 from policies.kinds import DAEMON_SET, DEPLOYMENT, POD_TEMPLATE_PATHS, STATEFUL_SET
 from policies.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
 from policies.kube_apiserver.validation.priority_class import validate_priority_class
-from policies.objects.fields import NOTHING, InvalidObject, group_kind, text
+from policies.objects.fields import NOTHING, InvalidInput, InvalidObject, group_kind, text
 from policies.objects.priority_class import (
     PREEMPT_NEVER,
     SYSTEM_CLASSES,
     PriorityClass,
 )
 from policies.objects.workload import pod_template_of
+from policies.rules.support.names import suggested
 from policies.rules.support.restarts import restarted
 from policies.simulation.scenario import Arrival
 
@@ -76,31 +77,38 @@ class Cell(NamedTuple):
 
 class ClassChange(NamedTuple):
     """What a change comes to, but for what happens. `old` and `new`: the class, None where there is none; `taken_from`:
-    the default that there was."""
+    the default that there was; `restarted`: the workloads whose new Pods change priority are restarted."""
 
     old: PriorityClass | None
     new: PriorityClass | None
     taken_from: str
     ranked: Sequence[Ranked]
     cells: Sequence[Cell]
+    restarted: bool = True
 
     @property
     def changed(self) -> list[Ranked]:
         """The workloads whose new pods rank otherwise."""
         return [each for each in self.ranked if each.differs]
 
+    @property
+    def restarting(self) -> list[Ranked]:
+        """Of those the workloads that a restart replaces the Pods of."""
+        kinds = (each for each in self.changed if each.after is not None and each.object)
+        return [each for each in kinds if group_kind(each.object) in _ROLLED_OUT]
+
 
 def changed_class(cluster: ClusterSnapshot, change: Change) -> tuple[PriorityClass | None, PriorityClass | None]:
-    """The class before and after. Raises InvalidObject where the API server would refuse it."""
+    """The class before and after. Raises InvalidInput if the API server rejects it."""
     old = cluster.priority_classes.get(change.name)
     if change.name in _SYSTEM:
-        raise InvalidObject(f"PriorityClass {change.name} is a system class and cannot be changed")
+        raise InvalidInput(f"PriorityClass {change.name} is a system class and cannot be changed")
     if change.delete:
         if old is None:
-            raise InvalidObject(f"PriorityClass {change.name} not found in the cluster")
+            raise InvalidInput(_not_found(cluster, change.name))
         return old, None
     if old is None and change.value is None:
-        raise InvalidObject(f"PriorityClass {change.name} not found in the cluster; pass --value to create it")
+        raise InvalidInput(f"{_not_found(cluster, change.name)}; pass --value to create it")
     new = old or PriorityClass(change.name, change.value or 0)
     if change.value is not None:
         new = new._replace(value=change.value)
@@ -108,8 +116,12 @@ def changed_class(cluster: ClusterSnapshot, change: Change) -> tuple[PriorityCla
         new = new._replace(preemption_policy=change.policy)
     new = new._replace(global_default=True) if change.default else new
     for fault in validate_priority_class(new.to_api()):
-        raise InvalidObject(fault.text, fault.path, ObjectRef("", "PriorityClass", "", cut(change.name, _SHOWN)))
+        raise InvalidInput(fault.text, fault.path, ObjectRef("", "PriorityClass", "", cut(change.name, _SHOWN)))
     return old, new
+
+
+def _not_found(cluster: ClusterSnapshot, name: str) -> str:
+    return f"PriorityClass {name} not found in the cluster{suggested(name, set(cluster.priority_classes) - _SYSTEM)}"
 
 
 def apply_change(cache: DumpCache, change: Change) -> ClassChange:
@@ -132,30 +144,29 @@ def apply_change(cache: DumpCache, change: Change) -> ClassChange:
 
 def restarts(change: ClassChange) -> list[Arrival]:
     """Every workload whose new pods rank otherwise is restarted, at once."""
-    return [
-        Arrival(0.0, "update", restarted(each.object).object)
-        for each in change.changed
-        if each.after is not None and each.object and group_kind(each.object) in _ROLLED_OUT
-    ]
+    return [Arrival(0.0, "update", restarted(each.object).object) for each in change.restarting]
 
 
 def title(change: ClassChange) -> str:
-    """`PriorityClass gold changed (value 100 → 500)`."""
+    """`PriorityClass gold deleted and recreated (value 100 → 500): value is immutable`."""
     old, new = change.old, change.new
     if new is None:
         return f"PriorityClass {old.name if old else ''} deleted"
-    if old is None:
-        parts = [f"value {new.value}"]
-    else:
-        parts = [f"value {old.value} → {new.value}"] if old.value != new.value else []
+    parts, immutable = [f"value {new.value}"] if old is None else [], []
+    if old is not None and old.value != new.value:
+        parts.append(f"value {old.value} → {new.value}")
+        immutable.append("value")
     if (old.preemption_policy if old else "PreemptLowerPriority") != new.preemption_policy:
         parts.append(f"preemptionPolicy {new.preemption_policy}")
+        immutable += ["preemptionPolicy"] if old else []
     if new.global_default and not (old and old.global_default):
         instead = f" instead of {change.taken_from}" if change.taken_from else ""
         parts.append(f"global default{instead}")
     if not parts:
         return f"PriorityClass {new.name} unchanged"
-    return f"PriorityClass {new.name} {'changed' if old else 'created'} ({', '.join(parts)})"
+    verb = "created" if old is None else "deleted and recreated" if immutable else "changed"
+    why = f": {' and '.join(immutable)} {'are' if len(immutable) > 1 else 'is'} immutable" if immutable else ""
+    return f"PriorityClass {new.name} {verb} ({', '.join(parts)}){why}"
 
 
 def running_told(change: ClassChange) -> str:

@@ -128,6 +128,8 @@ class Answer(NamedTuple):
     autoscalers: Autoscalers
     occupancy: Occupancy | None = None
     upgrade: Upgrade | None = None
+    drained: Sequence[str] = ()
+    """The nodes of a drain that is no upgrade, in their order."""
 
     @property
     def fewer(self) -> int:
@@ -192,6 +194,7 @@ def ask(
         autoscalers=autoscalers.after_simulation(simulation, autoscaling, summary.names),
         occupancy=occupancy,
         upgrade=question.upgrade,
+        drained=() if question.upgrade is not None else question.drained,
     )
 
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import listed, plural
 from policies.kinds import LIMIT_RANGE, NAMESPACE, NODE, POD, PRIORITY_CLASS
-from policies.objects.fields import InvalidObject, group_kind, ref_of
+from policies.objects.fields import InvalidInput, InvalidObject, group_kind, ref_of
+from policies.rules.support.names import nearest, suggested
 from policies.simulation.api_server import BUDGET
 from policies.simulation.scenario import Arrival
 from policies.whatif.upgrade import Upgrade
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from policies.cluster import ClusterSnapshot
     from policies.objects.node import Node
@@ -38,13 +39,13 @@ class Question(NamedTuple):
 
 
 def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
-    """These nodes are gone, all at once. Raises InvalidObject: there is none of that name."""
-    nodes = [_node(cluster, name) for name in dict.fromkeys(names)]
+    """These nodes are gone, all at once. Raises InvalidInput: there is none of that name."""
+    nodes = [node_named(cluster, name) for name in dict.fromkeys(names)]
     return Question(f"lost: {_told(nodes, cluster)}", [_of_node("lost", node.name) for node in nodes])
 
 
 def zone_lost(cluster: ClusterSnapshot, zone: str) -> Question:
-    """All nodes of a zone are gone. Raises InvalidObject."""
+    """All nodes of a zone are gone. Raises InvalidInput."""
     nodes = _selected(cluster, ((ZONE, zone),), f"zone {zone}")
     told = f"zone {zone} lost: {_told(nodes, cluster)}"
     return Question(told, [_of_node("lost", node.name) for node in nodes])
@@ -66,29 +67,29 @@ def each_zone_lost(cluster: ClusterSnapshot) -> list[Question]:
 
 
 def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:
-    """All nodes with these labels are gone. Raises InvalidObject."""
-    nodes = _selected(cluster, _labels(selector), f"pool {selector}")
+    """All nodes with these labels are gone. Raises InvalidInput."""
+    nodes = _selected(cluster, _labels(selector, cluster), f"pool {selector}")
     told = f"pool {selector} lost: {_told(nodes, cluster)}"
     return Question(told, [_of_node("lost", node.name) for node in nodes])
 
 
 def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
-    """These nodes are drained, all at once. Raises InvalidObject."""
-    nodes = [_node(cluster, name) for name in dict.fromkeys(names)]
+    """These nodes are drained, all at once. Raises InvalidInput."""
+    nodes = [node_named(cluster, name) for name in dict.fromkeys(names)]
     names = [node.name for node in nodes]
-    return Question(f"drained: {_told(nodes, cluster)}", [_of_node("drain", name) for name in names], drained=names)
+    return Question(f"drain of {_told(nodes, cluster)}", [_of_node("drain", name) for name in names], drained=names)
 
 
 def upgraded(cluster: ClusterSnapshot, selector: str, most: int, seconds: float) -> Question:
-    """Each node in turn is drained, away for so many seconds, and back; `most` at a time. Raises InvalidObject."""
-    nodes = _selected(cluster, _labels(selector) if selector else (), f"pool {selector}")
+    """Each node in turn is drained, away for so many seconds, and back; `most` at a time. Raises InvalidInput."""
+    nodes = _selected(cluster, _labels(selector, cluster) if selector else (), f"pool {selector}")
     names = [node.name for node in nodes]
     told = f"upgrade of {plural(len(nodes), 'node')}, {most} at a time"
     return Question(told, upgrade=Upgrade(nodes, most, seconds), drained=names)
 
 
 def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: str) -> Question:
-    """`KIND/NAME` gets another number of replicas. Raises InvalidObject."""
+    """`KIND/NAME` gets another number of replicas. Raises InvalidInput."""
     kind, _, name = workload.partition("/")
     asked, _, group = kind.lower().partition(".")
     known = next((known for names, known in _KINDS.items() if asked in names), None)
@@ -96,16 +97,66 @@ def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: st
         known = None
     if known is None or not name or "/" in name:
         kinds = ", ".join(f"{names[0]} ({names[-1]})" for names in _KINDS)
-        raise InvalidObject(f"{workload}: use KIND/NAME with one of {kinds}; set the namespace with -n")
+        told = f"use KIND/NAME with one of {kinds}; set the namespace with -n"
+        raise InvalidInput(f"{workload}: {_meant(cluster, workload, namespace) or told}")
     version, kind = known.split(" ")
-    group = version.rpartition("/")[0]
-    if cluster.workload(f"{group}/{kind}", namespace, name) is None:
-        others = sorted({key[1] for key in cluster.workloads if (key[0], key[2]) == (f"{group}/{kind}", name)})
-        there = f"; found in {listed(others)}, pass -n" if others else ""
-        raise InvalidObject(f"{kind} {namespace}/{name} not found in the cluster{there}")
+    if cluster.workload(_kind_of(known), namespace, name) is None:
+        raise InvalidInput(
+            f"{kind} {namespace}/{name} not found{_elsewhere(cluster, _kind_of(known), namespace, name)}"
+        )
     metadata = {"namespace": namespace, "name": name}
     obj = {"apiVersion": version, "kind": kind, "metadata": metadata, "replicas": replicas}
     return Question(f"{kind} {namespace}/{name} scaled to {plural(replicas, 'replica')}", [Arrival(0.0, "scale", obj)])
+
+
+def _meant(cluster: ClusterSnapshot, name: str, namespace: str) -> str:
+    """What to write for a name without a kind, as `use deployment/web -n shop`; empty if no workload has the name."""
+    resources = {_kind_of(known): names[0] for names, known in _KINDS.items()}
+    found = [
+        (key[1] != namespace, key[1], resources[key[0]]) for key in cluster.workloads if _is_named(key, name, resources)
+    ]
+    if not found:
+        return ""
+    elsewhere, there, resource = min(found)
+    return f"use {resource}/{name}{f' -n {there}' if elsewhere else ''}"
+
+
+def _is_named(key: tuple[str, str, str], name: str, kinds: Container[str]) -> bool:
+    return key[2] == name and key[0] in kinds
+
+
+def _kind_of(known: str) -> str:
+    """`apps/Deployment` of `apps/v1 Deployment`."""
+    version, kind = known.split(" ")
+    return f"{version.rpartition('/')[0]}/{kind}"
+
+
+def _elsewhere(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> str:
+    """What else the name of a workload may mean."""
+    named = sorted({key[1] for key in cluster.workloads if (key[0], key[2]) == (kind, name)})
+    if named:
+        return f"; found in {listed(named)}: pass -n {named[0]}"
+    there = [key[2] for key in cluster.workloads if key[:2] == (kind, namespace)]
+    return suggested(name, there) or namespace_not_found(cluster, namespace)
+
+
+def pod_not_found(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
+    """`Pod not found in the cluster`, and what else the name may mean among Pods that the user can list."""
+    named = sorted(pod.key for key, pod in cluster.pods.items() if key[1] == name)
+    near = (
+        f"; found {listed(named)}"
+        if named
+        else suggested(name, [key[1] for key in cluster.pods if key[0] == namespace])
+    )
+    return f"Pod not found in the cluster{near or namespace_not_found(cluster, namespace)}"
+
+
+def namespace_not_found(cluster: ClusterSnapshot, namespace: str) -> str:
+    """`; namespace shpo not found; did you mean "shop"?`; empty if the cluster has the namespace."""
+    known = {"default", *(key[0] for key in cluster.pods), *(key[1] for key in cluster.workloads)}
+    known.update(key[1] for key in cluster.namespaces)
+    known.update(quota.namespace for quota in cluster.resource_quotas.values())
+    return "" if namespace in known else f"; namespace {namespace} not found{suggested(namespace, known)}"
 
 
 def _groups(known: str) -> tuple[str, ...]:
@@ -147,31 +198,43 @@ def _told(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:
     return f"{which} with {plural(pods, 'Pod')}"
 
 
-def _node(cluster: ClusterSnapshot, name: str) -> Node:
+def node_named(cluster: ClusterSnapshot, name: str) -> Node:
+    """The node of this name. Raises InvalidInput."""
     node = cluster.objects.nodes.get(("", name))
     if node is None:
-        raise InvalidObject(f'node "{name}" not found in the cluster')
+        known = (node.name for node in cluster.objects.nodes.values())
+        raise InvalidInput(f'node "{name}" not found in the cluster{suggested(name.removeprefix("node/"), known)}')
     return node
 
 
-def _labels(selector: str) -> tuple[tuple[str, str], ...]:
-    """`key=value,key=value`. Raises InvalidObject."""
+def _labels(selector: str, cluster: ClusterSnapshot) -> tuple[tuple[str, str], ...]:
+    """`key=value,key=value`. Raises InvalidInput."""
     pairs = [part.partition("=") for part in selector.split(",")]
     if not all(key and sign for key, sign, _ in pairs):
-        raise InvalidObject(f'invalid selector "{selector}": use key=value, separated by commas')
+        labels = {
+            pair for node in cluster.objects.nodes.values() for pair in node.labels.items() if pair[1] == selector
+        }
+        meant = f", for example {min(labels)[0]}={selector}" if labels else ""
+        raise InvalidInput(f'invalid selector "{selector}": use LABEL=VALUE[,LABEL=VALUE]{meant}')
     return tuple((key, value) for key, _, value in pairs)
 
 
 def _selected(cluster: ClusterSnapshot, labels: Iterable[tuple[str, str]], what: str) -> list[Node]:
-    """The nodes with these labels, by name. Raises InvalidObject where there is none."""
+    """The nodes with these labels, by name. Raises InvalidInput where there is none."""
     wanted = list(labels)
     nodes = sorted(cluster.objects.nodes.values(), key=lambda node: node.name)
     found = [node for node in nodes if all(node.labels.get(key) == value for key, value in wanted)]
     if not found:
-        have = sorted({node.labels[key] for key, _ in wanted[:1] for node in nodes if key in node.labels})
-        known = f"; values of {wanted[0][0]}: {listed(have, _SHOWN)}" if have else ""
-        raise InvalidObject(f"no node matches {what}{known}")
+        raise InvalidInput(f"no node matches {what}{_known_values(nodes, *wanted[0]) if wanted else ''}")
     return found
+
+
+def _known_values(nodes: Sequence[Node], key: str, value: str) -> str:
+    """What nodes have instead of a label that none has."""
+    have = {node.labels[key] for node in nodes if key in node.labels}
+    if not have:
+        return "; no node has a zone" if key == ZONE else nearest(key, {key for node in nodes for key in node.labels})
+    return "" if value in have else suggested(value, have)
 
 
 def _of_node(operation: str, name: str) -> Arrival:

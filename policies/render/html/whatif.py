@@ -11,7 +11,7 @@ from policies.render.html.elements import chart, data, document, element, sectio
 from policies.render.html.node_data import node_data
 from policies.render.html.nodes import nodes, pushed
 from policies.render.simulation import duration, missing, settled, violated
-from policies.render.whatif import class_change, not_emptied, too_few_healthy, upgraded, without_it
+from policies.render.whatif import class_change, emptied, too_few_healthy, without_it
 from policies.whatif.node_bands import NodeBands
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _moment(line: str) -> Element:
 def _odds_and_ends(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
     lines = [violated(name, count) for name, count in sorted(answer.summary.broken_budgets.items())]
     lines += [too_few_healthy(n, h, d) for n, (h, d) in sorted(answer.budgets.items())]
-    lines += [*missing(answer.summary), *upgraded(answer), *not_emptied(answer)]
+    lines += [*missing(answer.summary), *emptied(answer)]
     lines += [*(f"not simulated: {problem}" for problem in answer.unread), *answer.not_modelled]
     if answer.anyway is not None:
         lines.append(without_it(answer))

@@ -22,6 +22,7 @@ _MOST_CANDIDATES: Final = 100
 _MOST_QUESTIONS: Final = 1_000
 """Different names that are looked up for one apply: whoever misspells more has no use for guesses."""
 
+_MOST_LISTED: Final = 5
 _SHORT_NAME: Final = 5
 """Characters of a name up to which two wrong letters make it another name."""
 _SHORT_PART: Final = 3
@@ -79,6 +80,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """`; did you mean "high"?` of names that are given here; empty if none is near."""
     meant = _nearest(name, known)
     return f"; did you mean {quote(meant)}?" if meant else ""
+
+
+def suggested(name: str, known: Iterable[str]) -> str:
+    """The same of names that an argument may mean; if none is misspelt, a few names are all listed: `; found a, b`."""
+    names = sorted(known)
+    meant = _nearest(name, names)
+    if not meant or (len(names) <= _MOST_LISTED and not is_misspelt(name, meant)):
+        return f"; found {', '.join(names)}" if 0 < len(names) <= _MOST_LISTED else ""
+    return f"; did you mean {quote(meant)}?"
 
 
 def is_misspelt(name: str, meant: str) -> bool:

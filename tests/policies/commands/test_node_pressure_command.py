@@ -448,7 +448,7 @@ def test_as_many_pods_are_told_at_the_door_as_one_reads(tmp_path: Path, capsys: 
         (NODE, 2, "say what is asked"),
         ((*NODE, "--signal", "memory", "--inodes"), 2, "--inodes goes with"),
         ((*NODE, "--shutdown", "a=b"), 2, "write PRIORITY=SECONDS"),
-        (("b-1", *NODE[1:], "--signal", "memory"), 3, 'node "b-1" not found'),
+        (("b-1", *NODE[1:], "--signal", "memory"), 2, 'node "b-1" not found'),
         (
             (*NODE, "--signal", "memory", "--stats", "docs/examples/node-pressure/node.yaml"),
             3,

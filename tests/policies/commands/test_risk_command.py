@@ -134,8 +134,7 @@ def test_workloads_can_be_chosen_and_a_loss_can_fail_the_run(capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("chosen", "named"),
     [
-        (["-n", "shpo"], "no running workload in namespace shpo"),
-        (["--class", "glod"], "no running workload of class glod"),
+        (["-n", "default"], "no running workload in namespace default"),
         (["-n", "shop", "--class", ""], "no running workload without a class in namespace shop"),
     ],
 )
@@ -150,7 +149,7 @@ def test_a_name_that_is_spelled_wrong_is_refused_before_any_loss_is_tried(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("policies.risk.risks", None)
-    assert run(capsys, "risk", "--cluster", SHOWN, "-n", "shpo")[0] == 3
+    assert run(capsys, "risk", "--cluster", SHOWN, "-n", "shpo")[0] == 2
 
 
 def test_a_cluster_without_workloads_risks_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_junit_has_the_counterexample(capsys: pytest.CaptureFixture[str]) -> Non
     suites = ElementTree.fromstring(out)
     assert (status, suites.get("tests"), suites.get("failures")) == (1, "5", "2")
     failures = [failure.text or "" for failure in suites.iter("failure")]
-    assert "drained: node a-1 with 2 Pods" in failures[0]
+    assert "drain of node a-1 with 2 Pods" in failures[0]
     assert "preempts 1 Pod of reports/nightly" in failures[1]
 
 
@@ -271,3 +271,18 @@ def test_a_selector_of_no_class_is_not_one_of_any() -> None:
     assert PodPattern(priority_class="").matches("a", "", "a/b")
     assert not PodPattern(priority_class="").matches("a", "gold", "a/b")
     assert PodPattern().matches("a", "gold", "a/b")
+
+
+def test_pods_that_admission_rejects_are_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"priorityClassName": "nope", "containers": [{"name": "c"}]},
+    }
+    spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api"}, "spec": spec}
+    (tmp_path / "api.json").write_text(json.dumps(deployment))
+    expectation = {"name": "a", "when": {"apply": "api.json"}, "expect": {"noPending": {}}}
+    (tmp_path / "expectations.json").write_text(json.dumps([expectation]))
+    status, out, err = run(capsys, str(tmp_path / "expectations.json"), *CLUSTER)
+    assert (status, out) == (3, "")
+    assert err.endswith("spec.template.spec.priorityClassName: no PriorityClass with name nope was found\n")

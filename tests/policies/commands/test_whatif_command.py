@@ -185,6 +185,21 @@ def test_a_drain_that_a_budget_forbids_names_what_is_left(tmp_path: Path, capsys
     (tmp_path / "cluster.yaml").write_text(text)
     answer = asked(capsys, "drain", "a-1", cluster=str(tmp_path / "cluster.yaml"))
     assert answer["notDrained"] == {"a-1": ["shop/web-1"]}
+    assert answer["change"] == "drain of node a-1 with 2 Pods"
+    told = (
+        "  a-1 is not drained: 1 Pod left (shop/web-1): PodDisruptionBudget shop/web allows no disruptions\n"
+        "  Fix: add replicas or change PodDisruptionBudget shop/web, until a disruption is allowed\n"
+    )
+    out = run(capsys, "drain", "a-1", "--cluster", str(tmp_path / "cluster.yaml"))[1]
+    assert (told in out, out.count("drained"), out.count("Fix:")) == (True, 1, 1)
+    for form in ("markdown", "html"):
+        drawn = run(capsys, "drain", "a-1", "--cluster", str(tmp_path / "cluster.yaml"), "-o", form)[1]
+        assert "add replicas or change PodDisruptionBudget" in drawn
+
+
+def test_a_drain_that_succeeds_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = run(capsys, "drain", "a-1", "--cluster", SHOWN)[1].splitlines()
+    assert lines[:2] == ["drain of node a-1 with 2 Pods", "  drained: a-1"]
 
 
 def test_a_node_that_is_not_emptied_when_time_runs_out_is_told_so(
@@ -288,7 +303,7 @@ def test_every_form_says_what_is_left_undone(output: str, tmp_path: Path, capsys
 
     (tmp_path / "unknown.yaml").write_text(UNKNOWN_CLASS)
     (tmp_path / "waits.yaml").write_text(WAITS)
-    out = said("apply", "-f", str(tmp_path / "unknown.yaml"))
+    out = said("lose", "node", "a-1", "--cluster", str(tmp_path / "unknown.yaml"))
     assert "not simulated: Deployment shop/big: spec.priorityClassName: no PriorityClass with name nope" in out
     out = said("lose", "node", "a-1", "a-2", "b-1", "b-2", "--cluster", str(tmp_path / "waits.yaml"))
     assert "PDB shop/web: 0 of 3 desired Pods healthy at the end" in out
@@ -354,35 +369,35 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
     [
         (
             ["lose", "zone", "c", "--cluster", SHOWN],
-            3,
-            "no node matches zone c; values of topology.kubernetes.io/zone: a, b",
+            2,
+            "no node matches zone c; found a, b",
         ),
-        (["lose", "node", "x", "--cluster", SHOWN], 3, 'node "x" not found in the cluster'),
-        (["lose", "pool", "web", "--cluster", SHOWN], 3, 'invalid selector "web": use key=value'),
-        (["scale", "web", "3", "--cluster", SHOWN], 3, "use KIND/NAME"),
-        (["scale", "shop/web", "3", "--cluster", SHOWN], 3, "set the namespace with -n"),
-        (["scale", "deploy/shop/web", "3", "--cluster", SHOWN], 3, "set the namespace with -n"),
+        (["lose", "node", "x", "--cluster", SHOWN], 2, 'node "x" not found in the cluster'),
+        (["lose", "pool", "web", "--cluster", SHOWN], 2, 'invalid selector "web": use LABEL=VALUE'),
+        (["scale", "web", "3", "--cluster", SHOWN], 2, "web: use deployment/web -n shop"),
+        (["scale", "shop/web", "3", "--cluster", SHOWN], 2, "set the namespace with -n"),
+        (["scale", "deploy/shop/web", "3", "--cluster", SHOWN], 2, "set the namespace with -n"),
         (
             ["scale", "deploy/web", "3", "--cluster", SHOWN],
-            3,
-            "Deployment default/web not found in the cluster; found in shop, pass -n",
+            2,
+            "Deployment default/web not found; found in shop: pass -n shop",
         ),
         (["scale", "deploy/web", "-1", "--cluster", SHOWN], 2, ""),
         (["scale", "deploy/web", "99999999999", "--cluster", SHOWN], 2, "must be between 0 and"),
         (["class", "gold", "--cluster", SHOWN], 2, "give --value, --default"),
-        (["class", "new", "--default", "--cluster", SHOWN], 3, "pass --value"),
+        (["class", "new", "--default", "--cluster", SHOWN], 2, "pass --value"),
         (["class", "gold", "--delete", "--value", "1", "--cluster", SHOWN], 2, "--delete goes without --value"),
         (["class", "gold", "--delete", "--default", "--cluster", SHOWN], 2, "--delete goes without --value"),
         (
             ["class", "system-mine", "--value", "1", "--cluster", SHOWN],
-            3,
+            2,
             "PriorityClass system-mine: metadata.name: Forbidden: priority class names with 'system-' prefix are",
         ),
-        (["class", "Big_One", "--value", "1", "--cluster", SHOWN], 3, "PriorityClass Big_One: metadata.name: Invalid"),
-        (["scale", "rc.apps/web", "1", "--cluster", SHOWN], 3, "rc.apps/web: use KIND/NAME with one of deployment"),
-        (["scale", "DaemonSet/web", "1", "--cluster", SHOWN], 3, "with one of deployment (deploy), replicaset (rs)"),
-        (["class", "system-node-critical", "--delete", "--cluster", SHOWN], 3, "a system class"),
-        (["class", "gold", "--value", "1000000001", "--cluster", SHOWN], 3, "maximum allowed value"),
+        (["class", "Big_One", "--value", "1", "--cluster", SHOWN], 2, "PriorityClass Big_One: metadata.name: Invalid"),
+        (["scale", "rc.apps/web", "1", "--cluster", SHOWN], 2, "rc.apps/web: use KIND/NAME with one of deployment"),
+        (["scale", "DaemonSet/web", "1", "--cluster", SHOWN], 2, "with one of deployment (deploy), replicaset (rs)"),
+        (["class", "system-node-critical", "--delete", "--cluster", SHOWN], 2, "a system class"),
+        (["class", "gold", "--value", "1000000001", "--cluster", SHOWN], 2, "maximum allowed value"),
         (["lose", "zone", "a"], 3, "no kubeconfig found"),
         (
             ["delete", "-f", "docs/examples/simulate/default-class.yaml", "--cluster", SHOWN],
@@ -521,3 +536,51 @@ def test_a_class_whose_value_is_immutable_keeps_it_and_a_note_says_so(
     note = "PriorityClass gold rejected: value is immutable and stays 100000. Fix: "
     assert any(each.startswith(note) for each in answer["notes"])
     assert {each["by"]["priority"] for each in answer["preempted"]} == {100000}
+
+
+MISSING = ROLLOUT.replace("gold", "glod").replace("name: web", "name: api")
+
+
+def test_pods_that_admission_rejects_are_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same status and message as `forewarn predict`; other objects of the same files are simulated."""
+    file, both = tmp_path / "api.yaml", tmp_path / "both.yaml"
+    file.write_text(MISSING)
+    both.write_text(f"{MISSING}---\n{ROLLOUT}")
+    reason = "Deployment shop/api: spec.template.spec.priorityClassName: no PriorityClass with name glod was found\n"
+    for command in (("whatif", "apply"), ("whatif", "class", "new", "--value", "5"), ("predict",)):
+        status, out, err = run(capsys, *command[1:], "-f", str(file), "--cluster", SHOWN, command=command[0])
+        assert (status, out) == (3, "")
+        assert err.startswith(f"forewarn {command[0]}: {file}:")
+        assert err.endswith(reason)
+    status, out, err = run(capsys, "apply", "-f", str(both), "--cluster", SHOWN)
+    assert (status, err.count("\n"), err.endswith(reason)) == (3, 1, True)
+    assert "shop/web (priority 100000) preempts" in out
+    for form in ("markdown", "html", "json"):
+        assert "not simulated" in run(capsys, "apply", "-f", str(both), "--cluster", SHOWN, "-o", form)[1]
+    assert run(capsys, "class", "glod", "--value", "5", "-f", str(file), "--cluster", SHOWN)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (
+            ("gold", "--value", "7"),
+            (
+                "PriorityClass gold deleted and recreated (value 100000 → 7): value is immutable",
+                "after a restart of shop/web:",
+            ),
+        ),
+        (
+            ("gold", "--preemption-policy", "Never", "--default"),
+            ("(preemptionPolicy Never, global default): preemptionPolicy is immutable",),
+        ),
+        (("gold", "--default"), ("PriorityClass gold changed (global default)",)),
+        (("new", "--value", "5"), ("PriorityClass new created (value 5)", "after the change:")),
+    ],
+)
+def test_a_class_change_says_what_is_simulated(
+    arguments: tuple[str, ...], lines: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = run(capsys, "class", *arguments, "--cluster", SHOWN)[1]
+    assert [line for line in lines if line not in out] == []
+    assert "new Pods are scheduled" not in out

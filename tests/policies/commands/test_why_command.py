@@ -267,8 +267,8 @@ def test_events_and_conditions_are_quoted_and_bounded(tmp_path: Path, capsys: py
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["default/none"], 3, "forewarn why: default/none: Pod not found in the cluster"),
-        (["none", "-n", "team"], 3, "forewarn why: team/none: Pod not found in the cluster; its namespace has used up"),
+        (["default/none"], 2, "forewarn why: default/none: Pod not found in the cluster"),
+        (["none", "-n", "team"], 2, "forewarn why: team/none: Pod not found in the cluster; its namespace has used up"),
         ([], 2, "the following arguments are required"),
     ],
 )

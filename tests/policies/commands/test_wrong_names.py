@@ -1,0 +1,70 @@
+"""Names and selectors on a command line that the cluster does not have: status 2, one line, and what may be meant."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+import pytest
+
+from policies.cli import main
+from policies.rules.support.names import suggested
+
+SAMPLE = "webhook/sample/cluster.yaml"
+POD_FORM = "use NAMESPACE/POD, or POD with -n NAMESPACE"
+CASES = [
+    ("whatif lose node node-z", 'whatif: node "node-z" not found in the cluster; found node-a, node-b, node-c'),
+    ("whatif lose node nod-a", 'whatif: node "nod-a" not found in the cluster; did you mean "node-a"?'),
+    ("whatif drain node/node-a", 'whatif: node "node/node-a" not found in the cluster; did you mean "node-a"?'),
+    ("whatif pressure x --signal memory", 'whatif pressure: node "x" not found in the cluster; found node-a, node-b'),
+    ("whatif lose zone zon-1", 'whatif: no node matches zone zon-1; did you mean "zone-1"?'),
+    ("whatif lose zone eu", "whatif: no node matches zone eu; found zone-1, zone-2, zone-3"),
+    ("whatif lose pool web", 'whatif: invalid selector "web": use LABEL=VALUE[,LABEL=VALUE]'),
+    ("whatif lose pool linux", "use LABEL=VALUE[,LABEL=VALUE], for example kubernetes.io/os=linux"),
+    ("whatif lose pool kubernetes.io/arch=adm64", 'did you mean "amd64"?'),
+    ("whatif lose pool kubernetes.io/arc=amd64", 'did you mean "kubernetes.io/arch"?'),
+    ("whatif upgrade --pool web", 'whatif: invalid selector "web": use LABEL=VALUE'),
+    ("whatif scale web 3", "whatif: web: use deployment/web -n shop"),
+    ("whatif scale web 3 -n shop", "whatif: web: use deployment/web"),
+    ("whatif scale x 3", "whatif: x: use KIND/NAME with one of deployment (deploy)"),
+    ("whatif scale deploy/web 3", "whatif: Deployment default/web not found; found in shop: pass -n shop"),
+    ("whatif scale deploy/wbe 3 -n shop", 'whatif: Deployment shop/wbe not found; did you mean "web"?'),
+    ("whatif scale deploy/a 3 -n shp", 'Deployment shp/a not found; namespace shp not found; did you mean "shop"?'),
+    ("whatif class wbe --delete", 'whatif: PriorityClass wbe not found in the cluster; did you mean "web"?'),
+    ("whatif class gold --default", "found batch, normal, web; pass --value to create it"),
+    ("whatif class gold --value 2000000000", "maximum allowed value of a user defined priority is 1000000000"),
+    ("whatif class Gold --value 5", 'metadata.name: Invalid value: "Gold"'),
+    ("why web-1", "why: default/web-1: Pod not found in the cluster; found shop/web-1"),
+    ("why shop/wbe-1", 'why: shop/wbe-1: Pod not found in the cluster; did you mean "web-1"?'),
+    ("why shpo/a", 'why: shpo/a: Pod not found in the cluster; namespace shpo not found; did you mean "shop"?'),
+    ("why a/b/c", f"why: a/b/c: {POD_FORM}"),
+    ("why shop/", f"why: shop/: {POD_FORM}"),
+    ("predict --pod a/b/c", f"predict: a/b/c: {POD_FORM}"),
+    ("predict --pod web-1", "predict: --pod default/web-1: Pod not found in the cluster; found shop/web-1"),
+    ("predict --pod web-1 -n shop", "predict: --pod web-1: not Pending: it is bound to node node-a"),
+    ("risk -n shpo", 'risk: namespace shpo not found; did you mean "shop"?'),
+    ("risk --class wbe", 'risk: PriorityClass wbe not found; did you mean "web"?'),
+]
+
+
+@pytest.mark.parametrize(("command", "said"), CASES)
+def test_a_wrong_name_is_wrong_usage(command: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command.split(), "--cluster", SAMPLE]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("forewarn ")
+    assert (err.count("\n"), said in err) == (1, True), err
+
+
+def test_of_very_many_names_few_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    original = difflib.get_close_matches
+
+    def counted(name: str, names: list[str], **more: Any) -> list[str]:
+        compared.append(len(names))
+        return original(name, names, **more)
+
+    monkeypatch.setattr(difflib, "get_close_matches", counted)
+    names = [f"web-{number:06}-abcde" for number in range(150_000)]
+    assert suggested("wbe-000007-abcde", names).startswith('; did you mean "web-')
+    assert compared == [100]
