@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from policies import VERSION, WITHIN
 from policies.findings import cut
 from policies.minors import CHECKED_WITH, KNOWN_MINORS, NEWEST
-from policies.terminal import complain, is_about_output
+from policies.terminal import as_invoked, complain, is_about_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,8 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _print_whatever_comes()
     name, arguments = _split(list(sys.argv[1:] if arguments is None else arguments))
     if sys.stdout is None:
-        print(f"forewarn {name}: standard output is closed", file=sys.stderr)  # noqa: T201
-        return 3
+        return complain(name, "standard output is closed", 3)
     try:
         try:
             return _run(name, arguments)
@@ -97,8 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not is_about_output(error):
             raise
         _write_no_more()
-        print(f"forewarn {name}: standard output: {error.strerror}", file=sys.stderr)  # noqa: T201
-        return 3
+        return complain(name, f"standard output: {error.strerror}", 3)
     except KeyboardInterrupt:
         return complain(name, "interrupted", 130)
     except Exception as error:
@@ -146,14 +144,14 @@ def _print_whatever_comes() -> None:
 
 def _run(name: str, arguments: list[str]) -> int:
     if name in ("", "-h", "--help"):
-        print(_usage())  # noqa: T201
+        print(as_invoked(_usage()))  # noqa: T201
         return 0 if name else 2
     if name in ("-V", "--version"):
         known = f"1.{KNOWN_MINORS[0]} to 1.{NEWEST}"
         print(f"forewarn {VERSION} (Kubernetes {known}; default 1.{NEWEST}, tested with {KUBERNETES})")  # noqa: T201
         return 0
     if name in GROUPS and name not in COMMANDS and (not arguments or arguments[0] in ("-h", "--help")):
-        print(_usage_of(name))  # noqa: T201
+        print(as_invoked(_usage_of(name)))  # noqa: T201
         return 0 if arguments else 2
     try:
         function = _load(name)
@@ -173,7 +171,10 @@ def _words(name: str, arguments: Sequence[str]) -> str:
 def _did_you_mean(name: str, arguments: Sequence[str]) -> str:
     from difflib import get_close_matches
 
+    from policies.commands.completion import changes
+
     last_words = {command.rpartition(" ")[2]: command for command in COMMANDS}
+    last_words |= {change: f"whatif {change}" for change in changes(COMMANDS["whatif"])}
     near = get_close_matches(_words(name, arguments)[:80], COMMANDS, n=1)
     near = near or [last_words[each] for each in get_close_matches(name[:80], last_words, n=1)]
     return f"; did you mean {near[0]!r}?" if near else "; see `forewarn --help`"

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
 from policies.findings import no_command, no_command_in_json, one_line, printable
@@ -22,16 +23,38 @@ _CODES: Final = {"error": "1;31", "warning": "1;33", "note": "1;36", "bold": "1"
 _STYLE: Final = re.compile(rf"(\033\[(?:{'|'.join(_CODES.values())}|0)m)")
 
 
+class _Program:
+    """What started this process: the text in which messages write its commands, None for `forewarn` itself."""
+
+    plugin: re.Pattern[str] | None = None
+
+
+@contextmanager
+def as_kubectl_plugin(commands: Iterable[str]) -> Iterator[None]:
+    """Write `kubectl forewarn COMMAND` in messages and help for `forewarn COMMAND`, until the end of the block."""
+    words = "|".join(sorted({re.escape(name.partition(" ")[0]) for name in commands}))
+    _Program.plugin = re.compile(rf"(?<!kubectl )(?<!-- )\bforewarn(?=:| (?:{words}|COMMAND|--help)\b)")
+    try:
+        yield
+    finally:
+        _Program.plugin = None
+
+
+def as_invoked(text: str) -> str:
+    """A message with its commands as the user types them."""
+    return text if _Program.plugin is None else _Program.plugin.sub("kubectl forewarn", text)
+
+
 def complain(command: str, fault: object, status: int) -> int:
     """Say on standard error why a command ends, in one line whatever the fault quotes; returns the status."""
     program = f"forewarn {command}".rstrip()
-    print(f"{program}: {no_command(one_line(str(fault)))}", file=sys.stderr)  # noqa: T201
+    print(as_invoked(f"{program}: {no_command(one_line(str(fault)))}"), file=sys.stderr)  # noqa: T201
     return status
 
 
 def say(line: str) -> None:
     """Say something on standard error that belongs to no finding, in one line."""
-    print(no_command(one_line(line)), file=sys.stderr)  # noqa: T201
+    print(as_invoked(no_command(one_line(line))), file=sys.stderr)  # noqa: T201
 
 
 def clean(line: str, color: bool, *, is_patch: bool = False) -> str:
@@ -39,7 +62,7 @@ def clean(line: str, color: bool, *, is_patch: bool = False) -> str:
 
     What input has brought in is made visible, our own colour stays.
     """
-    line = no_command(line, is_patch=is_patch)
+    line = as_invoked(no_command(line, is_patch=is_patch))
     if line.isprintable():
         return line
     parts = _STYLE.split(line) if color else [line]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from policies.commands.parser import Parser
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     class Command(Protocol):
         """An entry of `policies.cli.COMMANDS`."""
@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     Options = Mapping[str, Mapping[str, tuple[str, ...]]]
     """Command -> option -> the values that it may have, none where any will do."""
 
-_OPTION: Final = re.compile(r"^  (?:-\w(?: (?:\{[^}]*\}|[^ ,]+))?, )?(--[a-z][a-z-]*)(?: \{([^}]+)\})?", re.MULTILINE)
+_OPTION: Final = re.compile(
+    r"^  (?:(-\w)(?: (?:\{[^}]*\}|[^ ,]+))?, )?(--[a-z][a-z-]*)(?: (?:\{([^}]+)\}|([a-z0-9.]+(?:\|[a-z0-9.]+)+)))?",
+    re.MULTILINE,
+)
+_ARGUMENT: Final = re.compile(r"^  ([a-z]+(?:\|[a-z]+)+)$", re.MULTILINE)
+"""A positional argument that is one of several words."""
 _OUTPUT: Final = re.compile(r"--output FORMAT\S*\s+([a-z]+(?:, [a-z]+)*)")
 """The formats of `-o FORMAT[=FILE]`, which its help lists."""
 _CHANGE: Final = re.compile(r"^    ([a-z]+)  ", re.MULTILINE)
@@ -61,12 +66,21 @@ def changes(whatif: Command) -> list[str]:
 
 def options_of(command: Command, *words: str) -> dict[str, tuple[str, ...]]:
     """Its options -> the values that each may have, by its help; nothing if an extra that it needs is missing."""
-    told = _help_of(command, *words)
-    found = {option: tuple(values.split(",")) if values else () for option, values in _OPTION.findall(told)}
+    told, found = _help_of(command, *words), dict[str, tuple[str, ...]]()
     formats = _OUTPUT.search(told)
-    if formats:
-        found["--output"] = tuple(formats[1].split(", "))
+    for short, option, listed, alternatives in _OPTION.findall(told):
+        found[option] = tuple(listed.split(",")) if listed else tuple(filter(None, alternatives.split("|")))
+        if option == "--output" and formats:
+            found[option] = tuple(formats[1].split(", "))
+        if short and found[option]:
+            found[short] = found[option]
     return found
+
+
+def arguments_of(command: Command, *words: str) -> tuple[str, ...]:
+    """The words that its first positional argument may be; empty if it takes any."""
+    found = _ARGUMENT.search(_help_of(command, *words))
+    return tuple(found[1].split("|")) if found else ()
 
 
 def _help_of(command: Command, *words: str) -> str:
@@ -83,6 +97,13 @@ def _first_words(names: Iterable[str]) -> dict[str, list[str]]:
         first, _, second = name.partition(" ")
         found.setdefault(first, []).extend([second] if second else [])
     return found
+
+
+def _arguments(commands: Commands) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The changes of `whatif` with a first argument that is one of several words, with these."""
+    for change in changes(commands["whatif"]):
+        if f"whatif {change}" not in commands and (found := arguments_of(commands["whatif"], change)):
+            yield f"whatif {change}", found
 
 
 def _bash(commands: Commands, options: Options) -> str:
@@ -108,6 +129,9 @@ def _bash(commands: Commands, options: Options) -> str:
     for name, found in options.items():
         valued = ((option, values) for option, values in found.items() if values)
         lines += [f'      "{name} {option}") words="{" ".join(values)}" ;;' for option, values in valued]
+    for name, values in _arguments(commands):
+        either = f'-*) words="{" ".join(options[name])}" ;; *) words="{" ".join(values)}" ;;'
+        lines += [f'      "{name} {name.split()[-1]}") case "$word" in {either} esac ;;']
     lines += ['      *) case "$word" in', '        -*) case "$command" in']
     lines += [f'          "{name}") words="{" ".join(found)}" ;;' for name, found in options.items() if found]
     lines += ["          esac ;;", "        esac ;;", "      esac ;;", "    esac", "  fi"]
@@ -129,11 +153,15 @@ def _fish(commands: Commands, options: Options) -> str:
         if seconds:
             lines.append(f"complete -c forewarn -n '__fish_seen_subcommand_from {name}' -f -a '{' '.join(seconds)}'")
     lines.append("complete -c forewarn -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'")
+    for name, values in _arguments(commands):
+        seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in name.split())
+        lines.append(f"complete -c forewarn -n '{seen}' -f -a '{' '.join(values)}'")
     for name, found in options.items():
         seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in name.split())
         for option, values in found.items():
             choices = f" -x -a '{' '.join(values)}'" if values else ""
-            lines.append(f"complete -c forewarn -n '{seen}' -l {option[2:]}{choices}")
+            named = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
+            lines.append(f"complete -c forewarn -n '{seen}' {named}{choices}")
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from policies.findings import cut, no_command, one_line
-from policies.terminal import columns
+from policies.terminal import as_invoked, columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,17 +29,18 @@ class Parser(argparse.ArgumentParser):
         arguments.setdefault("formatter_class", partial(argparse.HelpFormatter, width=columns()))
         arguments.setdefault("allow_abbrev", False)
         super().__init__(**arguments)
+        self.prog = as_invoked(self.prog)
         self._examples = examples
 
     def format_help(self) -> str:
         """See argparse."""
         lines = (f"  forewarn {example}\n" for example in self._examples)
-        return super().format_help() + ("\nExamples:\n" + "".join(lines) if self._examples else "")
+        return as_invoked(super().format_help() + ("\nExamples:\n" + "".join(lines) if self._examples else ""))
 
     def error(self, message: str) -> NoReturn:
         """Print the error, with the nearest option if one is misspelled, and end the program with status 2."""
         told = cut(no_command(one_line(message)), _LONGEST)
-        print(f"{self.prog}: {told}{self._did_you_mean(message)}", file=sys.stderr)  # noqa: T201
+        print(as_invoked(f"{self.prog}: {told}{self._did_you_mean(message)}"), file=sys.stderr)  # noqa: T201
         self.exit(2, f"Run `{self.prog} --help` for its options.\n")
 
     def _did_you_mean(self, message: str) -> str:

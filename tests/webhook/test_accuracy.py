@@ -652,7 +652,7 @@ explained, Pods, the last 1:
         (["--url", "https://127.0.0.1:8080"], 2, "is not of the form http://HOST:PORT"),
         (["--url", "http://127.0.0.1:99999"], 2, "Port out of range"),
         (["--url", "http://127.0.0.1:8080/metrics"], 2, "is not of the form"),
-        (["--url", "http://127.0.0.1:1"], 3, "127.0.0.1 port 1: no answer"),
+        (["--url", "http://127.0.0.1:1"], 3, "127.0.0.1 port 1: connection refused. Fix: "),
         (["--url", "http://[::1"], 2, "Invalid IPv6 URL"),
     ],
 )

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from policies.commands.cluster_command import add_output_option, output_of
 from policies.commands.parser import Parser
+from policies.sources.errors import reason
 from policies.terminal import as_json, clean, complain
 from webhook.accuracy import EXAMPLES, EXPLAINED, MATCHED, RESULTS, WRONG
 from webhook.workload_accuracy import WORKLOAD_RESULTS
@@ -45,6 +46,11 @@ _DESCRIPTION: Final = (
     "only the Pod of the replica can read them: use kubectl exec or kubectl port-forward."
 )
 _EXAMPLES: Final = ("webhook accuracy", "webhook accuracy --url http://127.0.0.1:9090 -o json")
+
+
+_IN_ITS_POD: Final = (
+    "run it in the webhook's Pod: kubectl -n forewarn exec deploy/forewarn -- forewarn webhook accuracy"
+)
 
 
 class NotTold(Exception):
@@ -83,8 +89,10 @@ def _ask(host: str, port: int) -> dict[str, Any]:
             connection.request("GET", PATH)
             response = connection.getresponse()
             status, body = response.status, response.read(_MOST + 1)
+    except ConnectionRefusedError:
+        raise NotTold(f"connection refused. Fix: {_IN_ITS_POD}") from None
     except (OSError, http.client.HTTPException) as error:
-        raise NotTold(f"no answer: {_plain(str(error) or type(error).__name__)}") from None
+        raise NotTold(f"no answer: {_plain(reason(error) or type(error).__name__)}") from None
     try:
         told = json.loads(body)
     except ValueError:

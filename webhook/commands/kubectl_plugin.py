@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.cli import COMMANDS, TRACEBACK
 from policies.cli import main as forewarn
-from policies.commands.completion import changes, options_of
+from policies.commands.completion import arguments_of, changes, options_of
 from policies.kinds import DEFAULT_NAMESPACE
-from policies.terminal import say
+from policies.terminal import as_kubectl_plugin, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if path and not os.path.exists(path):
             print(f"kubectl forewarn: --kubeconfig {path}: no such file or directory", file=sys.stderr)  # noqa: T201
             return 2
-    return forewarn(translated(given))
+    with as_kubectl_plugin(COMMANDS):
+        return forewarn(translated(given))
 
 
 def split(arguments: Sequence[str]) -> Given:
@@ -178,8 +179,8 @@ def choices(words: Sequence[str]) -> tuple[list[str], str]:
     options = _options(before)
     if options is None:
         return [], _FILES
-    values = options.get(before[-1], ())
-    if values:
+    values = _values(before, options)
+    if values and not word.startswith("-"):
         return [value for value in values if value.startswith(word)], _NO_FILES
     if word.startswith("-"):
         return [
@@ -212,6 +213,13 @@ def _options(before: Sequence[str]) -> Mapping[str, Sequence[str]] | None:
     if before[0] not in COMMANDS or before[0] == "completion":
         return None
     return options_of(COMMANDS[before[0]], *before[1:2]) if before[0] == "whatif" else options_of(COMMANDS[before[0]])
+
+
+def _values(before: Sequence[str], options: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """What the next word may be: the values of an option, or a first argument that is one of several words."""
+    if len(before) == 2 and before[0] == "whatif" and " ".join(before) not in COMMANDS:
+        return arguments_of(COMMANDS["whatif"], before[1])
+    return options.get(before[-1], ())
 
 
 def _contexts() -> Iterator[str]:

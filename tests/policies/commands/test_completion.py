@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from policies.cli import COMMANDS, main
+from policies.minors import KNOWN_MINORS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,14 +26,18 @@ def test_bash_completes_commands_options_and_their_values(tmp_path: Path, capsys
     (tmp_path / "c").write_text(script("bash", capsys))
     said = [("forewarn", "s"), ("forewarn", "lint", "--fail"), ("forewarn", "lint", "--fail-on", "w")]
     said += [("forewarn", "webhook", "d"), ("forewarn", "whatif", "lose", "--each", "n")]
+    said += [("forewarn", "whatif", "lose", "''"), ("forewarn", "whatif", "lose", "--ea")]
+    said += [("forewarn", "why", "-o", "j"), ("forewarn", "why", "--kubernetes-version", "''")]
     lines = ["source ./c"]
     for words in said:
         lines += [f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _forewarn; echo ${{COMPREPLY[@]}}"]
     shell = shutil.which("bash") or pytest.skip("no bash")
     done = subprocess.run([shell, "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True, check=True)
-    commands, option, value, second, each = done.stdout.splitlines()
+    commands, option, value, second, each, lost, every, form, versions = done.stdout.splitlines()
     assert commands.split() == [name for name in COMMANDS if name.startswith("s")]
     assert (option, value, second, each) == ("--fail-on", "warning", "doctor", "node")
+    assert (lost, every, form) == ("node zone pool", "--each", "json")
+    assert versions.split() == [f"1.{minor}" for minor in KNOWN_MINORS]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
@@ -40,6 +45,8 @@ def test_other_scripts_name_every_command(shell: str, tmp_path: Path, capsys: py
     text = script(shell, capsys)
     assert all(word in text for name in COMMANDS for word in name.split())
     assert "fail-on" in text
+    assert "node zone pool" in text
+    assert "-s o " in text if shell == "fish" else '"why -o"' in text
     found = shutil.which(shell)
     if found:
         (tmp_path / "c").write_text(text)
@@ -55,6 +62,8 @@ def test_help_takes_a_command(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_misspelt_command_is_recognised(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lnt"]) == 2
     assert "did you mean 'lint'?" in capsys.readouterr().err
+    assert main(["drain", "node-1"]) == 2
+    assert "did you mean 'whatif drain'?" in capsys.readouterr().err
     assert main(["x" * 10_000]) == 2
     assert len(capsys.readouterr().err) < 200
 

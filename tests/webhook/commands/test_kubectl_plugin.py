@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 
 from policies.cli import COMMANDS
+from policies.cli import main as main_of_forewarn
 from policies.commands.completion import options_of
+from policies.minors import KNOWN_MINORS
 from webhook.commands.kubectl_plugin import choices, complete, main, split, translated
 
 CONFIG = {
@@ -120,6 +123,10 @@ def test_kubeconfig_is_where_the_cluster_is_looked_for(tmp_path: Path, capsys: p
         (["webhook", "d"], ["doctor"]),
         (["whatif", "l"], ["lose"]),
         (["whatif", "lose", "--ea"], ["--each"]),
+        (["whatif", "lose", ""], ["node", "zone", "pool"]),
+        (["whatif", "drain", ""], []),
+        (["headroom", "-o", "j"], ["json"]),
+        (["headroom", "--kubernetes-version", "1.3"], [f"1.{minor}" for minor in KNOWN_MINORS]),
         (["predict", "-f", ""], []),
     ],
 )
@@ -157,3 +164,38 @@ def test_every_command_that_takes_a_context_gets_the_one_of_kubectl() -> None:
 def test_a_kubeconfig_that_does_not_exist_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--kubeconfig", str(tmp_path / "none")]) == 2
     assert "no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("why a/b/c --cluster webhook/sample/cluster.yaml", "kubectl forewarn why: a/b/c: use NAMESPACE/POD"),
+        ("lnt", "kubectl forewarn: unknown command 'lnt'; did you mean 'lint'?"),
+        ("nonsense", "see `kubectl forewarn --help`"),
+        ("explain nonsense", "see `kubectl forewarn lint --list-rules`"),
+        ("whatif lose zone --cluster x", "Run `kubectl forewarn whatif lose --help` for its options."),
+        ("why --help", "usage: kubectl forewarn why [-h]"),
+        ("why --help", "  kubectl forewarn why web-0 -n shop"),
+        ("webhook", "usage: kubectl forewarn webhook COMMAND"),
+        ("--help", "usage: kubectl forewarn COMMAND"),
+        ("webhook accuracy --url http://127.0.0.1:1", "kubectl -n forewarn exec deploy/forewarn -- forewarn webhook"),
+    ],
+)
+def test_messages_and_help_name_the_command_that_was_typed(
+    line: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    with suppress(SystemExit):
+        main(line.split())
+    printed = "".join(capsys.readouterr())
+    assert said in printed
+    with suppress(SystemExit):
+        main_of_forewarn(line.split())
+    assert said.replace("kubectl forewarn", "forewarn") in "".join(capsys.readouterr())
+
+
+def test_a_refused_connection_names_the_command_for_the_pod(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main_of_forewarn(["webhook", "accuracy", "--url", "http://127.0.0.1:1"]) == 3
+    fix = "run it in the webhook's Pod: kubectl -n forewarn exec deploy/forewarn -- forewarn webhook accuracy"
+    told = f"forewarn webhook accuracy: 127.0.0.1 port 1: connection refused. Fix: {fix}\n"
+    assert capsys.readouterr().err == told
