@@ -33,6 +33,30 @@ _CLASSES: Final = 10
 _LOWER: Final = 3
 """Nodes with pods of lower priority that are explained."""
 
+STATES: Final = ("pending", "preempted", "running", "ended", "gone")
+IDS: Final = (
+    "preempted",
+    "missing-lists",
+    "former-preempted",
+    "being-deleted",
+    "gated",
+    "other-scheduler",
+    "class-gone",
+    "class-changed",
+    "not-predicted",
+    "not-tried-yet",
+    "will-preempt",
+    "nominated-node-gone",
+    "waits-for-termination",
+    "overtaken",
+    "never-preempts",
+    "fits-nowhere",
+    "preempted-for-the-default",
+    "preempted-for-a-class-that-is-gone",
+    "preempted-before-lower",
+)
+"""Of every Trouble."""
+
 
 class Trouble(NamedTuple):
     """One trouble. `id`: for programs; `help`: what would help, empty where nothing is to be done."""
@@ -47,7 +71,7 @@ class Trouble(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """What there is to say of a pod. `state`: `pending`, `preempted`, `running`, `ended`, or `gone` with `pod` None.
+    """What there is to say of a pod. `state`: one of STATES; `gone` with `pod` None.
 
     `prediction`: what the next scheduling cycle comes to, None where there is none.
     """

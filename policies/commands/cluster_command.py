@@ -19,7 +19,7 @@ from policies.terminal import COLOR_CHOICES, complain, say
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from policies.cluster import Cache
+    from policies.cluster import Cache, ClusterSnapshot
     from policies.commands.places import Places
 
 LIVE: Final = "live"
@@ -83,6 +83,12 @@ def loaded(options: argparse.Namespace, into: Cache | None = None, **more: Any) 
         counts = f"{plural(len(there.objects.nodes), 'node')}, {plural(len(there.pods), 'Pod')}"
         say(f"cluster: {described(options.announced)} ({counts})")
     return cache
+
+
+def require_nodes(cluster: ClusterSnapshot) -> None:
+    """Raises SourceError for a cluster without nodes: no Pod has a place, which answers no question about Pods."""
+    if not cluster.objects.nodes:
+        raise SourceError("", "the cluster has no nodes. Fix: pass a snapshot with its nodes (forewarn snapshot)")
 
 
 def add_color_option(add: Callable[..., object]) -> None:

@@ -14,6 +14,7 @@ from policies.commands.cluster_command import (
     answered,
     loaded,
     options_with_cluster,
+    require_nodes,
 )
 from policies.commands.parser import Parser, whole
 from policies.commands.places import Places
@@ -50,6 +51,8 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     from policies.headroom import headroom
 
     cluster = settle(loaded(options), release).snapshot()
+    if not autoscaling.groups:
+        require_nodes(cluster)
     objects, cluster = given_objects(options.filename, options.namespace, cluster, places)
     found = [headroom(cluster, obj, autoscaling) for obj in objects]
     if options.output == "html":

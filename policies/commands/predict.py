@@ -16,6 +16,7 @@ from policies.commands.cluster_command import (
     loaded,
     options_with_cluster,
     pod_key,
+    require_nodes,
 )
 from policies.commands.parser import Parser, whole
 from policies.commands.places import Places
@@ -63,6 +64,8 @@ def _predict(options: argparse.Namespace, release: Release, autoscaling: Autosca
 
     cache = settle(_loaded(options), release)
     cluster = cache.snapshot()
+    if not autoscaling.groups:
+        require_nodes(cluster)
     faults: list[Exception] = []
     applied = _applied(options, cluster, faults, places)
     placements = applied.placed

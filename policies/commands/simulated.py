@@ -207,6 +207,8 @@ def simulated_until(text: str) -> float:
         until = seconds(int(text) if text.isdecimal() and len(text) < 10 else text, "--until")
     except ValueError as fault:
         raise argparse.ArgumentTypeError(str(fault)) from None
+    if until <= 0:
+        raise argparse.ArgumentTypeError("must be longer than 0s")
     if until > MOST_UNTIL:
         raise argparse.ArgumentTypeError(f"must be {MOST_UNTIL / 3600:.0f}h (31 days) at most")
     return until

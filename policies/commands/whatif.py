@@ -15,6 +15,7 @@ from policies.commands.cluster_command import (
     answered,
     loaded,
     options_with_cluster,
+    require_nodes,
 )
 from policies.commands.parser import Parser, whole
 from policies.commands.places import Places
@@ -38,6 +39,8 @@ from policies.commands.simulated import (
 )
 from policies.commands.sweep import FORMATS as SWEEP_FORMATS
 from policies.commands.sweep import HAPPENINGS, answer_sweep
+from policies.kinds import NODE
+from policies.objects.fields import group_kind
 from policies.sources import SourceError
 from policies.terminal import as_json, as_markdown, clean, complain, painter, wants_color
 
@@ -135,6 +138,8 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     if cache.semantics.unknown:
         raise SourceError("--kubernetes-version", cache.semantics.unknown)
     question, change = _question(options, cache, places)
+    if not autoscaling.groups and all(group_kind(arrival.object) != NODE for arrival in question.arrivals):
+        require_nodes(cache.snapshot())
     immutable = [note for _, note in immutable_classes(cache.snapshot(), question.arrivals)]
     question, faults = _without_rejected(question, cache, places)
     left_out = [*passed_over(question.arrivals), *nowhere(cache.snapshot(), question.arrivals), *immutable]

@@ -59,8 +59,21 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 answered, 1 --fail-on was met, 2 usage, 3 not done."""
     parser = _parser()
     options = options_with_cluster(parser, arguments)
+    if options.fail_on:
+        _check_fail_on(options.fail_on, parser)
     release = release_of(options, parser)
     return answered("why", options, lambda: _answer(options, release))
+
+
+def _check_fail_on(given: Sequence[str], parser: argparse.ArgumentParser) -> None:
+    """End the program if a value of --fail-on is no state and no id."""
+    from policies.rules.support.names import nearest
+    from policies.troubles import IDS, STATES
+
+    known = {*STATES, *IDS}
+    for what in given:
+        if what not in known:
+            parser.error(f"--fail-on {cut(what, 40)}: no state or finding id{nearest(what, known)}")
 
 
 def _answer(options: argparse.Namespace, release: Release) -> int:

@@ -222,6 +222,14 @@ def test_the_table_has_every_option_that_names_a_file(command: str, monkeypatch:
         pytest.param(
             ("dry-run", "-f", "{service}", "-f", "{class}", "--fail-on", "not-evaluated"), 1, id="an object not"
         ),
+        *(
+            pytest.param(
+                (*command, "-f", "{pod}", "--cluster", "{service}"), 3, id=f"{' '.join(command)} without nodes"
+            )
+            for command in (("predict",), ("headroom",), ("whatif", "apply"))
+        ),
+        pytest.param(("whatif", "apply", "-f", "{cluster}", "--cluster", "{service}"), 0, id="the first node"),
+        pytest.param(("whatif", "lose", "node", "n1", "--until", "0", *WITH_CLUSTER), 2, id="no time to simulate"),
         pytest.param(("test", "{misspelt}", *WITH_CLUSTER), 3, id="a misspelt class"),
         pytest.param(("test", "{misspelt}", *WITH_CLUSTER, "--allow-empty"), 0, id="no Pods accepted"),
         pytest.param(("preempt", "--batch", "-", "--fail-on", "pending"), 2, id="preempt --batch --fail-on"),

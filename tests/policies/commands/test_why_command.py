@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from policies.cli import main
+from policies.troubles import IDS, STATES
 from tests.builders import Made, make_budget, make_node, make_pod
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 
 def run(
@@ -270,6 +272,7 @@ def test_events_and_conditions_are_quoted_and_bounded(tmp_path: Path, capsys: py
         (["default/none"], 2, "forewarn why: default/none: Pod not found in the cluster"),
         (["none", "-n", "team"], 2, "forewarn why: team/none: Pod not found in the cluster; its namespace has used up"),
         ([], 2, "the following arguments are required"),
+        (["a/b", "--fail-on", "pnding"], 2, '--fail-on pnding: no state or finding id; did you mean "pending"?'),
     ],
 )
 def test_what_cannot_be_answered_is_said(
@@ -284,3 +287,9 @@ def test_what_cannot_be_answered_is_said(
 def test_without_a_cluster_there_is_nothing_to_look_at(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["why", "a/b"]) == 3
     assert "no kubeconfig found" in capsys.readouterr().err
+
+
+def test_every_finding_id_can_fail_the_run() -> None:
+    source = Path("policies/troubles.py").read_text()
+    assert {*re.findall(r'Trouble\(\s*"([a-z-]+)"', source)} == {*IDS}
+    assert {*re.findall(r'Diagnosis\([^"()]*"([a-z]+)"', source)} == {*STATES}
