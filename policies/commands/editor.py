@@ -1,4 +1,4 @@
-"""What an editor asks of the linter: what is wrong with text as it is typed, what a name means, what mends it."""
+"""What an editor asks of the linter: what is wrong with text as it is typed, what a name means, what fixes it."""
 
 from __future__ import annotations
 
@@ -122,8 +122,8 @@ def meaning(judged: Judged, line: int, column: int) -> str:
     return "\n\n".join("\n".join(map(printable, each.split("\n"))) for each in told)
 
 
-def mending(judged: Judged, first: int, last: int) -> list[tuple[Finding, Edit]]:
-    """What mends the findings on these lines, from 1, the last included: each with the finding that it is for."""
+def fixes_on(judged: Judged, first: int, last: int) -> list[tuple[Finding, Edit]]:
+    """The fixes of the findings on these lines (from 1, the last included), each with its finding."""
     found = []
     names = class_names(judged.given, None)
     data = judged.text.encode("utf-8", "surrogatepass")

@@ -82,8 +82,8 @@ def _lint(
         judged = _judge(options, config, release)
         if options.diff:
             return _show(judged, config)
-        while options.fix and _mend(judged, config):
-            options.fix -= 1  # what is mended may bring something else to light
+        while options.fix and _fix(judged, config):
+            options.fix -= 1  # a fix may reveal further findings
             judged = _judge(options, config, release)
     except SourceError as fault:
         return _complain(fault, status_of(fault))
@@ -124,11 +124,11 @@ def _judge(options: argparse.Namespace, config: Config, release: Release | None)
     return _Judged(given, grouping, findings, suppressed, unjudged, cluster)
 
 
-def _mend(judged: _Judged, config: Config) -> bool:
-    """Whether anything could be mended, and was. Raises SourceError."""
+def _fix(judged: _Judged, config: Config) -> bool:
+    """Apply the safe fixes; whether there were any. Raises SourceError."""
     from policies.commands import lint_fix
 
-    found = list(lint_fix.mended(judged.findings, judged.given, config, judged.cluster))
+    found = list(lint_fix.fixed(judged.findings, judged.given, config, judged.cluster))
     lint_fix.write(found)
     return bool(found)
 
@@ -138,7 +138,7 @@ def _show(judged: _Judged, config: Config) -> int:
 
     for unreadable in judged.given.unreadable:
         _complain(unreadable, status_of(unreadable))
-    found = list(lint_fix.mended(judged.findings, judged.given, config, judged.cluster))
+    found = list(lint_fix.fixed(judged.findings, judged.given, config, judged.cluster))
     lint_fix.show(found)
     return _of_unreadable(judged.given) or (FINDINGS if found else OK)
 

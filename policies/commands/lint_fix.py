@@ -1,4 +1,4 @@
-"""`forewarn lint --fix` and `--diff`: what is safe to mend is mended, or shown as a patch."""
+"""`forewarn lint --fix` and `--diff`: safe fixes, applied or shown as a patch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from policies.findings import Finding
 
 
-class Mended(NamedTuple):
+class FixedFile(NamedTuple):
     """A file before and after, and how many findings are gone."""
 
     path: str
@@ -49,10 +49,10 @@ def class_names(given: Input, cluster: ClusterSnapshot | None) -> set[str]:
     return {name for name, found in known.items() if is_recommended(found)}
 
 
-def mended(
+def fixed(
     findings: Sequence[Finding], given: Input, config: Config, cluster: ClusterSnapshot | None
-) -> Iterator[Mended]:
-    """Each file in which something can be mended safely, as it would be."""
+) -> Iterator[FixedFile]:
+    """Each file with a safe fix, and its text after it."""
     by_file: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
         by_file[finding.location.file].append(finding)
@@ -68,7 +68,7 @@ def mended(
         edits = [edit for edit in edits_of(found, before, names) if edit.is_safe]
         after = applied(before, edits)
         if edits and _is_sound(before, after, name, config):
-            yield Mended(file.path, before, after, len(edits))
+            yield FixedFile(file.path, before, after, len(edits))
 
 
 def _is_sound(before: bytes, after: bytes, name: str, config: Config) -> bool:
@@ -82,7 +82,7 @@ def _is_sound(before: bytes, after: bytes, name: str, config: Config) -> bool:
     )
 
 
-def write(found: Sequence[Mended]) -> None:
+def write(found: Sequence[FixedFile]) -> None:
     """Put the files in place, each at once, and say so. Raises SourceError."""
     for file in found:
         write_file(os.path.realpath(file.path), file.after)  # where the link leads was checked when it was read
@@ -90,7 +90,7 @@ def write(found: Sequence[Mended]) -> None:
         say(f"{plural(sum(file.findings for file in found), 'finding')} fixed in {plural(len(found), 'file')}")
 
 
-def show(found: Sequence[Mended]) -> None:
+def show(found: Sequence[FixedFile]) -> None:
     """Print a patch for `patch -p0`."""
     for file in found:
         before, after = (

@@ -89,9 +89,9 @@ def lint_parser() -> argparse.ArgumentParser:
         metavar="N",
         help=f"maximum number of findings of one rule in text output; 0 for all (default: {MOST_PER_RULE})",
     )
-    mend = add_mutually_exclusive_group().add_argument
-    mend("--fix", action="store_const", const=3, default=0, help="apply safe fixes, and report the other findings")
-    mend("--diff", action="store_true", help="print the changes that --fix would make; exit with 1 if there are any")
+    fix = add_mutually_exclusive_group().add_argument
+    fix("--fix", action="store_const", const=3, default=0, help="apply safe fixes, and report the other findings")
+    fix("--diff", action="store_true", help="print the changes that --fix would make; exit with 1 if there are any")
     add(
         "--fail-on", choices=FAIL_ON, default="error", help="lowest severity that causes exit status 1 (default: error)"
     )

@@ -168,7 +168,7 @@ class _Session:
         )
 
     def action(self, uri: str, finding: Finding, edit: Edit, lines: Sequence[str]) -> types.CodeAction:
-        """What mends a finding, for the editor to offer."""
+        """The fixes of a finding that the editor offers."""
         from lsprotocol import types
 
         where = edit.location
@@ -204,7 +204,7 @@ def _server() -> tuple[LanguageServer, _Session]:
     from lsprotocol import types
     from pygls.lsp.server import LanguageServer
 
-    from policies.commands.editor import meaning, mending
+    from policies.commands.editor import fixes_on, meaning
 
     server = LanguageServer("forewarn", VERSION)
     session = _Session(server)
@@ -262,7 +262,7 @@ def _server() -> tuple[LanguageServer, _Session]:
         if judged is None:
             return []
         lines = judged.lines
-        found = mending(judged, params.range.start.line + 1, params.range.end.line + 1)
+        found = fixes_on(judged, params.range.start.line + 1, params.range.end.line + 1)
         return [session.action(uri, finding, edit, lines) for finding, edit in found[:_MOST]]
 
     return server, session

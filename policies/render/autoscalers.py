@@ -21,8 +21,8 @@ def lines(found: Autoscalers) -> Iterator[str]:
     if not of_ca.pending:
         return
     if of_ca.counts == of_karpenter.counts == of_ca.pending:
-        whom = "the Pending Pod" if of_ca.pending == 1 else f"all {of_ca.pending} Pending Pods"
-        yield f"cluster-autoscaler and Karpenter would try to scale up for {whom}"
+        which = "the Pending Pod" if of_ca.pending == 1 else f"all {of_ca.pending} Pending Pods"
+        yield f"cluster-autoscaler and Karpenter would try to scale up for {which}"
     else:
         yield from _each(found)
     if found.plan is not None:
@@ -37,7 +37,7 @@ def _each(found: Autoscalers) -> Iterator[str]:
 
 
 def _planned(plan: Plan) -> Iterator[str]:
-    """Which node groups would be scaled up, and for whom none would."""
+    """Which node groups would be scaled up, and for which Pods none would."""
     for each in plan.scale_ups[:MOST_LINES]:
         yield _scaled_up(each)
     if len(plan.scale_ups) > MOST_LINES:
@@ -48,8 +48,8 @@ def _planned(plan: Plan) -> Iterator[str]:
     for left in plan.not_helped:
         by_why.setdefault(_why_not(left), []).append(left)
     for why, workloads in list(by_why.items())[:MOST_LINES]:
-        whom = listed([f"{left.workload} ({plural(left.pods, 'Pod')})" for left in workloads])
-        yield f"no node group fits {whom}: {why}"
+        which = listed([f"{left.workload} ({plural(left.pods, 'Pod')})" for left in workloads])
+        yield f"no node group fits {which}: {why}"
     rest = list(by_why.values())[MOST_LINES:]
     if rest:
         yield f"and {sum(map(len, rest))} more workloads that no node group fits"
@@ -60,8 +60,8 @@ def _planned(plan: Plan) -> Iterator[str]:
 def _scaled_up(each: ScaleUp) -> str:
     """`scale-up: 2 nodes of group spot-large`, for which workloads, and why that group."""
     option = each.option
-    whom = listed([f"{of.workload} ({plural(of.pods, 'Pod')})" for of in each.workloads])
-    told = f"scale-up: {plural(option.nodes, 'node')} of group {option.group} for {whom}"
+    which = listed([f"{of.workload} ({plural(of.pods, 'Pod')})" for of in each.workloads])
+    told = f"scale-up: {plural(option.nodes, 'node')} of group {option.group} for {which}"
     others = [
         f"{plural(other.nodes, 'node')} of {other.group} for {plural(other.pods, 'Pod')} {_idle(other)}"
         for other in each.options

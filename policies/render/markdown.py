@@ -1,4 +1,4 @@
-"""Findings for a pull request: a table, and a picture of who pushes out whom that GitHub and GitLab draw."""
+"""Findings for a pull request: a table, and a picture of preemptions that GitHub and GitLab draw."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Order(NamedTuple):
 
 class Door(NamedTuple):
     """What becomes of a pod that comes to the kubelet itself. `lacks`: resource -> amount (see `Lacks`); `victims`:
-    whom it ends.
+    the Pods that it evicts.
     """
 
     admitted: KubeletPod

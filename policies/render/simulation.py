@@ -177,9 +177,9 @@ def _say(line: _Line, events: Sequence[Event]) -> str:
     if line.kind.startswith("preempted"):
         most = max(event.origin.grace for event in events if event.origin)
         ends = f", grace period {duration(most)}" if most else ""
-        whom = line.other if line.other == pods[0] else f"{count} of {line.other}"
+        victim = line.other if line.other == pods[0] else f"{count} of {line.other}"
         by, theirs = _priorities(event.by_origin for event in events), _priorities(event.origin for event in events)
-        return f"{line.group} (priority {by}) preempts {whom} (priority {theirs}) on {nodes}{ends}"
+        return f"{line.group} (priority {by}) preempts {victim} (priority {theirs}) on {nodes}{ends}"
     if line.kind == "created":
         return f"{line.group}: {count} created (priority {_priorities(event.origin for event in events)})"
     if line.kind == "scheduled":

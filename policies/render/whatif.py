@@ -223,10 +223,10 @@ def _pushed(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
 
 
 def _pair(pair: tuple[str, int, str, int], pushes: list[Push]) -> str:
-    by, by_priority, whom, priority = pair
+    by, by_priority, victim, priority = pair
     victims = listed([push.victim.rpartition("/")[2] for push in pushes], _NAMED)
-    told = f"{by} (priority {by_priority}) preempts {plural(len(pushes), 'Pod')} of {whom} (priority {priority})"
-    return told if whom == pushes[0].victim else f"{told}: {victims}"
+    told = f"{by} (priority {by_priority}) preempts {plural(len(pushes), 'Pod')} of {victim} (priority {priority})"
+    return told if victim == pushes[0].victim else f"{told}: {victims}"
 
 
 def without_it(answer: Answer) -> str:
@@ -334,8 +334,8 @@ def _picture(answer: Answer) -> Iterator[str]:
         return
     names: dict[tuple[str, int], str] = {}
     yield from ("", "```mermaid", "flowchart LR")
-    for (by, by_priority, whom, priority), pushes in found[:_MOST_EDGES]:
-        one, other = (names.setdefault(key, f"n{len(names)}") for key in ((by, by_priority), (whom, priority)))
-        ends = f'{one}["{label_of(f"{by} ({by_priority})")}"]', f'{other}["{label_of(f"{whom} ({priority})")}"]'
+    for (by, by_priority, victim, priority), pushes in found[:_MOST_EDGES]:
+        one, other = (names.setdefault(key, f"n{len(names)}") for key in ((by, by_priority), (victim, priority)))
+        ends = f'{one}["{label_of(f"{by} ({by_priority})")}"]', f'{other}["{label_of(f"{victim} ({priority})")}"]'
         yield f'  {ends[0]} -->|"{plural(len(pushes), "Pod")}, {duration(pushes[0].t)}"| {ends[1]}'
     yield "```"

@@ -35,21 +35,21 @@ def flow(pushes: Sequence[Push]) -> Element:
     found = pairs(pushes)[:MOST_PAIRS]
     total = sum(len(each) for _, each in found)
     lefts, rights = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
-    for (by, by_priority, whom, priority), each in found:
+    for (by, by_priority, victim, priority), each in found:
         lefts[by, by_priority] += len(each)
-        rights[whom, priority] += len(each)
+        rights[victim, priority] += len(each)
     tall = min(_TALL, _TALL / 5 * len(found)) / total
     left, right = _stacked(lefts, tall), _stacked(rights, tall)
     height = max(_bottom(left), _bottom(right)) + 10
     drawn = element("g", class_="links")
     used_left, used_right = dict.fromkeys(left, 0.0), dict.fromkeys(right, 0.0)
-    for (by, by_priority, whom, priority), each in found:
-        one, other = (by, by_priority), (whom, priority)
+    for (by, by_priority, victim, priority), each in found:
+        one, other = (by, by_priority), (victim, priority)
         wide = left[one][1] * len(each) / lefts[one], right[other][1] * len(each) / rights[other]
         ends = left[one][0] + used_left[one], right[other][0] + used_right[other]
         used_left[one] += wide[0]
         used_right[other] += wide[1]
-        link = element("path", element("title", told(f"{by} preempts {plural(len(each), 'Pod')} of {whom}")))
+        link = element("path", element("title", told(f"{by} preempts {plural(len(each), 'Pod')} of {victim}")))
         link.set("d", _ribbon(ends, wide))
         drawn.append(link)
     names = element("g", *_names(left, lefts, "end", _LEFT), *_names(right, rights, "start", _RIGHT))

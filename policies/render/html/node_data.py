@@ -111,7 +111,7 @@ def _step(before: Frame, after: Frame, drawn: Sequence[int]) -> dict[str, str] |
 
 
 def _pushes(bands: NodeBands, drawn: Sequence[int], pushes: Sequence[Push]) -> dict[str, list[Any]]:
-    """Place of a node -> flat: who, whom, how many."""
+    """Place of a node -> flat: preemptor, victim, count."""
     places = {bands.nodes[place].name: number for number, place in enumerate(drawn)}
     found: dict[int, Counter[tuple[str, str]]] = {}
     for push in pushes:
@@ -120,7 +120,7 @@ def _pushes(bands: NodeBands, drawn: Sequence[int], pushes: Sequence[Push]) -> d
             found.setdefault(place, Counter())[push.by_workload, push.workload] += 1
     size, told_of = 0, {}
     for place, counts in sorted(found.items()):
-        flat = [part for (by, whom), n in counts.most_common(20) for part in (_short(by), _short(whom), n)]
+        flat = [part for (by, victim), n in counts.most_common(20) for part in (_short(by), _short(victim), n)]
         size += sum(len(str(part)) + 3 for part in flat)
         if size > _POD_BYTES // 3:
             break

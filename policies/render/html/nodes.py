@@ -76,7 +76,8 @@ def pushed(pushes: Sequence[Push]) -> Iterator[Element]:
     found = pairs(pushes)
     more = f"The {MOST_PAIRS} largest of {len(found)} pairs." if len(found) > MOST_PAIRS else None
     rows = (
-        (by, by_priority, whom, priority, len(each), _named(each)) for (by, by_priority, whom, priority), each in found
+        (by, by_priority, victim, priority, len(each), _named(each))
+        for (by, by_priority, victim, priority), each in found
     )
     heads = ("preemptor", "preemptor priority", "victim", "victim priority", "Pods", "names")
     yield section(

@@ -153,7 +153,7 @@
     }
     parts.push(...list(`${["cpu", "memory"][what]} requested, ${frameName(moment)}`, lines.length ? lines : ["nothing"]));
     const pushes = triples(data.pushes[node], 3);
-    if (pushes.length) parts.push(...list("preempted here", pushes.map(([by, whom, n]) => `${pods(n)} of ${whom} by ${by}`)));
+    if (pushes.length) parts.push(...list("preempted here", pushes.map(([by, victim, n]) => `${pods(n)} of ${victim} by ${by}`)));
     const told = data.pods[node];
     const unit = data.byNamespace ? "namespaces" : "workloads";
     if (told) {
