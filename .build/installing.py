@@ -14,7 +14,9 @@ from threading import Thread
 from typing import Final
 
 EVERY: Final = 5.0
-"""Seconds between two lines."""
+"""Seconds between two looks at pip."""
+QUIET: Final = 30.0
+"""Seconds without news until the same line is repeated."""
 SHOWN: Final = 30
 """The last lines of pip that are shown where it fails."""
 _FOUND: Final = re.compile(r"\s*(?:Collecting|Processing|Requirement already satisfied:) +([\w.-]+)")
@@ -45,10 +47,32 @@ class Progress:
         return f"  {seconds:3.0f} s, {len(self.found)} packages looked at, {self.now}"
 
 
+class Shown:
+    """What standard error shows: one line on a terminal; elsewhere a line if there is news, and twice a minute."""
+
+    def __init__(self) -> None:
+        self._last, self._at = "", 0.0
+
+    def show(self, progress: Progress, seconds: float) -> None:
+        """Show how far it is."""
+        line = progress.line(seconds)
+        if sys.stderr.isatty():
+            self._last = line
+            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)  # noqa: T201
+        elif progress.now != self._last or seconds - self._at >= QUIET:
+            self._last, self._at = progress.now, seconds
+            print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+    def wipe(self) -> None:
+        """Clear the line of a terminal."""
+        if self._last and sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr, flush=True)  # noqa: T201
+
+
 def main(arguments: list[str]) -> int:
     """Run pip; its exit status."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--progress-bar", "off"]
-    started, progress = time.monotonic(), Progress()
+    started, progress, shown = time.monotonic(), Progress(), Shown()
     with subprocess.Popen([*pip, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
 
         def read() -> None:
@@ -62,8 +86,9 @@ def main(arguments: list[str]) -> int:
                 status = process.wait(EVERY)
                 break
             except subprocess.TimeoutExpired:
-                print(progress.line(time.monotonic() - started), file=sys.stderr, flush=True)  # noqa: T201
+                shown.show(progress, time.monotonic() - started)
         reader.join(EVERY)
+    shown.wipe()
     if status:
         sys.stderr.writelines(progress.told)
     return status

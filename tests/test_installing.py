@@ -61,4 +61,16 @@ def test_a_wait_is_not_silent(
 ) -> None:
     monkeypatch.setattr(installing, "EVERY", 0.01)
     assert installing.main(["--help"]) == 0
-    assert " s, 0 packages looked at, " in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert " s, 0 packages looked at, " in told
+    assert told.count("\n") == 1
+
+
+def test_only_news_are_printed(installing: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first `make run` fits on a screen."""
+    shown, progress = installing.Shown(), installing.Progress()
+    for seconds in range(0, 60, 5):
+        shown.show(progress, float(seconds))
+    progress.take("Collecting a\n")
+    shown.show(progress, 60.0)
+    assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == ["0", "30", "60"]

@@ -12,7 +12,7 @@ from policies.config.model import ConfigError
 from policies.findings import cut, one_line, plural
 from policies.objects.fields import InvalidInput, InvalidObject
 from policies.sources import SourceError, status_of
-from policies.sources.errors import USAGE
+from policies.sources.errors import USAGE, MissingFile
 from policies.sources.output_file import write_file
 from policies.terminal import COLOR_CHOICES, complain, say
 
@@ -43,7 +43,20 @@ def add_cluster_option(add: Callable[..., object], *, required: bool = True) -> 
 def add_context_options(add: Callable[..., object], more: str = "") -> None:
     """Add `--context` and `--kubeconfig` likewise."""
     add("--context", default="", metavar="NAME", help=f"kubeconfig context (default: current context{more})")
-    add("--kubeconfig", default="", metavar="FILE", help="kubeconfig (default: $KUBECONFIG, ~/.kube/config)")
+    add(
+        "--kubeconfig",
+        default="",
+        type=_existing,
+        metavar="FILE",
+        help="kubeconfig (default: $KUBECONFIG, ~/.kube/config)",
+    )
+
+
+def _existing(path: str) -> str:
+    """The path of a file. Raises argparse.ArgumentTypeError."""
+    if path and not os.path.exists(path):
+        raise argparse.ArgumentTypeError(f"{cut(path, 200)}: no such file or directory")
+    return path
 
 
 def use_kubeconfig(options: argparse.Namespace) -> None:
@@ -75,7 +88,7 @@ def loaded(options: argparse.Namespace, into: Cache | None = None, **more: Any) 
     try:
         cache = load_cluster(*options.cluster, into=into, **more)
     except SourceError as fault:
-        if not options.announced or fault.file != options.announced:
+        if not options.announced or fault.file != options.announced or isinstance(fault, MissingFile):
             raise
         raise SourceError("", f"{fault.problem}; pass --cluster FILE or --kubeconfig FILE") from None
     if options.announced:

@@ -18,6 +18,8 @@ _LONGEST: Final = 400
 """Characters of an error."""
 _UNRECOGNIZED: Final = re.compile(r"unrecognized arguments: (--?[A-Za-z][\w-]*)")
 
+_UNEXPECTED: Final = re.compile(r"unrecognized arguments: ([^- ]\S*)$")
+
 
 class Parser(argparse.ArgumentParser):
     """argparse's, for arguments that a shell has made of the names of files.
@@ -46,7 +48,8 @@ class Parser(argparse.ArgumentParser):
     def _did_you_mean(self, message: str) -> str:
         unknown = _UNRECOGNIZED.match(message)
         if unknown is None:
-            return ""
+            file = _UNEXPECTED.match(message) if "-f" in self._option_string_actions else None
+            return f"; did you mean -f {cut(one_line(file[1]), 80)}?" if file else ""
         from difflib import get_close_matches
 
         near = get_close_matches(unknown[1][:80], [name for name in self._option_string_actions if name[:2] == "--"])

@@ -89,8 +89,10 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
     if found is None:
         from policies.whatif.questions import pod_not_found
 
-        unread = f"; Events not read: {not_read}" if not_read else ""
-        raise InvalidInput(f"{key}: {pod_not_found(cluster, namespace, name)}{quota_hint(cluster, namespace)}{unread}")
+        told = f"{pod_not_found(cluster, namespace, name)}{quota_hint(cluster, namespace)}"
+        if not_read:  # they could name a Pod that was deleted
+            raise SourceError(key, f"{told}; Events not read: {not_read}")
+        raise InvalidInput(f"{key}: {told}")
     said = _said(cache, pod.uid if pod is not None else "")
     if options.output == "json":
         sys.stdout.write(as_json(_as_dict(key, found, said, not_read, cluster)))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from policies.risk import Loss, Pusher, Risk, Risks
 
-MOST_WORKLOADS: Final = 40
+MOST_WORKLOADS: Final = 20
 _MOST_LOSSES: Final = 5
 _GIB: Final = 2**30
 
@@ -31,7 +31,7 @@ def render(found: Risks, paint: Callable[[str, str], str] = _plain) -> Iterator[
         yield from (f"  {line}" for line in _of_workload(risk, found, paint))
     left = len(found.risks) - MOST_WORKLOADS
     if left > 0:
-        yield f"and {plural(left, 'workload')} more; use -o json for all"
+        yield f"and {plural(left, 'more workload')}; use -o json for all"
     yield from (paint(note, "warning") for note in notes(found))
 
 

@@ -23,7 +23,7 @@ class SourceError(Exception):
 
 
 class MissingFile(SourceError):
-    """A file or directory that the user named and that does not exist."""
+    """A file, directory or kubeconfig context that the user named and that does not exist."""
 
 
 def status_of(fault: BaseException | None) -> int:

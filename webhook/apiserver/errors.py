@@ -26,6 +26,10 @@ class ApiError(OSError):
         return self.status in (UNAUTHORIZED, FORBIDDEN)
 
 
+class UnknownContext(ApiError):
+    """A context that the kubeconfig does not have."""
+
+
 class Expired(ApiError):
     """The resource version or the rest of a list is no longer kept: list anew."""
 

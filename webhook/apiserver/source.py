@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policies.kinds import APART, DEVICES, KINDS, empty_list
 from policies.sources import SourceError
+from policies.sources.errors import MissingFile
 from webhook.apiserver.client import ApiServer, Timeouts
-from webhook.apiserver.errors import ApiError
+from webhook.apiserver.errors import ApiError, UnknownContext
 from webhook.apiserver.transport import connect, current_context
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def read_all(
                 count += len(page.objects)
                 yield from page.objects
         except ApiError as error:
-            raise SourceError(name, _said(resource, error)) from None
+            raise _fault(name, resource, error) from None
         if not count:
             yield empty_list(resource)
 
@@ -105,7 +106,7 @@ def _optional(api: ApiServer, name: str, together: Sequence[KindSpec]) -> list[d
                 return [empty_list(each) for each in together]
             if error.status == 403:
                 return []
-            raise SourceError(name, _said(resource, error)) from None
+            raise _fault(name, resource, error) from None
         if len(found) == count:
             found.append(empty_list(resource))
     return found
@@ -121,5 +122,7 @@ def version_of(api: ApiServer) -> Iterator[dict[str, Any]]:
         yield {"apiVersion": "forewarn.dev/v1", "kind": "Version", "serverVersion": version}
 
 
-def _said(resource: KindSpec, error: ApiError) -> str:
-    return f"cannot list {resource.name}: {error}" if error.status else error.problem
+def _fault(name: str, resource: KindSpec, error: ApiError) -> SourceError:
+    if isinstance(error, UnknownContext):
+        return MissingFile("", error.problem)
+    return SourceError(name, f"cannot list {resource.name}: {error}" if error.status else error.problem)

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from webhook.apiserver.errors import ApiError
+from webhook.apiserver.errors import ApiError, UnknownContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,7 +118,7 @@ def _read_kubeconfig(config: Any, configuration: Any, context: str) -> None:
         known = _contexts(config, path)
         if context and known is not None and context not in known:
             why = f'context "{context}" not found in {path}; available: {", ".join(known) or "none"}'
-            raise ApiError(0, why) from None
+            raise UnknownContext(0, why) from None
         raise ApiError(0, f"cannot use the kubeconfig {path}: {_reason(error)}") from None
 
 

@@ -13,6 +13,7 @@ from policies.commands.parser import Parser
 from policies.sources import SourceError
 from policies.terminal import COLOR_CHOICES, as_json, clean, complain, painter, say, wants_color
 from webhook.apiserver import ApiError, ApiServer, Timeouts, connect
+from webhook.apiserver.errors import UnknownContext
 from webhook.doctor.examination import examine
 from webhook.doctor.looking import Looks
 from webhook.doctor.report import Status, summary
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from webhook.doctor.report import Line
 
-WELL, PROBLEMS, FAILED = 0, 1, 3
+WELL, PROBLEMS, USAGE, FAILED = range(4)
 _SECONDS: Final = 30.0
 _MOST_SECONDS: Final = 600.0
 _STYLES: Final = {Status.OK: "good", Status.PROBLEM: "error", Status.WARNING: "warning", Status.UNKNOWN: "dim"}
@@ -37,7 +38,8 @@ def main(arguments: Sequence[str]) -> int:
         api = ApiServer(partial(connect, options.context))
         version = _version(api, min(options.timeout, 10.0))
     except ApiError as error:
-        return complain("webhook doctor", error.problem if not error.status else error, FAILED)
+        status = USAGE if isinstance(error, UnknownContext) else FAILED
+        return complain("webhook doctor", error if error.status else error.problem, status)
     lines = examine(Looks(api, options.timeout), version, options.namespace, datetime.now(UTC))
     try:
         with output_of(options):

@@ -20,7 +20,7 @@ from policies.commands.cluster_command import add_context_options, use_kubeconfi
 from policies.commands.parser import Parser
 from policies.findings import plural
 from policies.kinds import listed_as_empty
-from policies.sources import SourceError
+from policies.sources import SourceError, status_of
 from policies.sources.errors import reason
 from policies.sources.output_file import output_file
 from policies.terminal import complain, is_about_output, progress, say
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
             counted = _counted(progress(objects, None, "objects", sys.stderr), kinds)
             write_list(chain(counted, version_of(api)), stream)
     except SourceError as fault:
-        return _complain(str(fault))
+        return complain("snapshot", fault, status_of(fault))
     except OSError as error:
         if options.output == "-" and is_about_output(error):
             raise

@@ -199,3 +199,25 @@ def test_a_refused_connection_names_the_command_for_the_pod(capsys: pytest.Captu
     fix = "run it in the webhook's Pod: kubectl -n forewarn exec deploy/forewarn -- forewarn webhook accuracy"
     told = f"forewarn webhook accuracy: 127.0.0.1 port 1: connection refused. Fix: {fix}\n"
     assert capsys.readouterr().err == told
+
+
+@pytest.mark.parametrize("command", ["audit", "why shop/web-0", "snapshot -o dump.json", "webhook doctor"])
+def test_an_unknown_context_is_wrong_usage(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*command.split(), "--context", "stagin"]) == 2
+    err = capsys.readouterr().err
+    assert (err.count("\n"), 'context "stagin" not found in' in err) == (1, True)
+
+
+def test_a_kubeconfig_option_that_names_no_file_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main_of_forewarn(["why", "a/b", "--kubeconfig", "none"])
+    assert "--kubeconfig: none: no such file or directory" in capsys.readouterr().err
+
+
+def test_a_file_without_its_option_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main_of_forewarn(["predict", "web.yaml"])
+    assert "unrecognized arguments: web.yaml; did you mean -f web.yaml?\n" in capsys.readouterr().err
