@@ -40,7 +40,7 @@ FORMATS: Final = ("text", "json", "markdown", "html")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 clean, 1 findings, 2 wrong usage, 3 could not do the job."""
+    """Run the command; returns the exit status: 0 clean, 1 findings, 2 wrong usage, 3 no answer."""
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
@@ -143,8 +143,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn audit",
         description="Check every object of a cluster, the cluster as a whole, and the effect that a restart of each "
         "workload would have now.",
-        epilog="Exit status: 0: no finding at or above --fail-on. 1: findings. 2: wrong usage or configuration. 3: the "
-        "command failed.",
+        epilog="Exit status: 0: no finding at or above --fail-on. 1: findings. 2: wrong usage or configuration. 3: no "
+        "answer.",
         examples=("audit", "audit --cluster cluster.json.gz -o html=audit.html"),
     )
     add = parser.add_argument

@@ -53,5 +53,5 @@ def named_rules(given: list[str], foreign: Sequence[str] = ()) -> frozenset[str]
 
         known = {*(rule.ID for rule in RULES), *foreign}
         for name in sorted(names - known):
-            raise ValueError(f'no rule "{name}"{nearest(name, known) or "; --list-rules has them all"}')
+            raise ValueError(f'no rule "{name}"{nearest(name, known) or "; see `forewarn lint --list-rules`"}')
     return names

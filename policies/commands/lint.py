@@ -40,7 +40,7 @@ OK, FINDINGS, USAGE, FAILED = range(4)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 clean, 1 findings, 2 wrong usage, 3 could not do the job."""
+    """Run the command; returns the exit status: 0 clean, 1 findings, 2 wrong usage, 3 no answer."""
     parser = lint_parser()
     options = parsed(parser, arguments)
     choose_cluster(options, required=False)

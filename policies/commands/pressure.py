@@ -229,7 +229,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn whatif pressure",
         description="Show which Pods of a node the kubelet evicts first under pressure. Also show which Pods it "
         "evicts to admit a critical Pod, and the order at node shutdown.",
-        epilog="Exit status: 0: ranked. 2: wrong usage. 3: the command failed.",
+        epilog="Exit status: 0: ranked. 2: wrong usage. 3: no answer.",
         examples=(
             "whatif pressure node-1 --signal memory --stats summary.json",
             "whatif pressure node-1 --admit static-pod.yaml --cluster cluster.json.gz",

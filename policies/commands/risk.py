@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn risk",
         description="For each workload, list the PriorityClasses whose Pods can preempt it, and the nodes and zones "
         "whose loss it does not survive. Also show its place in the eviction order of the kubelet.",
-        epilog="Exit status: 0: listed. 1: --fail-on is met. 2: wrong usage. 3: the command failed.",
+        epilog="Exit status: 0: listed. 1: --fail-on is met. 2: wrong usage. 3: no answer.",
         examples=("risk -n shop", "risk --class gold --fail-on loss -o html=risk.html"),
     )
     add = parser.add_argument

@@ -39,11 +39,13 @@ def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> W
     return world_of(cache, sorted(arrivals, key=lambda arrival: arrival.at), until=until)
 
 
-def immutable_classes(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, str]]:
-    """PriorityClasses that kube-apiserver rejects because value or preemptionPolicy is immutable; a note on each.
+def rejected_classes(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, str]]:
+    """PriorityClasses that kube-apiserver rejects: a changed value or policy, a second default; a note on each.
 
-    Source: pkg/apis/scheduling/validation, `ValidatePriorityClassUpdate`. Raises InvalidObject.
+    Source: pkg/apis/scheduling/validation, `ValidatePriorityClassUpdate`; plugin/pkg/admission/priority. Raises
+    InvalidObject.
     """
+    from policies.kube_apiserver.priority import check_default
     from policies.objects.priority_class import PriorityClass
 
     for arrival in arrivals:
@@ -51,6 +53,10 @@ def immutable_classes(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> 
             continue
         new = PriorityClass.from_api(arrival.object)
         old = cluster.priority_classes.get(new.name)
+        classes = cluster.priority_classes.values()
+        if new.global_default and (why := check_default(new.name, old is not None, classes)):
+            yield arrival, f"PriorityClass {new.name} rejected: {why}. Fix: set globalDefault: false in one of them"
+            continue
         if old is None or (old.value, old.preemption_policy) == (new.value, new.preemption_policy):
             continue
         field = "value" if old.value != new.value else "preemptionPolicy"
@@ -61,7 +67,7 @@ def immutable_classes(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> 
 
 def admit_at_once(cache: DumpCache, arrivals: Iterable[Arrival]) -> None:
     """Add the classes, namespaces and LimitRanges that are created, as admission of other objects reads them."""
-    immutable = [arrival for arrival, _ in immutable_classes(cache.snapshot(), arrivals)]
+    immutable = [arrival for arrival, _ in rejected_classes(cache.snapshot(), arrivals)]
     for arrival in arrivals:
         if group_kind(arrival.object) in AT_ONCE and arrival.op == "create" and arrival not in immutable:
             cache.add(arrival.object)
@@ -200,15 +206,21 @@ def watched() -> Iterator[Callable[[float, int], None] | None]:
 
 
 def simulated_until(text: str) -> float:
+    """As `simulated_time`, but not 0. Raises argparse.ArgumentTypeError."""
+    until = simulated_time(text)
+    if until <= 0:
+        raise argparse.ArgumentTypeError("must be longer than 0s")
+    return until
+
+
+def simulated_time(text: str) -> float:
     """Seconds, or `90s`, `5m`, `1h`. Raises argparse.ArgumentTypeError."""
     from policies.simulation.events_file import seconds
 
     try:
-        until = seconds(int(text) if text.isdecimal() and len(text) < 10 else text, "--until")
+        until = seconds(int(text) if text.isdecimal() and len(text) < 10 else text, "")
     except ValueError as fault:
-        raise argparse.ArgumentTypeError(str(fault)) from None
-    if until <= 0:
-        raise argparse.ArgumentTypeError("must be longer than 0s")
+        raise argparse.ArgumentTypeError(str(fault).strip()) from None
     if until > MOST_UNTIL:
         raise argparse.ArgumentTypeError(f"must be {MOST_UNTIL / 3600:.0f}h (31 days) at most")
     return until

@@ -29,11 +29,11 @@ from policies.commands.simulated import (
     admit_at_once,
     applied,
     events_of,
-    immutable_classes,
     nowhere,
     passed_over,
     rejected,
-    simulated_until,
+    rejected_classes,
+    simulated_time,
     watched,
     world_with,
 )
@@ -71,9 +71,9 @@ SCOPES: Final = {"node": "one or more nodes", "zone": "one zone", "pool": "LABEL
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 answered, 1 --fail-on was met, 2 usage, 3 not done."""
-    parser = _parser()
-    options = options_with_cluster(parser, arguments)
-    _check(options, options.own)
+    options = options_with_cluster(_parser(), arguments)
+    parser = options.own
+    _check(options, parser)
     release = release_of(options, parser)
     autoscaling, places = autoscaling_of(options, parser), Places()
     if getattr(options, "each", None):
@@ -140,9 +140,9 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     question, change = _question(options, cache, places)
     if not autoscaling.groups and all(group_kind(arrival.object) != NODE for arrival in question.arrivals):
         require_nodes(cache.snapshot())
-    immutable = [note for _, note in immutable_classes(cache.snapshot(), question.arrivals)]
+    classes = [note for _, note in rejected_classes(cache.snapshot(), question.arrivals)]
     question, faults = _without_rejected(question, cache, places)
-    left_out = [*passed_over(question.arrivals), *nowhere(cache.snapshot(), question.arrivals), *immutable]
+    left_out = [*passed_over(question.arrivals), *nowhere(cache.snapshot(), question.arrivals), *classes]
     left_out += [f"not simulated: {fault}" for fault in faults if options.output != "text"]
     horizon = question.upgrade.horizon if question.upgrade is not None else 0.0
     world = world_with(cache, question.arrivals, options.until or max(DEFAULT_UNTIL, min(horizon, MOST_UNTIL)))
@@ -348,7 +348,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn whatif",
         description="Simulate a change, and compare running Pods, Pending Pods and preemptions before and after the "
         "change.",
-        epilog="Exit status: 0: simulated. 1: --fail-on is met. 2: wrong usage. 3: the command failed.",
+        epilog="Exit status: 0: simulated. 1: --fail-on is met. 2: wrong usage. 3: no answer.",
         examples=("whatif lose zone eu-1a", "whatif upgrade --fail-on blocked"),
     )
     kinds = parser.add_subparsers(dest="what", required=True, metavar="CHANGE")
@@ -370,7 +370,7 @@ def _parser() -> argparse.ArgumentParser:
     told = "number of nodes upgraded at the same time (default: 1)"
     upgrade.add_argument("--max-unavailable", type=whole(1, 100_000), default=1, metavar="N", help=told)
     told = "time until a drained node returns (default: 2m)"
-    upgrade.add_argument("--away", type=simulated_until, default=120.0, metavar="DURATION", help=told)
+    upgrade.add_argument("--away", type=simulated_time, default=120.0, metavar="DURATION", help=told)
     scale = add("scale", "the number of replicas of a workload changes")
     scale.add_argument("name", metavar="KIND/NAME")
     scale.add_argument("replicas", type=whole(0, MOST_VALUE), metavar="N")

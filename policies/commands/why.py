@@ -187,7 +187,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn why",
         description="Explain why a Pod is Pending or was preempted, and how to fix this.",
-        epilog="Exit status: 0: explained. 1: --fail-on is met. 2: wrong usage. 3: the command failed.",
+        epilog="Exit status: 0: explained. 1: --fail-on is met. 2: wrong usage. 3: no answer.",
         examples=("why shop/web-5d9c7-x2x1z", "why web-0 -n shop --cluster cluster.json.gz"),
     )
     add = parser.add_argument

@@ -99,6 +99,8 @@ def _places(order: Order) -> Iterator[str]:
         yield f"and {len(places) - MOST_LINES} more; use -o json for all"
     if order.never:
         yield _never(order)
+    if unknown := sum(not place.known for place in places):
+        yield f"note: usage unknown for {plural(unknown, 'Pod')}; pass --stats for the order by usage"
 
 
 def _never(order: Order) -> str:

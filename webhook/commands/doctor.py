@@ -113,7 +113,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
     if not 0 < seconds <= _MOST_SECONDS:
-        raise argparse.ArgumentTypeError(f"not between 0 and {_MOST_SECONDS:g}")
+        raise argparse.ArgumentTypeError(f"must be a number of seconds up to {_MOST_SECONDS:g}")
     return seconds

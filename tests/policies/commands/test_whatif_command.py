@@ -584,3 +584,17 @@ def test_a_class_change_says_what_is_simulated(
     out = run(capsys, "class", *arguments, "--cluster", SHOWN)[1]
     assert [line for line in lines if line not in out] == []
     assert "new Pods are scheduled" not in out
+
+
+def test_a_second_default_is_rejected_and_a_note_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sample = "webhook/sample/cluster.yaml"
+    status, out, _ = run(capsys, "apply", "-f", "webhook/sample/manifests/standard.yaml", "--cluster", sample)
+    note = "note: PriorityClass standard rejected: PriorityClass normal is already marked as default. "
+    assert (status, note in out) == (0, True)
+
+
+def test_options_are_errors_of_the_change_that_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, err = run(capsys, "lose", "--each", "node", "--shard", "5/2", "--cluster", SHOWN)
+    assert err.startswith("forewarn whatif lose: ")
+    _, _, err = run(capsys, "upgrade", "--away", "x", "--cluster", SHOWN)
+    assert "argument --away: must be seconds, or a duration such as 90s" in err
