@@ -27,6 +27,7 @@ _NAMED: Final = 10
 _MOST_EDGES: Final = 40
 _LONGEST: Final = 300
 _SAME: Final = "same reason"
+_REPLACEMENT: Final = "replacement Pod"
 
 
 def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
@@ -43,7 +44,7 @@ def render(
         yield paint(f"after {_afterwards(change)}:", "bold")
     yield from (f"  {line}" for line in emptied(answer, paint))
     yield f"  {settled(answer.summary)}"
-    noun = "replacement Pod" if change is not None and change.restarted else "new Pod"
+    noun = _REPLACEMENT if change is not None and change.restarted else "new Pod"
     yield from (f"  {line}" for line in _ending(answer, noun, paint))
 
 
@@ -58,7 +59,9 @@ def _afterwards(change: ClassChange) -> str:
 def _ending(answer: Answer, noun: str, paint: Callable[[str, str], str]) -> Iterator[str]:
     """The counts at the end. `noun`: for Pods that arrive."""
     if answer.summary.new_pods:
-        yield paint(new_pods(answer.summary, noun), "good" if answer.summary.all_run_at is not None else "warning")
+        complete = answer.summary.all_run_at is not None
+        unfinished = "" if complete or noun != _REPLACEMENT else "; the rollout does not finish"
+        yield paint(f"{new_pods(answer.summary, noun)}{unfinished}", "good" if complete else "warning")
     fewer = [standing for standing in answer.standings if standing.lost]
     style = "warning" if fewer else "good"
     yield paint(

@@ -72,6 +72,8 @@ def test_without_statistics_priority_alone_decides(capsys: pytest.CaptureFixture
     answer = told(capsys, "--signal", "memory")
     assert [place["priority"] for place in answer["order"]] == [100, 100, 100_000]
     assert [place["tied"] for place in answer["order"]] == [False, True, False]
+    note = "note: usage unknown for 3 Pods; pass --stats for the order by usage\n"
+    assert run(capsys, *NODE, "--signal", "memory")[1].endswith(note)
 
 
 def test_a_tie_with_a_static_pod_is_none_with_the_one_before_it(

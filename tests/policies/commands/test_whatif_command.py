@@ -598,3 +598,8 @@ def test_options_are_errors_of_the_change_that_was_asked(capsys: pytest.CaptureF
     assert err.startswith("forewarn whatif lose: ")
     _, _, err = run(capsys, "upgrade", "--away", "x", "--cluster", SHOWN)
     assert "argument --away: must be seconds, or a duration such as 90s" in err
+
+
+def test_a_rollout_that_does_not_finish_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "class", "web", "--value", "5", "--cluster", "webhook/sample/cluster.yaml")[1]
+    assert "  0 of 1 replacement Pod scheduled; the rollout does not finish\n" in out
