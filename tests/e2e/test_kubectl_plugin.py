@@ -59,7 +59,7 @@ def test_the_plugin_asks_the_cluster_and_namespace_that_kubectl_would(people: Pe
     there = people.kubectl("forewarn", "predict", "-f", "pod.yaml", "--context", "elsewhere")
     assert (there.returncode, there.stdout.split(" ")[0]) == (0, "kube-system/web"), there
     nowhere = people.kubectl("forewarn", "audit", "--context", "nowhere")
-    assert nowhere.returncode == 3
+    assert nowhere.returncode == 2
     assert 'context "nowhere" not found' in nowhere.stderr
     assert "elsewhere" in nowhere.stderr
 
