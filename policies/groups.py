@@ -292,40 +292,25 @@ class _Tree:
             found[branch].setdefault(id(member.subject), member)  # overlays may bring the same object of a base
         by_branch = {branch: list(own.values()) for branch, own in found.items()}
         above = _affordable(by_branch, chains)
-        wide = {chains[b]: some for b, own in by_branch.items() if (some := self._wide(chains[b], own))}
-        count = sum(map(len, wide.values()))
-        far = len(by_branch) * max(count, 1) <= _MOST_DEFINITIONS
+        wide = _Wide(self.alternatives)
+        for branch, own in by_branch.items():
+            wide.add(chains[branch], self._wide(chains[branch], own))
+        far = len(by_branch) * max(wide.count, 1) <= _MOST_DEFINITIONS
         hidden = not far or (len(by_branch) > 1 and above is _NOTHING)
-        self.unseen = count if hidden else 0
+        self.unseen = wide.count if hidden else 0
         for branch, own in by_branch.items():
             chain = chains[branch]
             context = [m for outer in (_SHARED, *chain)[: len(chain)] for m in above.get(outer, ())]
             redefined = {m.identity for m in own}
             context = [m for m in context if m.identity not in redefined]
             redefined.update(m.identity for m in context)
-            others = self._visible(chain, wide) if far and len(by_branch) > 1 else {}
+            others = wide.visible(chain) if far and len(by_branch) > 1 else {}
             yield _group(branch, own, [*(m for key, m in others.items() if key not in redefined), *context])
 
     def _wide(self, chain: tuple[str, ...], own: Sequence[Member]) -> list[Member]:
         """What a branch defines for the whole cluster. Quotas of alternatives are for their own environment."""
         kinds = _CLUSTER_SCOPED if self.alternatives.keys() & chain else (*_CLUSTER_SCOPED, *_LIMITS)
         return [m for m in own if m.identity[0] in kinds and (m.identity[0] not in _LIMITS or m.names_its_namespace)]
-
-    def _visible(
-        self, chain: tuple[str, ...], wide: Mapping[tuple[str, ...], Sequence[Member]]
-    ) -> dict[_Identity, Member]:
-        """The definitions of other branches, except those of its alternatives; of the same, the first."""
-        found: dict[_Identity, Member] = {}
-        twice = [self.alternatives[branch] for branch in chain if branch in self.alternatives]
-        for other, members in wide.items():
-            if other == chain[: len(other)]:
-                continue
-            theirs = [self.alternatives[branch] for branch in other if branch in self.alternatives]
-            conflicts = any(not a.isdisjoint(b) for a in twice for b in theirs if a is not b)
-            for member in members:
-                if not (conflicts and member.reported):
-                    found.setdefault(member.identity, member)
-        return found
 
     def _chain(self, directory: str) -> tuple[str, ...]:
         """The branches that a directory is in, the outermost first. Directories may be thousands deep."""
@@ -341,6 +326,63 @@ class _Tree:
             chain = (*chain, below) if below in self._branches else chain
             self._chains[below] = chain
         return chain
+
+
+class _Wide:
+    """Definitions for the whole cluster, and which branches see them. Sets are integers with one bit for each source.
+
+    A branch sees all definitions except those of its alternatives. The alternatives that define one object are beside
+    each other, so no branch is in two of them.
+    """
+
+    def __init__(self, alternatives: Mapping[str, set[int]]) -> None:
+        self._alternatives = alternatives
+        self._sources: list[list[tuple[_Identity, Member]]] = []
+        self._below: dict[str, int] = defaultdict(int)
+        """Alternative -> the sources in it."""
+        self._defining: dict[int, int] = defaultdict(int)
+        """Number of an object -> the sources in the alternatives that define it."""
+        self.count = 0
+        self.steps = 0
+        """Work done, for tests: definitions and conflicts that were visited."""
+
+    def add(self, chain: tuple[str, ...], definitions: Sequence[Member]) -> None:
+        """Add what a branch defines. No alternative hides what is not reported, such as `--definitions`."""
+        self.count += len(definitions)
+        for reported in (True, False):
+            if found := [(m.identity, m) for m in definitions if m.reported is reported]:
+                self._sources.append(found)
+                if reported:
+                    self._add_to_alternatives(chain, 1 << (len(self._sources) - 1))
+
+    def _add_to_alternatives(self, chain: tuple[str, ...], bit: int) -> None:
+        for branch in chain:
+            numbers = self._alternatives.get(branch, ())
+            self.steps += len(numbers)
+            for number in numbers:
+                self._defining[number] |= bit
+            if numbers:
+                self._below[branch] |= bit
+
+    def visible(self, chain: tuple[str, ...]) -> dict[_Identity, Member]:
+        """The definitions that a branch sees; of the same object, the first."""
+        left = (1 << len(self._sources)) - 1
+        for branch in chain:
+            conflicting = 0
+            numbers = self._alternatives.get(branch, ())
+            self.steps += len(numbers)
+            for number in numbers:
+                conflicting |= self._defining[number]
+            left &= ~conflicting | self._below[branch] if numbers else -1
+        found: dict[_Identity, Member] = {}
+        while left:
+            lowest = left & -left
+            source = self._sources[lowest.bit_length() - 1]
+            self.steps += len(source)
+            for identity, member in source:
+                found.setdefault(identity, member)
+            left ^= lowest
+        return found
 
 
 _NOTHING: Final[dict[str, Sequence[Member]]] = {}
