@@ -343,8 +343,6 @@ class _Wide:
         self._defining: dict[int, int] = defaultdict(int)
         """Number of an object -> the sources in the alternatives that define it."""
         self.count = 0
-        self.steps = 0
-        """Work done, for tests: definitions and conflicts that were visited."""
 
     def add(self, chain: tuple[str, ...], definitions: Sequence[Member]) -> None:
         """Add what a branch defines. No alternative hides what is not reported, such as `--definitions`."""
@@ -357,28 +355,24 @@ class _Wide:
 
     def _add_to_alternatives(self, chain: tuple[str, ...], bit: int) -> None:
         for branch in chain:
-            numbers = self._alternatives.get(branch, ())
-            self.steps += len(numbers)
-            for number in numbers:
-                self._defining[number] |= bit
-            if numbers:
+            if branch in self._alternatives:
                 self._below[branch] |= bit
+                for number in self._alternatives[branch]:
+                    self._defining[number] |= bit
 
     def visible(self, chain: tuple[str, ...]) -> dict[_Identity, Member]:
         """The definitions that a branch sees; of the same object, the first."""
         left = (1 << len(self._sources)) - 1
         for branch in chain:
-            conflicting = 0
-            numbers = self._alternatives.get(branch, ())
-            self.steps += len(numbers)
-            for number in numbers:
-                conflicting |= self._defining[number]
-            left &= ~conflicting | self._below[branch] if numbers else -1
+            if branch in self._alternatives:
+                conflicting = 0
+                for number in self._alternatives[branch]:
+                    conflicting |= self._defining[number]
+                left &= ~conflicting | self._below[branch]
         found: dict[_Identity, Member] = {}
         while left:
             lowest = left & -left
             source = self._sources[lowest.bit_length() - 1]
-            self.steps += len(source)
             for identity, member in source:
                 found.setdefault(identity, member)
             left ^= lowest

@@ -24,6 +24,8 @@ from policies.options import NamedGroup
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+    from sys import TraceFunction
+    from types import FrameType
 
 
 def _class(name: str, value: int = 5) -> str:
@@ -490,6 +492,33 @@ def test_classes_are_seen_where_all_else_is_too_much() -> None:
     members += [_member(f"e{i}/x.yaml", "p") for i in range(600)]
     sizes = {len(group.subjects) for group in grouped(members).groups if group.name}
     assert sizes == {601}
+
+
+def _lines_run(directories: int) -> int:
+    """How many lines of policies/ run to check directories that define one class differently, each with a workload."""
+    files = {f"d{i}/c.yaml": _class("gold", i) for i in range(directories)}
+    files |= {f"d{i}/w.yaml": _web(1, f"w{i}", of="gold") for i in range(directories)}
+    wanted, count = wanted_kinds(Config()), 0
+    members = [Member(s, f) for f, text in files.items() for s in read(text, f, wanted, namespace="default").subjects]
+
+    def traced(frame: FrameType, event: str, _: object) -> TraceFunction | None:
+        nonlocal count
+        count += event == "line"
+        return traced if "/policies/" in frame.f_code.co_filename else None
+
+    sys.settrace(traced)
+    try:
+        found, _ = findings_on(grouped(members), Input(), None, Config())
+    finally:
+        sys.settrace(None)
+    assert found == []
+    return count
+
+
+def test_twice_as_many_alternatives_are_twice_the_work() -> None:
+    _lines_run(2)  # imports
+    few, many = _lines_run(60), _lines_run(120)
+    assert many < 2.1 * few
 
 
 def test_named_groups_and_kustomizations_come_before_directories() -> None:

@@ -66,12 +66,11 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if other is None or (subject.old is not None and other.priority_class.name == new.name):
         return
     name = other.priority_class.name
-    if subject.old is None and name == new.name and other.location.line:
+    if subject.old is None and name == new.name and other.locate().line:
         return  # the same object twice in one apply: the second one is an update
     field = ("globalDefault",)
-    where = next((s.locate(field) for s, defined in context.defined if defined is other), other.location)
     yield Problem(
-        already_default(name) + elsewhere(where),
+        already_default(name) + elsewhere(other.locate(field)),
         field,
         f"set globalDefault: false here, or first on {quote(name)}",
         detail={"default": name},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.objects.fields import at, group_kind
+from policies.objects.fields import at
 from policies.options import Options
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def autoscaler_cutoff(context: Context) -> int:
 
 
 def _of_apply(context: Context) -> int:
-    deployments = (s.object for s in context.change_set.subjects if group_kind(s.object) == _DEPLOYMENT)
-    return min((value for deployment in deployments for value in _flags(deployment)), default=_DEFAULT)
+    deployments = context.of_kind(_DEPLOYMENT)
+    return min((value for deployment in deployments for value in _flags(deployment.object)), default=_DEFAULT)
 
 
 def _flags(deployment: ApiObject) -> Iterator[int]:

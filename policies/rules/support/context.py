@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from contextlib import suppress
 from enum import Enum, StrEnum
 from functools import cached_property
 from heapq import heapify, heappop, heappush
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 from weakref import proxy
 
 from policies.disclosure import EXACT, Disclose, Shown
-from policies.findings import NOWHERE, Action, Location, Problem, Severity
+from policies.findings import NOWHERE, Action, Location, Path, Problem, Severity
 from policies.kinds import CLAIM, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
 from policies.kube_apiserver.priority import Classes
 from policies.objects.fields import InvalidObject, group_kind
@@ -59,10 +61,14 @@ class Phase(Enum):
 
 
 class Defined(NamedTuple):
-    """A class, and where it is defined: NOWHERE for what the cluster has."""
+    """A class and the object that defines it; None for a class of the cluster."""
 
     priority_class: PriorityClass
-    location: Location
+    subject: ReviewedObject | None
+
+    def locate(self, path: Path = ("metadata", "name")) -> Location:
+        """Where a field of it is defined."""
+        return self.subject.locate(path) if self.subject else NOWHERE
 
 
 class Context:
@@ -116,16 +122,25 @@ class Context:
         """The pods of the cluster; none where it is not known."""
         return self.cluster.pods.values() if self.cluster else ()
 
+    def of_kind(self, kind: str) -> Sequence[ReviewedObject]:
+        """The objects of a kind (`group/Kind`) that the apply creates or updates, in its order."""
+        return self._by_kind.get(kind, ())
+
+    @cached_property
+    def _by_kind(self) -> Mapping[str, Sequence[ReviewedObject]]:
+        found: dict[str, list[ReviewedObject]] = defaultdict(list)
+        for subject in self.change_set.subjects:
+            if subject.operation is not Operation.DELETE:
+                found[group_kind(subject.object)].append(subject)
+        return dict(found)
+
     @cached_property
     def defined(self) -> tuple[tuple[ReviewedObject, Defined], ...]:
         """The classes that the apply defines, in its order, with their subjects; unreadable ones are left out."""
         found = []
-        for subject in self.change_set.subjects:
-            if group_kind(subject.object) == PRIORITY_CLASS and subject.operation is not Operation.DELETE:
-                try:
-                    found.append((subject, Defined(PriorityClass.from_api(subject.object), subject.locate(_NAME))))
-                except InvalidObject:
-                    continue
+        for subject in self.of_kind(PRIORITY_CLASS):
+            with suppress(InvalidObject):
+                found.append((subject, Defined(PriorityClass.from_api(subject.object), subject)))
         return tuple(found)
 
     @cached_property
@@ -187,7 +202,7 @@ class Context:
     @cached_property
     def defines_quotas(self) -> bool:
         """Whether the apply has any quota."""
-        return any(group_kind(subject.object) == RESOURCE_QUOTA for subject in self.change_set.subjects)
+        return bool(self.of_kind(RESOURCE_QUOTA))
 
     def namespace(self, name: str) -> Namespace | None:
         """The namespace as it will be: the apply's, else the cluster's; None where its labels are not known.
@@ -203,12 +218,9 @@ class Context:
     def _namespaces(self) -> Mapping[str, Namespace]:
         """The namespaces that the apply defines; unreadable ones are left out."""
         found = {}
-        for subject in self.change_set.subjects:
-            if group_kind(subject.object) == NAMESPACE and subject.operation is not Operation.DELETE:
-                try:
-                    new = Namespace.from_api(subject.object)
-                except InvalidObject:
-                    continue
+        for subject in self.of_kind(NAMESPACE):
+            with suppress(InvalidObject):
+                new = Namespace.from_api(subject.object)
                 found[new.name] = new._replace(labels={**new.labels, NAME_LABEL: new.name})
         return found
 
@@ -228,12 +240,9 @@ class Context:
         from policies.objects.limit_range import LimitRange
 
         found: dict[str, dict[str, LimitRange]] = {}
-        for subject in self.change_set.subjects:
-            if group_kind(subject.object) == LIMIT_RANGE and subject.operation is not Operation.DELETE:
-                try:
-                    new = LimitRange.from_api(subject.object)
-                except InvalidObject:
-                    continue
+        for subject in self.of_kind(LIMIT_RANGE):
+            with suppress(InvalidObject):
+                new = LimitRange.from_api(subject.object)
                 namespace = subject.effective_namespace
                 found.setdefault(namespace, {})[new.name] = replace(new, namespace=namespace)
         return found
@@ -245,19 +254,19 @@ class Context:
     @cached_property
     def _defaults_before(self) -> Mapping[int, Defined]:
         """By identity of the subject; those without a default before them are left out."""
-        found, current = {}, {c.name: Defined(c, NOWHERE) for c in self.stored_classes.values() if c.global_default}
-        ranked = [(d.priority_class.value, name, d) for name, d in current.items()]
+        found, current = {}, {c.name: Defined(c, None) for c in self.stored_classes.values() if c.global_default}
+        ranked = [(d.priority_class.value, name, -1, d) for name, d in current.items()]
         heapify(ranked)
-        for subject, defined in self.defined:
-            while ranked and current.get(ranked[0][1]) is not ranked[0][2]:
+        for place, (subject, defined) in enumerate(self.defined):
+            while ranked and current.get(ranked[0][1]) is not ranked[0][-1]:
                 heappop(ranked)  # defined anew since, or no default any more
             if ranked:
-                found[id(subject)] = ranked[0][2]
+                found[id(subject)] = ranked[0][-1]
             new = defined.priority_class
             current.pop(new.name, None)
             if new.global_default:
                 current[new.name] = defined
-                heappush(ranked, (new.value, new.name, defined))
+                heappush(ranked, (new.value, new.name, place, defined))
         return found
 
     @cached_property
@@ -275,11 +284,7 @@ class Context:
             if new and new.annotations != (stored["", new.name].annotations if ("", new.name) in stored else {})
         }
         namespaces = {**stored, **changed} if changed else stored
-        claims = frozenset(
-            (s.ref.namespace, s.ref.name)
-            for s in self.change_set.subjects
-            if group_kind(s.object) == CLAIM and s.operation is not Operation.DELETE
-        )
+        claims = frozenset((s.ref.namespace, s.ref.name) for s in self.of_kind(CLAIM))
         own = [r for of_namespace in self._limit_ranges.values() for r in of_namespace.values()]
         to_be = self.cluster.with_limit_ranges(own) if own else self.cluster
         return replace(to_be, priority_classes=self.classes, namespaces=namespaces, pending_claims=claims)
@@ -287,9 +292,6 @@ class Context:
     def template(self, subject: ReviewedObject) -> PodTemplate | None:
         """The pod, or the pod template, of a subject. Raises InvalidObject."""
         return subject.part or pod_template_of(subject.object, self.options.pod_template_paths)
-
-
-_NAME = ("metadata", "name")
 
 
 class DependsOn(NamedTuple):

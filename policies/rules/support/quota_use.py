@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from operator import itemgetter
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.controllers.arrivals import Arrivals, arrivals, present
 from policies.extent import check_extent, check_quota_extent, check_quotas
-from policies.kinds import RESOURCE_QUOTA
+from policies.kinds import PRIORITY_CLASS, RESOURCE_QUOTA
 from policies.kube_apiserver.priority import Forbidden, Resolved, establish_priority, resolved_spec
 from policies.kube_apiserver.quota import FaultKind, Pods, check_request, first_refused, matches, uncovered
 from policies.kube_apiserver.quota.scopes import InvalidScope
@@ -148,13 +149,10 @@ class QuotaUse:
     def _defined(self) -> Mapping[str, Mapping[str, ResourceQuota]]:
         """The quotas that the apply defines, by namespace and name; unreadable ones are left out."""
         found: dict[str, dict[str, ResourceQuota]] = {}
-        for subject in self._context.change_set.subjects:
-            if group_kind(subject.object) == RESOURCE_QUOTA:
-                try:
-                    check_quota_extent(subject.object.get("spec"))
-                    quota = ResourceQuota.from_api(subject.object)
-                except InvalidObject:
-                    continue
+        for subject in self._context.of_kind(RESOURCE_QUOTA):
+            with suppress(InvalidObject):
+                check_quota_extent(subject.object.get("spec"))
+                quota = ResourceQuota.from_api(subject.object)
                 namespace = subject.effective_namespace
                 found.setdefault(namespace, {})[quota.name] = replace(quota, namespace=namespace)
         return found
@@ -164,11 +162,12 @@ class QuotaUse:
         """By identity of the subject: the objects of an apply need not differ."""
         uses: dict[int, Use | InvalidObject | TooLarge] = {}
         current: dict[str, Quotas] = {}
+        classes = {id(subject) for subject in self._context.of_kind(PRIORITY_CLASS)}
         for place, subject in enumerate(self._context.change_set.subjects):
-            namespace = subject.effective_namespace
             self._places[id(subject)] = place
-            if subject.operation is Operation.DELETE or subject.subresource:
+            if subject.operation is Operation.DELETE or subject.subresource or id(subject) in classes:
                 continue
+            namespace = subject.effective_namespace
             try:
                 quotas = current.get(namespace) or self.quotas_of(namespace)
                 found = self._use(subject, quotas) if quotas else None
