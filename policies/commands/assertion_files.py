@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.manifests import Fault, values
 from policies.sources import SourceError, read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from policies.sources.files import File
 
@@ -23,21 +25,37 @@ _STEP: Final = re.compile(r"\d+-(?:assert|errors?)(?:-[^.]*)?\.ya?ml", re.IGNORE
 _NAMED: Final = re.compile(r"(?:.*[-_.])?assert(?:s|ions?)?(?:[-_.].*)?\.ya?ml", re.IGNORECASE)
 _TEST: Final = re.compile(r"chainsaw-test\.ya?ml", re.IGNORECASE)
 _KEYS: Final = ("assert", "error")
+_MOST_PATTERNS: Final = 1_000
 _MOST_STEPS: Final = 10_000
 """Mappings and lists of one test that are looked at."""
 
 
 def assertion_files(files: Iterable[File]) -> set[str]:
     """The paths, normalized, of the files of a tree that are assertions: by their name, or as a Chainsaw test says."""
-    found = set[str]()
+    found, patterns, paths = set[str](), set[str](), []
     for file in files:
         directory, name = os.path.split(file.path)
         if not file.tree:
             continue
+        paths.append(os.path.normpath(file.path))
         if _STEP.fullmatch(name) or _NAMED.fullmatch(name):
-            found.add(os.path.normpath(file.path))
+            found.add(paths[-1])
         elif _TEST.fullmatch(name):
-            found.update(os.path.normpath(os.path.join(directory, other)) for other in _referenced(file))
+            for other in _referenced(file):
+                (patterns if "*" in other else found).add(os.path.normpath(os.path.join(directory, other)))
+    return found | _matching(paths, patterns)
+
+
+def _matching(paths: Iterable[str], patterns: Collection[str]) -> set[str]:
+    """The paths that a pattern with `*` in its last step names."""
+    by_directory: dict[str, list[str]] = {}
+    for pattern in islice(patterns, _MOST_PATTERNS):
+        by_directory.setdefault(os.path.dirname(pattern), []).append(os.path.basename(pattern))
+    found = set()
+    for path in paths if patterns else ():
+        directory, name = os.path.split(path)
+        if any(fnmatchcase(name, pattern) for pattern in by_directory.get(directory, ())):
+            found.add(path)
     return found
 
 

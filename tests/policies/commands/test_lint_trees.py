@@ -123,6 +123,7 @@ spec:
     - apply: {file: applied.yaml}
     - assert: {file: ../shared/ready.yaml}
     - error: {file: gone.yaml}
+    - assert: {file: "../asserted/*.yaml"}
 """
 
 
@@ -136,6 +137,7 @@ spec:
         "e2e/web-assert.yaml",
         "e2e/shared/ready.yaml",
         "e2e/t/gone.yaml",
+        "e2e/asserted/web.yaml",
     ],
 )
 def test_an_assertion_of_chainsaw_or_kuttl_is_no_manifest(path: str, tree: Tree) -> None:
@@ -147,7 +149,9 @@ def test_an_assertion_of_chainsaw_or_kuttl_is_no_manifest(path: str, tree: Tree)
     assert tree.lint(path, "--closed").rules, "a file that is named is checked"
 
 
-@pytest.mark.parametrize("path", ["e2e/00-install.yaml", "e2e/t/applied.yaml", "errors.yaml", "assertive.yaml"])
+@pytest.mark.parametrize(
+    "path", ["e2e/00-install.yaml", "e2e/t/applied.yaml", "errors.yaml", "assertive.yaml", "e2e/asserted/t/web.yaml"]
+)
 def test_other_files_beside_assertions_are_manifests(path: str, tree: Tree) -> None:
     tree.add({"e2e/t/chainsaw-test.yaml": CHAINSAW, path: POD % "gone"})
     assert tree.lint("--closed").rules == ["unknown-priority-class"]
