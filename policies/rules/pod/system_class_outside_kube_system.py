@@ -31,15 +31,14 @@ Fix: use a class of your own, with a value of at most 1000000000.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
-from policies.class_paths import RELEASE_NAMESPACES
 from policies.findings import Action, Problem, Severity
 from policies.kinds import RELEASE_NAMESPACE
-from policies.objects.fields import group_kind
 from policies.objects.priority_class import SYSTEM_CLASSES
-from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.rule_text import class_name, text_at
+from policies.rules.support.context import NOTHING_STORED, Context, Phase, Target
+from policies.rules.support.rule_text import class_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,18 +51,18 @@ SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
 DEPENDS_ON: Final = NOTHING_STORED
 _ALLOWED: Final = ("kube-system", RELEASE_NAMESPACE)
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """One of the two system classes, in any other namespace that is known."""
     template = context.template(subject)
-    if template is None or class_name(template) not in _SYSTEM or subject.effective_namespace in _ALLOWED:
+    if template is None or class_name(template) not in _SYSTEM:
         return
-    if group_kind(subject.object) in RELEASE_NAMESPACES and not (
-        template.namespace or text_at(subject.object, "metadata", "namespace")
-    ):
-        return  # whoever deploys the chart sets it
+    namespace = template.namespace or subject.ref.namespace
+    if namespace in _ALLOWED or (context.phase is Phase.LINT and not _NAME.fullmatch(namespace)):
+        return  # a placeholder in a template, or the requester sets it
     yield Problem(
         f"class {class_name(template)} outside kube-system: its Pods can preempt all your workloads",
         template.at("priorityClassName"),

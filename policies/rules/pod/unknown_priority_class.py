@@ -3,9 +3,10 @@
 Why: kube-apiserver rejects such a Pod. It accepts a workload with such a template, but rejects its Pods. Only an event
 on the ReplicaSet shows the reason.
 
-Details: without a cluster, the class may exist elsewhere, so the finding is a warning. If the name is a misspelling of
-a class in the input, the finding is an error. With `--cluster`, `--closed` or `knownClasses` in the configuration, the
-linter knows all classes. The rule does not check names that contain a template variable ({{ … }}, ${X}, @X@, %X%).
+Details: without a cluster, the class may exist elsewhere, so the finding is a warning. The finding is an error if the
+name is a misspelling of a class in the input or of a system class, or begins with `system-`, which Kubernetes reserves.
+With `--cluster`, `--closed` or `knownClasses` in the configuration, the linter knows all classes. The rule does not
+check names that contain a template variable ({{ … }}, ${X}, @X@, %X%).
 
 Cluster:
 
@@ -51,7 +52,7 @@ from policies.kinds import GROUP_TEMPLATES, POD, POD_GROUP
 from policies.kube_apiserver.priority import Forbidden, establish_priority
 from policies.objects.fields import group_kind
 from policies.rules.support.context import Context, DependsOn, Phase, Target
-from policies.rules.support.names import is_misspelt
+from policies.rules.support.names import is_misspelt, is_no_class, is_reserved, meant_system_class
 from policies.rules.support.recommended import recommended_to
 from policies.rules.support.rule_text import class_name, is_template_variable, listed_of
 
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.disclosure import Audience
+    from policies.findings import Path
     from policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "unknown-priority-class"
@@ -75,34 +77,43 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A named class that neither the cluster nor the apply has."""
     template = context.template(subject)
     name = class_name(template) if template else ""
-    if template is None or not name or not context.classes_known or context.is_known(name):
+    if template is None or not name or context.is_known(name):
+        return
+    if not context.classes_known and not is_no_class(name):
         return
     try:
         establish_priority(name, context.classes)
     except Forbidden:
-        if is_template_variable(name, subject, context):
-            return
-        rejected = _REJECTED.get(group_kind(subject.object), "Pods")
-        consequence = f"; {rejected} will be rejected" if context.classes_whole else " in this input"
-        said = f"PriorityClass {quote(name)} not found{consequence}"
-        meant = recommended_to(subject, context).meant(name) if context.phase is Phase.LINT else ""
-        yield Problem(
-            lambda audience: said + recommended_to(subject, context).nearest(name, audience),
-            template.at("priorityClassName"),
-            lambda audience: _remedy(subject, context, audience),
-            detail={"class": name, **({"meant": meant} if meant else {})},
-            severity=None if context.classes_whole or (meant and is_misspelt(name, meant)) else Severity.WARNING,
-        )
+        if not is_template_variable(name, subject, context):
+            yield _unknown(name, template.at("priorityClassName"), subject, context)
 
 
-def _remedy(subject: ReviewedObject, context: Context, audience: Audience) -> str:
+def _unknown(name: str, path: Path, subject: ReviewedObject, context: Context) -> Problem:
+    rejected = _REJECTED.get(group_kind(subject.object), "Pods")
+    is_certain, system = context.classes_whole or is_reserved(name), meant_system_class(name)
+    said = (
+        f"PriorityClass {quote(name)} not found{f'; {rejected} will be rejected' if is_certain else ' in this input'}"
+    )
+    meant = system or (recommended_to(subject, context).meant(name) if context.phase is Phase.LINT else "")
+    hint = f". Did you mean {quote(system)}?" if system else ""
+    return Problem(
+        lambda audience: said + (hint or recommended_to(subject, context).nearest(name, audience)),
+        path,
+        lambda audience: f"use {system}" if system else _remedy(name, subject, context, audience),
+        detail={"class": name, **({"meant": meant} if meant else {})},
+        severity=None if is_certain or (meant and is_misspelt(name, meant)) else Severity.WARNING,
+    )
+
+
+def _remedy(name: str, subject: ReviewedObject, context: Context, audience: Audience) -> str:
     """What to do; of the classes that exist, those that the reader may be told of."""
     known = recommended_to(subject, context).sorted
     known = known if audience.sees_all else list(filter(audience.knows, known))
     use = [f"use {' or '.join(known) if len(known) < _FEW else listed_of(known, len(known))}"] if known else []
     if not known and not audience.sees_all:
         use = ["use one that exists"]
-    *most, last = ["create it", *use, *([] if context.classes_whole else ["pass --cluster"])]
+    create = ["create a class of another name" if is_reserved(name) else "create it"]
+    *most, last = [*create, *use, *([] if context.classes_whole or is_reserved(name) else ["pass --cluster"])]
     return f"{', '.join(most)}, or {last}" if most else last
 
 
