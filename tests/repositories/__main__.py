@@ -1,0 +1,149 @@
+"""Precision and recall of `forewarn lint` on repositories of other people.
+
+`python -m tests.repositories DIRECTORY… [--render] [--findings FILE]`: each DIRECTORY is a checkout. It is copied,
+linted as it is, and linted with mistakes planted into it (`planting`). The tables show the findings by rule, the
+mistakes that were found, and how many class names that were replaced by nonsense were seen. `--findings` writes each
+finding of the unchanged repositories as one line of JSON, for a person who marks it as true, noise or false.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from tests.benchmarks.bench_lint import installed
+from tests.repositories.planting import Site, rounds, with_nonsense
+
+_MANIFESTS: Final = (".yaml", ".yml")
+_RENDERED: Final = " (rendered)"
+
+
+class Result(NamedTuple):
+    """What came of one repository."""
+
+    name: str
+    status: int
+    findings: list[dict[str, Any]]
+    found: list[tuple[Site, bool]]
+    names: list[str]
+    seen: set[str]
+
+
+def _lint(tree: Path, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
+    command = [sys.executable, "-m", "policies.cli", "lint", "-o", "json", *arguments, "."]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False, env=installed())
+    try:
+        findings = json.loads(done.stdout)["findings"]
+    except ValueError:
+        findings = []
+    return done.returncode, findings, done.stderr
+
+
+def _copy(repository: Path, tree: Path) -> dict[str, str]:
+    """Copy a checkout; returns the texts of manifests and templates."""
+    texts = {}
+    shutil.copytree(repository, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+    for path in sorted(tree.rglob("*")):
+        inside = path.relative_to(tree)
+        if path.name.endswith(_MANIFESTS) and path.is_file() and not path.is_symlink() and not _is_hidden(inside):
+            try:
+                texts[str(inside)] = path.read_bytes().decode()
+            except UnicodeDecodeError:
+                continue
+    return texts
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(step.startswith(".") for step in path.parts)
+
+
+def measured(repository: Path, *, render: bool, seed: int) -> Result:
+    """Lint one repository as it is, with plants, and with nonsense."""
+    options = ["--render"] if render else []
+    with tempfile.TemporaryDirectory() as directory:
+        tree = Path(directory) / "tree"
+        texts = _copy(repository, tree)
+        status, findings, _ = _lint(tree, *options)
+        known = {f["fingerprint"] for f in findings}
+        found = []
+        for planted in rounds(texts, seed):
+            _write(tree, {site.file: site.text for site in planted})
+            _, after, _ = _lint(tree, *options)
+            new = [f for f in after if f["fingerprint"] not in known]
+            found += [(site, _is_found(site, new)) for site in planted]
+            _write(tree, {site.file: texts[site.file] for site in planted})
+        changed, names = with_nonsense(texts)
+        _write(tree, changed)
+        _, after, _ = _lint(tree, *options)
+        said = json.dumps(after)
+        seen = {name for name in names if f'{name}"' in said or f'{name}\\"' in said}
+    return Result(repository.name, status, findings, found, names, seen)
+
+
+def _write(tree: Path, texts: dict[str, str]) -> None:
+    for file, text in texts.items():
+        (tree / file).write_text(text, encoding="utf-8", newline="")
+
+
+def _is_found(site: Site, new: list[dict[str, Any]]) -> bool:
+    """Whether a new finding of the right rule is in the changed file, or in what was rendered from it."""
+    told = [f for f in new if f["rule"] in site.plant["rules"]]
+    if "anywhere" in site.plant:
+        return bool(told)
+    for finding in told:
+        file = finding["file"].removesuffix(_RENDERED).removeprefix("./")
+        if file == site.file or (finding["file"].endswith(_RENDERED) and not file.endswith(_MANIFESTS)):
+            return True
+    return False
+
+
+def report(results: list[Result]) -> None:
+    """Print the tables."""
+    print("| repository | exit status | findings | plants found | nonsense seen |\n|---|---|---|---|---|")
+    for result in results:
+        plants = f"{sum(found for _, found in result.found)} of {len(result.found)}"
+        rules = ", ".join(f"{rule} {count}" for rule, count in Counter(f["rule"] for f in result.findings).items())
+        print(f"| {result.name} | {result.status} | {rules} | {plants} | {len(result.seen)} of {len(result.names)} |")
+    found = [(site, ok) for result in results for site, ok in result.found]
+    print("\n| plant | found | found in files without template braces |\n|---|---|---|")
+    for name in (*dict.fromkeys(site.plant["name"] for site, _ in found), ""):
+        of = [(site, ok) for site, ok in found if name in ("", site.plant["name"])]
+        cells = [
+            f"{sum(ok for _, ok in part)} of {len(part)}" for part in (of, [s for s in of if not s[0].is_template])
+        ]
+        print(f"| {name or 'all'} | {' | '.join(cells)} |")
+    seen, names = sum(len(r.seen) for r in results), sum(len(r.names) for r in results)
+    print(f"\n{len(results)} repositories, {sum(len(r.findings) for r in results)} findings, ", end="")
+    print(f"{seen} of {names} nonsense names seen")
+
+
+def main() -> None:
+    """Measure each repository, and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directories", nargs="+", type=Path, metavar="DIRECTORY")
+    parser.add_argument("--render", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--findings", type=Path, metavar="FILE")
+    parser.add_argument("--missed", action="store_true", help="list the plants that were not found")
+    given = parser.parse_args()
+    results = []
+    for directory in given.directories:
+        results.append(result := measured(directory.resolve(), render=given.render, seed=given.seed))
+        for site, ok in result.found if given.missed else ():
+            if not ok:
+                print(f"missed: {result.name}/{site.file}: {site.plant['name']}", file=sys.stderr, flush=True)
+    if given.findings:
+        lines = [json.dumps({"repository": r.name, **finding}) for r in results for finding in r.findings]
+        given.findings.write_text("".join(f"{line}\n" for line in lines))
+    report(results)
+
+
+if __name__ == "__main__":
+    main()
