@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict, deque
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.kinds import CLAIM, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA, WORKLOAD_PRIORITY_CLASS
@@ -44,7 +46,8 @@ _Identity = tuple[str, str, str]
 """Kind, namespace and name."""
 
 
-class Member(NamedTuple):
+@dataclass(frozen=True)
+class Member:
     """An object and the file that it stands in. `reported`: whether findings on it are wanted, or it is context.
 
     `home`: the directory of the kustomization that takes it from outside, or a name of its own for what stands in
@@ -67,10 +70,11 @@ class Member(NamedTuple):
         """The directory that it belongs to; empty for standard input."""
         return os.path.dirname(os.path.normpath(self.file)) if self.home is None else self.home
 
-    @property
+    @cached_property
     def identity(self) -> _Identity:
         """Kind, namespace and name: of two objects with the same, the later one replaces the earlier one."""
-        return group_kind(self.subject.object), self.subject.ref.namespace, self.subject.ref.name
+        ref = self.subject.ref
+        return group_kind(self.subject.object), ref.namespace, ref.name
 
     @property
     def names_its_namespace(self) -> bool:
@@ -243,7 +247,7 @@ def _into(member: Member, place: _Place) -> Member:
     if namespace and subject.namespace and not subject.within and isinstance(metadata, dict):
         moved = {**subject.object, "metadata": {**metadata, "namespace": namespace}}
         subject = subject._replace(object=moved, namespace=namespace)
-    return member._replace(subject=subject, home=home if home is not None else member.home)
+    return replace(member, subject=subject, home=home if home is not None else member.home)
 
 
 class _Tree:
@@ -337,7 +341,7 @@ class _Wide:
 
     def __init__(self, alternatives: Mapping[str, set[int]]) -> None:
         self._alternatives = alternatives
-        self._sources: list[list[tuple[_Identity, Member]]] = []
+        self._sources: list[list[Member]] = []
         self._below: dict[str, int] = defaultdict(int)
         """Alternative -> the sources in it."""
         self._defining: dict[int, int] = defaultdict(int)
@@ -348,7 +352,7 @@ class _Wide:
         """Add what a branch defines. No alternative hides what is not reported, such as `--definitions`."""
         self.count += len(definitions)
         for reported in (True, False):
-            if found := [(m.identity, m) for m in definitions if m.reported is reported]:
+            if found := [m for m in definitions if m.reported is reported]:
                 self._sources.append(found)
                 if reported:
                     self._add_to_alternatives(chain, 1 << (len(self._sources) - 1))
@@ -372,9 +376,8 @@ class _Wide:
         found: dict[_Identity, Member] = {}
         while left:
             lowest = left & -left
-            source = self._sources[lowest.bit_length() - 1]
-            for identity, member in source:
-                found.setdefault(identity, member)
+            for member in self._sources[lowest.bit_length() - 1]:
+                found.setdefault(member.identity, member)
             left ^= lowest
         return found
 

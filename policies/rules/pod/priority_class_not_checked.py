@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Problem, Severity, quote
 from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.names import is_no_class
+from policies.rules.support.names import is_reserved
 from policies.rules.support.rule_text import class_name, is_template_variable
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     name = class_name(template) if template else ""
     if template is None or not name or context.classes_known or context.is_known(name):
         return
-    if not is_no_class(name) and not is_template_variable(name, subject, context):
+    if not is_reserved(name) and not is_template_variable(name, subject, context):
         yield Problem(
             f"can't verify PriorityClass {quote(name)}",
             template.at("priorityClassName"),

@@ -4,9 +4,9 @@ Why: kube-apiserver rejects such a Pod. It accepts a workload with such a templa
 on the ReplicaSet shows the reason.
 
 Details: without a cluster, the class may exist elsewhere, so the finding is a warning. The finding is an error if the
-name is a misspelling of a class in the input or of a system class, or begins with `system-`, which Kubernetes reserves.
-With `--cluster`, `--closed` or `knownClasses` in the configuration, the linter knows all classes. The rule does not
-check names that contain a template variable ({{ … }}, ${X}, @X@, %X%).
+name is a misspelling of a class in the input, or begins with `system-`, which Kubernetes reserves. With `--cluster`,
+`--closed` or `knownClasses` in the configuration, the linter knows all classes. The rule does not check names that
+contain a template variable ({{ … }}, ${X}, @X@, %X%).
 
 Cluster:
 
@@ -52,7 +52,7 @@ from policies.kinds import GROUP_TEMPLATES, POD, POD_GROUP
 from policies.kube_apiserver.priority import Forbidden, establish_priority
 from policies.objects.fields import group_kind
 from policies.rules.support.context import Context, DependsOn, Phase, Target
-from policies.rules.support.names import is_misspelt, is_no_class, is_reserved, meant_system_class
+from policies.rules.support.names import is_misspelt, is_reserved
 from policies.rules.support.recommended import recommended_to
 from policies.rules.support.rule_text import class_name, is_template_variable, listed_of
 
@@ -79,7 +79,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     name = class_name(template) if template else ""
     if template is None or not name or context.is_known(name):
         return
-    if not context.classes_known and not is_no_class(name):
+    if not context.classes_known and not is_reserved(name):
         return
     try:
         establish_priority(name, context.classes)
@@ -90,16 +90,14 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 def _unknown(name: str, path: Path, subject: ReviewedObject, context: Context) -> Problem:
     rejected = _REJECTED.get(group_kind(subject.object), "Pods")
-    is_certain, system = context.classes_whole or is_reserved(name), meant_system_class(name)
-    said = (
-        f"PriorityClass {quote(name)} not found{f'; {rejected} will be rejected' if is_certain else ' in this input'}"
-    )
-    meant = system or (recommended_to(subject, context).meant(name) if context.phase is Phase.LINT else "")
-    hint = f". Did you mean {quote(system)}?" if system else ""
+    is_certain = context.classes_whole or is_reserved(name)
+    consequence = f"; {rejected} will be rejected" if is_certain else " in this input"
+    said = f"PriorityClass {quote(name)} not found{consequence}"
+    meant = recommended_to(subject, context).meant(name) if context.phase is Phase.LINT else ""
     return Problem(
-        lambda audience: said + (hint or recommended_to(subject, context).nearest(name, audience)),
+        lambda audience: said + recommended_to(subject, context).nearest(name, audience),
         path,
-        lambda audience: f"use {system}" if system else _remedy(name, subject, context, audience),
+        lambda audience: _remedy(name, subject, context, audience),
         detail={"class": name, **({"meant": meant} if meant else {})},
         severity=None if is_certain or (meant and is_misspelt(name, meant)) else Severity.WARNING,
     )
@@ -112,8 +110,11 @@ def _remedy(name: str, subject: ReviewedObject, context: Context, audience: Audi
     use = [f"use {' or '.join(known) if len(known) < _FEW else listed_of(known, len(known))}"] if known else []
     if not known and not audience.sees_all:
         use = ["use one that exists"]
-    create = ["create a class of another name" if is_reserved(name) else "create it"]
-    *most, last = [*create, *use, *([] if context.classes_whole or is_reserved(name) else ["pass --cluster"])]
+    if is_reserved(name):
+        first, rest = "correct the name", use or ["create a class of another name"]
+    else:
+        first, rest = "create it", [*use, *([] if context.classes_whole else ["pass --cluster"])]
+    *most, last = [first, *rest]
     return f"{', '.join(most)}, or {last}" if most else last
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.disclosure import OPEN
 from policies.findings import quote
-from policies.objects.priority_class import SYSTEM_CLASSES, SYSTEM_PRIORITY_CLASS_PREFIX
+from policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,8 +24,6 @@ _MOST_QUESTIONS: Final = 1_000
 """Different names that are looked up for one apply: whoever misspells more has no use for guesses."""
 
 _MOST_LISTED: Final = 5
-
-_SYSTEM: Final = tuple(c.name for c in SYSTEM_CLASSES)
 _SHORT_NAME: Final = 5
 """Characters of a name up to which two wrong letters make it another name."""
 _SHORT_PART: Final = 3
@@ -97,16 +95,6 @@ def suggested(name: str, known: Iterable[str]) -> str:
 def is_reserved(name: str) -> bool:
     """Whether only Kubernetes can create a class of this name, so that no cluster has one that it does not know."""
     return name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX)
-
-
-def meant_system_class(name: str) -> str:
-    """The system class of which a name is a misspelling; empty if it is one, or none is near."""
-    return "" if name in _SYSTEM else next((system for system in _SYSTEM if is_misspelt(name, system)), "")
-
-
-def is_no_class(name: str) -> bool:
-    """Whether a name that no input defines cannot be a class, whatever the cluster has."""
-    return name not in _SYSTEM and (is_reserved(name) or bool(meant_system_class(name)))
 
 
 def is_misspelt(name: str, meant: str) -> bool:
