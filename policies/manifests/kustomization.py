@@ -30,11 +30,24 @@ def read_kustomization(text: bytes, path: str) -> Kustomization | None:
     namespace = found.get("namespace")
     return Kustomization(
         directory,
-        tuple(os.path.realpath(os.path.join(directory, p)) for p in _paths(found, _RESOURCES)),
-        tuple(os.path.realpath(os.path.join(directory, p)) for p in _paths(found, _PATCHES)),
+        tuple(_real(directory, p) for p in _paths(found, _RESOURCES)),
+        tuple(_real(directory, p) for p in _paths(found, _PATCHES)),
         namespace if isinstance(namespace, str) else "",
         os.path.dirname(os.path.normpath(path)),
     )
+
+
+def _real(directory: str, path: str) -> str:
+    """The real path of an entry, from the directory's real path: only the steps of the entry can be links."""
+    current = directory
+    for step in () if os.path.isabs(path) else path.split(os.sep):
+        if step == os.pardir:
+            current = os.path.dirname(current)
+        elif step not in ("", os.curdir):
+            current = os.path.join(current, step)
+            if os.path.islink(current):
+                return os.path.realpath(os.path.join(directory, path))
+    return os.path.realpath(path) if os.path.isabs(path) else current
 
 
 def _paths(found: dict[str, Any], keys: tuple[str, ...]) -> Iterator[str]:

@@ -55,7 +55,7 @@ def used_in(texts: Mapping[str, str]) -> set[str]:
 def near(name: str) -> str:
     """A misspelling: two neighbouring letters that differ change places, as near the middle as can be."""
     for at in sorted(range(1, len(name) - 1), key=lambda at: abs(at - len(name) // 2)):
-        one, other = name[at : at + 2]
+        one, other = name[at], name[at + 1]
         if one != other and one.isalnum() and other.isalnum():
             return name[:at] + other + one + name[at + 2 :]
     return name + "x"
@@ -90,10 +90,10 @@ def _planted(plant: Mapping[str, Any], text: str, defined: Collection[str], used
             continue
         if "{near}" in plant["replace"]:
             words["near"] = near(name)
-        changed = document[: found.start()] + plant["replace"].format(**words) + document[found.end() :]
+        changed: str = document[: found.start()] + plant["replace"].format(**words) + document[found.end() :]
         if "append" in plant:
             changed = changed.rstrip("\n") + "\n---\n" + plant["append"].format(**words)
-        return text[:start] + changed + text[end:]
+        return f"{text[:start]}{changed}{text[end:]}"
     return None
 
 
