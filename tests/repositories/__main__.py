@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -104,13 +105,17 @@ def _is_found(site: Site, new: list[dict[str, Any]]) -> bool:
     return False
 
 
+_HEAD: Final = "| repository | exit status | findings | plants found | nonsense seen |\n|---|---|---|---|---|"
+
+
+def _row(result: Result) -> str:
+    plants = f"{sum(found for _, found in result.found)} of {len(result.found)}"
+    rules = ", ".join(f"{rule} {count}" for rule, count in Counter(f["rule"] for f in result.findings).items())
+    return f"| {result.name} | {result.status} | {rules} | {plants} | {len(result.seen)} of {len(result.names)} |"
+
+
 def report(results: list[Result]) -> None:
-    """Print the tables."""
-    print("| repository | exit status | findings | plants found | nonsense seen |\n|---|---|---|---|---|")
-    for result in results:
-        plants = f"{sum(found for _, found in result.found)} of {len(result.found)}"
-        rules = ", ".join(f"{rule} {count}" for rule, count in Counter(f["rule"] for f in result.findings).items())
-        print(f"| {result.name} | {result.status} | {rules} | {plants} | {len(result.seen)} of {len(result.names)} |")
+    """Print the plants that were found, and the sums."""
     found = [(site, ok) for result in results for site, ok in result.found]
     print("\n| plant | found | found in files without template braces |\n|---|---|---|")
     for name in (*dict.fromkeys(site.plant["name"] for site, _ in found), ""):
@@ -134,14 +139,15 @@ def main() -> None:
     parser.add_argument("--missed", action="store_true", help="list the plants that were not found")
     given = parser.parse_args()
     results = []
-    for directory in given.directories:
-        results.append(result := measured(directory.resolve(), render=given.render, seed=given.seed))
-        for site, ok in result.found if given.missed else ():
-            if not ok:
+    print(_HEAD)
+    with given.findings.open("w") if given.findings else nullcontext() as stream:
+        for directory in given.directories:
+            results.append(result := measured(directory.resolve(), render=given.render, seed=given.seed))
+            print(_row(result), flush=True)
+            for site in (site for site, ok in result.found if given.missed and not ok):
                 print(f"missed: {result.name}/{site.file}: {site.plant['name']}", file=sys.stderr, flush=True)
-    if given.findings:
-        lines = [json.dumps({"repository": r.name, **finding}) for r in results for finding in r.findings]
-        given.findings.write_text("".join(f"{line}\n" for line in lines))
+            if stream is not None:
+                stream.writelines(json.dumps({"repository": result.name, **f}) + "\n" for f in result.findings)
     report(results)
 
 

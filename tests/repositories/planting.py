@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PLANTS: Final[list[dict[str, Any]]] = json.loads(Path(__file__).with_name("plants.json").read_text())
 _DOCUMENTS: Final = re.compile(r"^---.*\n", re.MULTILINE)
+_LONG: Final = 200_000
+"""Characters of a file that may get a plant: longer ones are generated."""
 _TYPED: Final = re.compile(r"^apiVersion:", re.MULTILINE)
 _PATCH: Final = re.compile(r"patch", re.IGNORECASE)
 """Files that kustomize merges into others: what they hold is no object."""
@@ -66,7 +68,8 @@ def sites(
 ) -> Iterator[Site]:
     """Where a plant fits: one site for each file."""
     for file, text in texts.items():
-        changed = None if _PATCH.search(file) else _planted(plant, text, defined, used)
+        is_hand_written = len(text) <= _LONG and not _PATCH.search(file)
+        changed = _planted(plant, text, defined, used) if is_hand_written else None
         if changed is not None:
             yield Site(plant, file, changed, "{{" in text)
 
