@@ -13,10 +13,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-_ENTRIES = (
-    "a.yaml ./a.yaml b//c.yaml b/./../a.yaml ../x/a.yaml link/c.yaml link/../a.yaml b/leaf.yaml gone/../a.yaml "
-    "../../../../../../../../../../../../x /etc/../etc/x up up/b a.yaml/ ."
-).split()
+_ENTRIES = [
+    "a.yaml",
+    "./a.yaml",
+    "b//c.yaml",
+    "b/./../a.yaml",
+    "../x/a.yaml",
+    "link/c.yaml",
+    "link/../a.yaml",
+    "b/leaf.yaml",
+    "gone/../a.yaml",
+    "../../../../../../../../../../../../x",
+    "/etc/../etc/x",
+    "up",
+    "up/b",
+    "a.yaml/",
+    ".",
+]
 
 
 @pytest.mark.parametrize("path", _ENTRIES)
