@@ -70,7 +70,8 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     computed = resolved(template, context)
     rejected = "Pods" if template.is_template else "the Pod"
     is_invalid = given not in POLICIES and not is_template_variable(given, subject, context)
-    if computed is None and is_invalid and context.phase is Phase.LINT:
+    differs = computed is not None and given != computed.preemption_policy
+    if is_invalid and not differs and context.phase is Phase.LINT:
         shown = quote(cut(given, _LONGEST))
         hint = nearest(given.capitalize(), POLICIES)
         yield Problem(
@@ -78,7 +79,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
             template.at("preemptionPolicy"),
             "remove it",
         )
-    if computed is not None and given != computed.preemption_policy:
+    if computed is not None and differs:
         yield Problem(
             f"preemptionPolicy differs from the class's ({computed.preemption_policy}); {rejected} will be rejected",
             template.at("preemptionPolicy"),
