@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from policies.manifests.kustomization import read_kustomization
 from tests.benchmarks.bench_lint import installed
 from tests.repositories.planting import Site, rounds, with_nonsense
 
@@ -54,11 +56,16 @@ def _copy(repository: Path, tree: Path) -> dict[str, str]:
     for path in sorted(tree.rglob("*")):
         inside = path.relative_to(tree)
         if path.name.endswith(_MANIFESTS) and path.is_file() and not path.is_symlink() and not _is_hidden(inside):
-            try:
+            with suppress(UnicodeDecodeError):
                 texts[str(inside)] = path.read_bytes().decode()
-            except UnicodeDecodeError:
-                continue
-    return texts
+    patches = _patches(tree, texts)
+    return {file: text for file, text in texts.items() if file not in patches}
+
+
+def _patches(tree: Path, texts: dict[str, str]) -> set[str]:
+    """The files that kustomizations merge into others: what they hold is no object."""
+    known = (read_kustomization(t.encode(), str(tree / f)) for f, t in texts.items() if Path(f).stem == "kustomization")
+    return {os.path.relpath(patch, tree.resolve()) for found in known if found for patch in found.patches}
 
 
 def _is_hidden(path: Path) -> bool:

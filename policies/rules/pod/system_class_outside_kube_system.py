@@ -3,7 +3,7 @@
 Why: Pods with the class system-cluster-critical or system-node-critical can preempt all your workloads, and
 kube-apiserver allows these classes in every namespace. They are meant for components that the cluster needs to work.
 
-Details: `forewarn lint --render` checks Pods in the namespace of a release if you set this namespace, with `-n` or
+Details: the linter reports only objects whose namespace is known from `metadata.namespace`, `-n`, a kustomization or
 `render` in the configuration.
 
 Bad:
@@ -35,7 +35,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
-from policies.kinds import RELEASE_NAMESPACE
+from policies.kinds import DEFAULT_NAMESPACE, RELEASE_NAMESPACE
+from policies.objects.fields import at
 from policies.objects.priority_class import SYSTEM_CLASSES
 from policies.rules.support.context import NOTHING_STORED, Context, Phase, Target
 from policies.rules.support.rule_text import class_name
@@ -60,11 +61,18 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     template = context.template(subject)
     if template is None or class_name(template) not in _SYSTEM:
         return
-    namespace = template.namespace or subject.ref.namespace
-    if namespace in _ALLOWED or (context.phase is Phase.LINT and not _NAME.fullmatch(namespace)):
-        return  # a placeholder in a template, or the requester sets it
+    if (template.namespace or subject.ref.namespace) in _ALLOWED:
+        return
+    if context.phase is Phase.LINT and not (template.namespace or _is_known(subject)):
+        return
     yield Problem(
         f"class {class_name(template)} outside kube-system: its Pods can preempt all your workloads",
         template.at("priorityClassName"),
         "use a class of your own",
     )
+
+
+def _is_known(subject: ReviewedObject) -> bool:
+    """Whether a file or `-n` gives the namespace: not a placeholder of a template, and not the default of kubectl."""
+    own = at(subject.object, "metadata", "namespace")
+    return bool(own or subject.namespace != DEFAULT_NAMESPACE) and bool(_NAME.fullmatch(subject.ref.namespace))
