@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict, deque
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.kinds import CLAIM, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA, WORKLOAD_PRIORITY_CLASS
 from policies.objects.fields import group_kind
@@ -46,7 +45,6 @@ _Identity = tuple[str, str, str]
 """Kind, namespace and name."""
 
 
-@dataclass(frozen=True)
 class Member:
     """An object and the file that it stands in. `reported`: whether findings on it are wanted, or it is context.
 
@@ -54,10 +52,15 @@ class Member:
     another object, which is created apart; None: the file's own directory.
     """
 
-    subject: ReviewedObject
-    file: str
-    reported: bool = True
-    home: str | None = None
+    def __init__(self, subject: ReviewedObject, file: str, reported: bool = True, home: str | None = None) -> None:
+        self.subject: Final = subject
+        self.file: Final = file
+        self.reported: Final = reported
+        self.home: Final = home
+
+    def _replace(self, **changes: Any) -> Member:
+        """The same with other values, as of a named tuple."""
+        return Member(**({name: getattr(self, name) for name in ("subject", "file", "reported", "home")} | changes))
 
     @classmethod
     def of(cls, subject: ReviewedObject, file: str, *, reported: bool = True) -> Member:
@@ -247,7 +250,7 @@ def _into(member: Member, place: _Place) -> Member:
     if namespace and subject.namespace and not subject.within and isinstance(metadata, dict):
         moved = {**subject.object, "metadata": {**metadata, "namespace": namespace}}
         subject = subject._replace(object=moved, namespace=namespace)
-    return replace(member, subject=subject, home=home if home is not None else member.home)
+    return member._replace(subject=subject, home=home if home is not None else member.home)
 
 
 class _Tree:

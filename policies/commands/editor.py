@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.commands.lint import findings_on, unsuppressed
@@ -91,7 +90,7 @@ class Workspace:
             if self._real[member.file] == own:
                 place = len(given.members) if place is None else place
             else:
-                given.members.append(replace(member, reported=False))
+                given.members.append(member._replace(reported=False))
         at = len(given.members) if place is None else place
         given.members[at:at] = mine
         given.kustomizations = files.kustomizations

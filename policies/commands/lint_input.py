@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from policies.commands.assertion_files import ASSERTION, assertion_files
@@ -98,7 +97,7 @@ class Input:
     def grouping(self, config: Config, *, one: bool = False, limits_stay: bool = True) -> Grouping:
         """The applies that this is; `one`: all of it is one."""
         if one:
-            return grouped([replace(member, file="", home=None) for member in self.members])
+            return grouped([member._replace(file="", home=None) for member in self.members])
         return grouped(self.members, self.kustomizations, config.options.groups, limits_stay=limits_stay)
 
 
