@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,9 +22,8 @@ from policies.objects.reviewed_object import Operation, ReviewedObject
 from policies.options import NamedGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
-    from sys import TraceFunction
     from types import FrameType
 
 
@@ -501,7 +500,7 @@ def _lines_run(directories: int) -> int:
     wanted, count = wanted_kinds(Config()), 0
     members = [Member(s, f) for f, text in files.items() for s in read(text, f, wanted, namespace="default").subjects]
 
-    def traced(frame: FrameType, event: str, _: object) -> TraceFunction | None:
+    def traced(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
         nonlocal count
         count += event == "line"
         return traced if "/policies/" in frame.f_code.co_filename else None

@@ -143,7 +143,7 @@ class _Everything(ObjectFinder):
     def merge(self, other: ObjectFinder) -> None:
         self.values += getattr(other, "values", ())
 
-    def wants(self, api_version: str, kind: str, data: bytes = b"") -> bool:  # noqa: ARG002
+    def wants(self, api_version: str, kind: str, data: bytes = b"") -> bool:
         return True
 
     def take(self, value: Any, source: object) -> list[FileDiagnostic]:
