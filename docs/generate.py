@@ -63,9 +63,36 @@ _RULES_INTRODUCTION = """\
 
 The page of a rule explains the reason and the fix, and shows an example. `forewarn explain RULE` prints the same text.
 
-The column *linter* shows the severity in `forewarn lint` and `forewarn audit`. The column *webhook* shows the action
-for a Pod or another object. For a workload, `deny` becomes `warn` by default, because kube-apiserver accepts the
-workload and rejects its Pods. You can change severities and actions in the [configuration](../configuration.md).
+In the tables, the column *linter* shows the severity in `forewarn lint` and `forewarn audit`. The column *webhook*
+shows the action for a Pod or another object. For a workload, `deny` becomes `warn` by default, because kube-apiserver
+accepts the workload and rejects its Pods. You can change severities and actions in the
+[configuration](../configuration.md).
+
+## Suppress a finding
+
+To suppress a finding of the linter, write a comment above the field, or add an annotation to the object (not for
+files):
+
+```yaml
+metadata:
+  annotations:
+    forewarn.dev/ignore: RULE REASON until=2027-01-31
+spec:
+  # forewarn: ignore[RULE] REASON until=2027-01-31
+  priorityClassName: gold
+```
+
+To suppress a finding about the whole cluster, name the object and the reason in the
+[configuration](../configuration.md#linter):
+
+```yaml
+suppressions:
+- rules: [RULE]
+  objects: ["KIND NAME"]
+  reason: REASON
+```
+
+See also [Suppress findings](../../guides/lint.md#suppress-findings).
 """
 
 

@@ -1,4 +1,4 @@
-"""`forewarn explain RULE`: what a rule reports, why, an example, and the fix. The pages of the rules have the same."""
+"""`forewarn explain RULE`: what a rule reports, why, an example, and the fix. docs/reference/rules has it too."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _as_dict(rule: Rule) -> dict[str, Any]:
 def as_text(rule: Rule) -> Iterator[str]:
     """A rule's page for a terminal."""
     yield rule.ID
-    for block in page_of(rule):
+    for block in (*page_of(rule), *_suppressed(rule)):
         yield ""
         if block.kind == "heading":
             yield f"{block.text}:"
@@ -102,13 +102,15 @@ def as_markdown(rule: Rule) -> Iterator[str]:
             yield block.text
         else:
             yield f"```{block.kind}\n{block.text.rstrip()}\n```"
+    if rule.SEVERITY is not None:
+        yield "\nTo suppress a finding, see [Rules](index.md#suppress-a-finding)."
 
 
 def page_of(rule: Rule) -> Iterator[Block]:
     """What is documented of a rule, part by part."""
     documentation = documentation_of(rule)
     yield Block("prose", documentation.what)
-    yield Block("prose", f"Checked objects: {', '.join(rule.TARGETS)}. {_heard(rule)}")
+    yield Block("prose", f"Checked objects: {_checked(rule)}. {_heard(rule)}")
     yield Block("heading", "Why")
     yield Block("prose", _sentence(documentation.why))
     if documentation.details:
@@ -122,7 +124,7 @@ def page_of(rule: Rule) -> Iterator[Block]:
         yield Block("yaml", example.yaml)
         if example.heading == "Bad":
             yield Block("text", "\n".join(_reported(rule)))
-    yield Block("heading", "Configure or suppress")
+    yield Block("heading", "Configure")
     yield from _configured(rule)
 
 
@@ -133,6 +135,27 @@ def _sentence(text: str) -> str:
 
 
 _LOWERCASE: Final = ("kubectl", "forewarn", "limitedResources")
+
+
+_CHECKED: Final = {
+    Target.FILE: "files",
+    Target.CLUSTER: "the whole cluster",
+    Target.PRIORITY_CLASS: "PriorityClasses",
+    Target.DELETED_PRIORITY_CLASS: "deletions of PriorityClasses",
+    Target.POD: "Pods",
+    Target.UPDATED_POD: "updates of Pods",
+    Target.TEMPLATE: "Pod templates",
+    Target.PART: "custom resources",
+    Target.NAMESPACE: "Namespaces",
+    Target.RESOURCE_QUOTA: "ResourceQuotas",
+}
+
+
+def _checked(rule: Rule) -> str:
+    """`Pods, Pod templates`: in the same order for every rule."""
+    if Target.OTHER in rule.TARGETS:
+        return "all objects"
+    return ", ".join(name for target, name in _CHECKED.items() if target in rule.TARGETS)
 
 
 def _heard(rule: Rule) -> str:
@@ -177,7 +200,7 @@ def _reported(rule: Rule) -> Iterator[str]:
 
 
 def _configured(rule: Rule) -> Iterator[Block]:
-    """How to change a rule's severity and action, and how to suppress a finding."""
+    """How to change a rule's severity and action."""
     lines = []
     if rule.SEVERITY is not None:
         other = Severity.WARNING if rule.SEVERITY is Severity.NOTE else Severity.NOTE
@@ -186,6 +209,10 @@ def _configured(rule: Rule) -> Iterator[Block]:
         lines += [f'actions: {{{rule.ID}: "off"}}  # deny, warn, audit, "off"']
     yield Block("prose", "Example configuration:")
     yield Block("yaml", "\n".join(lines))
+
+
+def _suppressed(rule: Rule) -> Iterator[Block]:
+    """How to suppress a finding. In the documentation, the page of all rules shows it once."""
     if rule.SEVERITY is None:
         return
     if Target.CLUSTER in rule.TARGETS:

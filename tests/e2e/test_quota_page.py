@@ -175,5 +175,5 @@ REFUSAL = (
 )
 LOOPHOLE = (
     'Warning: allows class "gold" under limitedResources without naming it (NotIn [batch]). '
-    "Fix: name the classes with In [limited-resources-loophole]\n"
+    "Fix: list the classes in a scope with operator: In [limited-resources-loophole]\n"
 )

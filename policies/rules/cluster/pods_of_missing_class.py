@@ -34,7 +34,8 @@ Good:
       priority: 1000
       nodeName: node-1
 
-Fix: recreate the class with the value that the Pods have, or move their workloads to another class and restart them.
+Fix: recreate the class with the priority of these Pods as its value. Or move the workloads of these Pods to another
+class, and restart the workloads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The priority of Pods without a class differs from the priority that the global default gives to new Pods.
 
-Why: a global default applies only to new Pods. Replacement Pods get a different priority than old Pods, and can preempt
-them. So one restart can cause the next.
+Why: a global default applies only to new Pods. Replacement Pods get a different priority than old Pods. If the new
+priority is higher, replacement Pods can preempt old Pods, and then the replacement Pods of these victims can preempt
+further old Pods.
 
 Bad:
 
@@ -40,8 +41,8 @@ Good:
       priority: 1000
       nodeName: node-1
 
-Fix: restart the workloads of these Pods one after the other while nodes have free capacity. `forewarn whatif` shows the
-effect.
+Fix: restart the workloads of these Pods one after the other while nodes have free capacity. To see which restarts would
+preempt Pods, run `forewarn audit`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """If a workload restarted now, it would preempt Pods of other workloads.
 
-Why: the problem is invisible while the workload runs. Either other Pods use the capacity that a restart needs, or the
-priority of the workload changed after its Pods were created. The next restart, rollout or node failure preempts Pods of
-other workloads.
+Why: while the workload runs, you do not notice that its next restart, rollout or node failure would preempt other Pods.
+Either other Pods use the capacity that a restart needs, or the priority of the workload changed after its Pods were
+created.
 
-Details: forewarn restarts each workload alone, like `kubectl rollout restart`, in a simulation of the current cluster.
-A single note counts the workloads whose restart preempts only placeholder Pods (`placeholderPods`).
+Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one workload at a time. A single note
+counts the workloads whose restart preempts only placeholder Pods (`placeholderPods` in the configuration).
 
 Cluster:
 
@@ -90,7 +90,7 @@ Good:
             image: web
             resources: {requests: {cpu: 200m}}
 
-Fix: free capacity before you restart the workload, set maxSurge: 0, or use a lower class.
+Fix: free capacity before you restart the workload, set maxSurge: 0 in the workload, or use a lower class.
 """
 
 from __future__ import annotations

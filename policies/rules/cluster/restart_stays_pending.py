@@ -1,10 +1,10 @@
-"""If a workload restarted now, Pods would stay Pending, or its rollout would block.
+"""If a workload restarted now, new Pods would stay Pending, or the rollout would not finish.
 
-Why: the problem is invisible while the workload runs. Its replacement Pods would stay Pending, because its nodes are
-cordoned or deleted, or because no node has enough free capacity.
+Why: while the workload runs, you do not notice that replacement Pods fit on no node. The nodes of the running Pods are
+cordoned or deleted, or no node has enough free capacity.
 
-Details: forewarn restarts each workload alone, like `kubectl rollout restart`, in a simulation of the current cluster.
-The simulation adds no nodes, but an autoscaler may add one.
+Details: forewarn simulates `kubectl rollout restart` in the current cluster, for one workload at a time. The simulation
+adds no nodes, although an autoscaler may add nodes.
 
 Cluster:
 
@@ -69,8 +69,8 @@ Good:
             image: db
             resources: {requests: {cpu: 500m}}
 
-Fix: uncordon nodes or free capacity before you restart the workload, or let a Deployment terminate old Pods first
-(maxUnavailable). `forewarn predict` shows the reason on each node.
+Fix: uncordon nodes or free capacity before you restart the workload. Or set maxUnavailable, so that a Deployment
+terminates old Pods first. `forewarn predict` shows for each node why a Pod does not fit.
 """
 
 from __future__ import annotations

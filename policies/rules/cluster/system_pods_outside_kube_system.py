@@ -1,10 +1,10 @@
 """Running Pods outside kube-system have the priority of system components.
 
-Why: a Pod with priority 2000000000 or higher can preempt all your workloads. The kubelet does not evict this Pod under
-node pressure, and terminates it last at node shutdown.
+Why: a Pod with priority 2000000000 or higher can preempt all your workloads. The kubelet does not evict such a Pod
+under node pressure, and terminates it last at node shutdown.
 
-Details: the rule system-class-outside-kube-system reports templates that name a system class. This rule reports Pods
-with such a priority even if their template is unknown or has changed.
+Details: the rule system-class-outside-kube-system reports Pod templates that name a system class. This rule reports
+running Pods with the priority of a system class, even if their template is unknown or has changed.
 
 Bad:
 
@@ -30,7 +30,7 @@ Good:
       priority: 2000000000
       nodeName: node-1
 
-Fix: use a class of your own, and restart the workload.
+Fix: use a PriorityClass of your own in the workload, and restart the workload.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """No workload uses a PriorityClass, and at most one Pod without a controller uses it.
 
-Why: users can select the class by mistake. An unused class often has the highest value.
+Why: users can select an unused class by mistake. Often, an unused class has the highest value of all classes.
 
 Bad:
 

@@ -1,7 +1,7 @@
 """A mapping has the same key twice.
 
-Why: only one of the two values takes effect, and programs disagree on which one. kubectl uses the last value without a
-warning.
+Why: only one of the two values takes effect, and programs do not agree which value. kubectl uses the last value and
+prints no warning.
 
 Bad:
 

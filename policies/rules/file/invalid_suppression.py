@@ -1,6 +1,6 @@
 """A suppression is malformed or expired, has no reason, or names no existing rule.
 
-Why: such a suppression has no effect. A reason and an end date prevent suppressions that hide findings forever.
+Why: an invalid suppression has no effect. With a reason and an end date, suppressions do not hide findings forever.
 
 Bad (also pinned-priority):
 
@@ -26,8 +26,7 @@ Good:
         spec:
           priority: 0  # forewarn: ignore[pinned-priority] the vendor's chart writes it until=2099-01-31
 
-Fix: name the rule and the reason: `# forewarn: ignore[rule] reason until=2027-01-31`, after the value or on the line
-above.
+Fix: write `# forewarn: ignore[RULE] REASON until=2027-01-31` after the value or on the line above.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """forewarn cannot read a file or an object in it.
 
-Why: kubectl rejects the object, and forewarn cannot check it. forewarn still checks the other documents.
+Why: kubectl rejects the object, and forewarn cannot check it. forewarn still checks the other documents of the file.
 
 Details: with `forewarn lint --render`, this rule also reports a chart or kustomization that cannot be rendered.
 
@@ -20,7 +20,7 @@ Good:
       name: web
       labels: {}
 
-Fix: fix the syntax at this position.
+Fix: correct the syntax at the reported line and column.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A file is a template that is not rendered.
 
-Why: the value of {{ … }} is unknown until an engine such as Helm renders the template. kube-apiserver never gets this
-file, and forewarn did not check its objects.
+Why: forewarn does not know the values of a template until an engine such as Helm renders it. kube-apiserver receives
+only the rendered manifests, so forewarn does not check the objects in the template.
 
 Details: the linter reports one finding for each directory, and names the engine. In templates and in the values of a
 chart, it checks literal class names.

@@ -1,10 +1,10 @@
-"""An object has a field that its kind does not define at this place.
+"""An object has a field that its kind does not define, or that belongs to another place in the object.
 
-Why: kubectl and server-side apply reject the object. With clients that do not validate fields (Helm, older kubectl),
-the field is dropped without an error. A misspelled `priorityClassName` then leaves Pods at priority 0.
+Why: kubectl and server-side apply reject the object. If the client does not validate fields (Helm, older kubectl),
+kube-apiserver drops the field without an error. A misspelled `priorityClassName` then leaves Pods at priority 0.
 
 Details: by default, the rule accepts the fields of every Kubernetes release that forewarn supports. With
-`--kubernetes-version`, it accepts only the fields of this release.
+`--kubernetes-version`, it accepts only the fields of the given release.
 
 Bad:
 

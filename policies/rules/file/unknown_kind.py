@@ -1,7 +1,7 @@
 """The kind or apiVersion of a PriorityClass is misspelled.
 
-Why: kubectl does not know the kind and does not apply the object, so Pods name a class that does not exist. The rule
-ignores kinds in the API groups of custom resources.
+Why: kubectl does not know the misspelled kind and creates no PriorityClass, so Pods name a class that does not exist.
+The rule ignores kinds in the API groups of custom resources.
 
 Bad:
 

@@ -1,7 +1,7 @@
 """A suppression matches no finding.
 
-Why: the problem was fixed, or never existed. If the suppression stays, it hides the next problem. Without a cluster,
-the rule ignores suppressions of rules that depend on a cluster.
+Why: the suppressed problem was fixed, or never existed. An unused suppression can hide the next problem. If you pass no
+cluster, the rule ignores suppressions of rules that depend on a cluster.
 
 Bad:
 

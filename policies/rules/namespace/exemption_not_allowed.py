@@ -3,8 +3,9 @@
 Why: the annotation forewarn.dev/exempt-until disables all rules in a Namespace. Without this rule, all users who may
 update the Namespace could set it.
 
-Details: only members of `breakGlass.groups` in the configuration may set the annotation. By default, these are cluster
-administrators. All users may remove the annotation. A time in the past exempts nothing.
+Details: only members of `breakGlass.groups` in the configuration may set the annotation. By default, the members are
+cluster administrators. All users may remove the annotation. If the time in the annotation is in the past, the
+annotation has no effect.
 
 Bad (validate):
 
@@ -22,7 +23,7 @@ Good (validate):
     metadata:
       name: team
 
-Fix: ask a member of these groups to set the annotation, or add a group to breakGlass.groups.
+Fix: ask a member of breakGlass.groups to set the annotation, or add a group to breakGlass.groups.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The exemption of a Namespace has no effect, because its end is not a valid time or is too far in the future.
 
-Why: the annotation forewarn.dev/exempt-until is for emergencies and expires. While its time is more than
-breakGlass.maxDuration (default: 30 days) in the future, the annotation has no effect.
+Why: the annotation forewarn.dev/exempt-until exempts a Namespace for a short time in an emergency. If its time is more
+than breakGlass.maxDuration (default: 30 days) in the future, the annotation has no effect yet.
 
 Bad:
 
@@ -21,7 +21,7 @@ Good:
       annotations:
         forewarn.dev/exempt-until: "2026-01-02T12:00:00Z"
 
-Fix: set an earlier time, such as 2026-01-02T12:00:00Z.
+Fix: set an earlier time in UTC, such as 2026-01-02T12:00:00Z.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The default class of a Namespace does not exist.
+"""The default PriorityClass of a Namespace does not exist.
 
 Why: forewarn assigns the class in the annotation forewarn.dev/default-priority-class to Pods that name no class. If the
-class in the annotation does not exist, these Pods get the global default.
+class in the annotation does not exist, Pods that name no class get the global default.
 
 Cluster:
 
@@ -29,7 +29,7 @@ Good:
       annotations:
         forewarn.dev/default-priority-class: gold
 
-Fix: create the class first, or use an existing class.
+Fix: create the class before you set the annotation, or use an existing class.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""A Pod, a Pod template or the default of a Namespace uses a class that `allowedClasses` does not permit.
+"""A Pod or a Pod template, or a Namespace as its default, uses a class that `allowedClasses` does not permit.
 
-Why: by default, all users who may create Pods can use any class. A ResourceQuota limits only amounts, and users who may
-create ResourceQuotas can use any class.
+Why: by default, all users who may create Pods can use any class. A ResourceQuota limits only how much of a class a
+namespace may use. Users who may create ResourceQuotas can use any class.
 
 Details: if entries of `allowedClasses` name a class, at least one of these entries must match. An entry matches if all
-its conditions hold. A condition with a list holds if one item matches. All users may use a class that no entry names.
-The rule checks users and groups when a user creates a workload or changes its class. It does not check them when a
-controller of kube-system creates the Pods of the workload. For workloads, the webhook warns by default. To enforce the
-rule, set its action to deny. If a Namespace has the annotation forewarn.dev/default-priority-class, the rule treats the
-Namespace like a Pod of this class. The linter does not know the user, or the labels of unknown Namespaces. If a
-condition needs them, the linter only counts the object in its summary.
+its conditions hold. A condition with a list holds if one item of the list matches. All users may use a class that no
+entry names. When a user creates a workload or changes its class, the rule checks the user and groups. When a controller
+of kube-system creates the Pods of the workload, the rule does not check users and groups again. For workloads, the
+webhook warns by default. To deny workloads, set the action of the rule to deny. If a Namespace has the annotation
+forewarn.dev/default-priority-class, the rule treats the Namespace like a Pod of this class. The linter does not know
+the user, or the labels of unknown Namespaces. If a condition needs a user or an unknown label, the linter only counts
+the object in its summary.
 
 Options:
 

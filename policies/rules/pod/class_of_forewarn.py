@@ -1,11 +1,11 @@
 """A Pod uses the PriorityClass that forewarn installs for its own Pods.
 
-Why: the class forewarn has the highest value that a user can define, so that admission keeps working on a full cluster.
-Other Pods with this class can preempt all your workloads. If you uninstall forewarn, the class is deleted, and
-kube-apiserver rejects Pods that name it.
+Why: the PriorityClass forewarn has the highest value that a user can define, so that forewarn's Pods also run in a full
+cluster. Other Pods with this class can preempt all your workloads. Uninstalling forewarn deletes the class, and
+kube-apiserver then rejects Pods that name the class.
 
-Details: the rule also covers forewarn-sweep, the class of forewarn's Jobs. A Pod belongs to forewarn if its namespace
-has the same name as the class, or if it has the label `app.kubernetes.io/part-of: forewarn`.
+Details: the rule also checks forewarn-sweep, the PriorityClass of forewarn's Jobs. A Pod belongs to forewarn if its
+namespace has the same name as the class, or if it has the label `app.kubernetes.io/part-of: forewarn`.
 
 Cluster:
 
@@ -36,7 +36,7 @@ Good:
     spec:
       priorityClassName: forewarn
 
-Fix: use a class of your own.
+Fix: use a PriorityClass of your own.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Mutating webhooks give a new Pod a priority that differs from the value of its class.
 
-Why: Kubernetes does not check the final priority. If kube-apiserver calls a mutating webhook again, this webhook can
-set any priority, with or without a class. kube-scheduler uses only spec.priority.
+Why: after all mutating webhooks have run, Kubernetes does not check whether the Pod's priority still matches its class.
+If kube-apiserver calls a mutating webhook a second time, the webhook can set any priority. kube-scheduler uses only
+spec.priority.
 
-Details: the rule accepts a Pod with priority 0 and no class. kube-apiserver stores such a Pod if it has not yet seen a
-new global default.
+Details: the rule accepts a Pod that has priority 0 and no class. kube-apiserver stores such a Pod if it does not know a
+new global default yet.
 
 Cluster:
 
@@ -36,7 +37,7 @@ Good (validate):
       priority: 1000
       preemptionPolicy: PreemptLowerPriority
 
-Fix: change the webhook that mutates the Pod. When it sets priorityClassName, it must remove priority and
+Fix: change the webhook that mutates the Pod. A webhook that sets priorityClassName must remove priority and
 preemptionPolicy.
 """
 

@@ -1,9 +1,9 @@
 """New Pods would stay Pending, because they fit on no node, even after preemption.
 
-Why: the workload is accepted, but its Pods do not run until a node is added or other Pods terminate.
+Why: kube-apiserver accepts the workload, but its Pods do not run until a node is added or other Pods terminate.
 
-Details: forewarn considers only the current nodes. An autoscaler may add nodes. If a rollout terminates old Pods before
-new Pods stay Pending, the message states how many old Pods it terminates.
+Details: forewarn considers only the current nodes. An autoscaler may add nodes. If a rollout terminates old Pods and
+its new Pods then stay Pending, the message shows how many old Pods the rollout terminates.
 
 Cluster:
 
@@ -63,7 +63,7 @@ Good:
         resources: {requests: {cpu: 400m}}
 
 Fix: lower the requests below the allocatable resources of the largest node, or change node selectors, affinity or
-tolerations. `forewarn predict` shows the reason on each node.
+tolerations. `forewarn predict` shows for each node why a Pod does not fit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A PodGroup, or a template of PodGroups, names a PriorityClass with a value above 1000000000.
 
 Why: a Pod may use the class system-node-critical, but a PodGroup may not. kube-apiserver rejects the PodGroup, and
-kube-scheduler never schedules Pods without their PodGroup. kube-apiserver accepts a Workload with such a template.
+kube-scheduler does not schedule Pods whose PodGroup is missing. kube-apiserver accepts a Workload with a template of
+such a PodGroup.
 
 Bad:
 

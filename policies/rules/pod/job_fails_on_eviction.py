@@ -1,12 +1,12 @@
 """A Job can fail if its Pods are evicted or preempted.
 
 Why: a Pod that is preempted, drained or evicted counts as failed. A Job with `backoffLimit: 0` fails with the first
-failed Pod. If a Job runs more Pods at once than its backoffLimit (6 by default) and loses all of them, it fails and is
-not retried.
+failed Pod. If a Job runs more Pods at once than its backoffLimit (6 by default) and loses all of these Pods, the Job
+fails and is not retried.
 
-Details: a podFailurePolicy rule with `action: Ignore` for the Pod condition DisruptionTarget excludes such Pods from
-the count of failed Pods. An earlier rule that fails the Job for exit codes of terminated containers (137, 143) takes
-precedence.
+Details: if a rule of the podFailurePolicy has `action: Ignore` for the Pod condition DisruptionTarget, preempted and
+evicted Pods do not count as failed. If an earlier rule fails the Job for the exit codes of terminated containers (137,
+143), the earlier rule takes precedence.
 
 Bad:
 
@@ -45,7 +45,8 @@ Good:
           - name: c
             image: report
 
-Fix: make `action: Ignore` for DisruptionTarget the first rule of the podFailurePolicy, with `restartPolicy: Never`.
+Fix: add a rule with `action: Ignore` for the Pod condition DisruptionTarget as the first rule of the podFailurePolicy.
+A podFailurePolicy needs `restartPolicy: Never` in the Pod template.
 """
 
 from __future__ import annotations

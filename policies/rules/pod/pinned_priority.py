@@ -1,7 +1,7 @@
 """A Pod template sets spec.priority, or a Pod sets spec.priority without a class.
 
-Why: kube-apiserver computes the priority from the class and rejects a Pod with any other value. If you recreate the
-class with another value, or use the template in another cluster, kube-apiserver rejects every new Pod.
+Why: kube-apiserver computes the priority from the class, and rejects a Pod that sets any other priority. If you
+recreate the class with another value, or use the template in another cluster, kube-apiserver rejects every new Pod.
 
 Cluster:
 
@@ -36,7 +36,7 @@ Good:
         spec:
           priorityClassName: gold
 
-Fix: remove spec.priority.
+Fix: remove spec.priority. kube-apiserver sets this field from the class.
 """
 
 from __future__ import annotations

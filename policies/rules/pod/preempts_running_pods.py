@@ -3,17 +3,17 @@
 Why: to free capacity for a Pod, kube-scheduler preempts Pods with a lower priority. It reports the preemption only
 afterwards.
 
-Details: forewarn runs kube-scheduler's algorithm on every node. If several nodes or victims are equally suitable, the
-message contains "or another node" and "possibly". The same applies if kube-scheduler tries only a random part of the
-nodes. For a changed template, forewarn predicts all new Pods. A Deployment starts new Pods while old Pods run. A
-StatefulSet or DaemonSet replaces each old Pod with a new Pod. If time remains, forewarn also predicts whether the
-victims are recreated, and whether their replacement Pods fit, stay Pending or preempt more Pods. If all victims are
-placeholder Pods, the finding is a note and the webhook does not warn. `placeholderPods` in the configuration selects
-placeholder Pods. By default, they have a negative priority and the pause image. If a rollout terminates old Pods,
-Pending Pods of other workloads may start in their place. The rule reports these Pending Pods only if they preempt
-running Pods. It does not report them if new Pods of the rollout then preempt them. The rule does not evaluate changes
-that create no Pods, such as fewer replicas or a deletion. To see which Pending Pods start after such a change, run
-`forewarn whatif scale` or `forewarn whatif delete`.
+Details: forewarn runs kube-scheduler's algorithm on every node. If several nodes or victims are equally suitable, or if
+kube-scheduler tries only a random part of the nodes, the message contains "or another node" and "possibly". For a
+changed template, forewarn predicts all new Pods. A Deployment starts new Pods while old Pods run. A StatefulSet or
+DaemonSet replaces each old Pod with a new Pod. If time remains, forewarn also predicts whether controllers recreate the
+victims, and whether the replacement Pods fit, stay Pending or preempt more Pods. If all victims are placeholder Pods,
+the finding is a note and the webhook does not warn. `placeholderPods` in the configuration selects placeholder Pods. By
+default, placeholder Pods are Pods with a negative priority and only the pause image. If a rollout terminates old Pods,
+Pending Pods of other workloads may use the free capacity. The rule reports these Pending Pods only if they preempt
+running Pods, and are not themselves preempted by new Pods of the rollout. The rule does not evaluate changes that
+create no Pods, such as a smaller number of replicas or a deletion. To see which Pending Pods start after such a change,
+run `forewarn whatif scale` or `forewarn whatif delete`.
 
 Cluster:
 
@@ -72,8 +72,8 @@ Good:
         image: web
         resources: {requests: {cpu: 400m}}
 
-Fix: lower the requests, use a lower class, or set preemptionPolicy: Never in the class. `forewarn predict` shows
-details.
+Fix: lower the requests, use a lower class, or set preemptionPolicy: Never in the class. `forewarn predict` shows the
+victims and other candidate nodes.
 """
 
 from __future__ import annotations

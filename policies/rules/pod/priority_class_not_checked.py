@@ -1,7 +1,7 @@
-"""forewarn cannot verify a PriorityClass, because no cluster is given and the input defines no class.
+"""forewarn cannot check a PriorityClass, because you passed no cluster and the input defines no PriorityClass.
 
-Why: the input does not show whether the class exists. Without this note, the check would look successful. An error
-instead of the note could be a false alarm.
+Why: without this note, the linter would seem to have checked the class. An error could be a false alarm, because the
+class may exist in the cluster.
 
 Bad:
 
@@ -22,7 +22,8 @@ Good:
       namespace: team
     spec: {}
 
-Fix: lint the class manifests too (`forewarn lint classes.yaml web.yaml`), or pass a cluster (`--cluster FILE`).
+Fix: also lint the manifests of the PriorityClasses (`forewarn lint classes.yaml web.yaml`), or pass a cluster
+(`--cluster FILE`).
 """
 
 from __future__ import annotations

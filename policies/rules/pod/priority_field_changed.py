@@ -39,7 +39,7 @@ Good:
     spec:
       activeDeadlineSeconds: 600
 
-Fix: delete the Pod and create it again.
+Fix: delete the Pod, and create it again with the new class.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Why: if the new template has a higher priority than the running Pods, new Pods c
 regardless of maxUnavailable.
 
 Details: if maxUnavailable allows the Deployment to terminate old Pods immediately, timing determines which old Pods are
-preempted. The message then contains `may` instead of `would`. maxSurge: 0 does not help, because the new Pod is created
-while the old Pod still terminates.
+preempted. The message then contains `may` instead of `would`. maxSurge: 0 does not prevent the preemption, because the
+Deployment creates the new Pod while the old Pod still terminates.
 
 Cluster:
 
@@ -74,7 +74,8 @@ Good:
             image: web
             resources: {requests: {cpu: 400m}}
 
-Fix: free capacity first, use the strategy Recreate, or raise the priority at a time when fewer Pods are acceptable.
+Fix: free capacity before the rollout, or use the strategy Recreate. Or raise the priority at a time when the workload
+may have fewer Pods.
 """
 
 from __future__ import annotations

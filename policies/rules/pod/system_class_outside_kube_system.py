@@ -1,7 +1,8 @@
 """A Pod outside kube-system uses a system class.
 
 Why: Pods with the class system-cluster-critical or system-node-critical can preempt all your workloads, and
-kube-apiserver allows these classes in every namespace. They are meant for components that the cluster needs to work.
+kube-apiserver allows these classes in every namespace. Both classes are meant for components that the cluster needs to
+work.
 
 Details: the linter reports only objects whose namespace is known from `metadata.namespace`, `-n`, a kustomization or
 `render` in the configuration.
@@ -26,7 +27,7 @@ Good:
     spec:
       priorityClassName: system-cluster-critical
 
-Fix: use a class of your own, with a value of at most 1000000000.
+Fix: use a PriorityClass of your own, with a value of at most 1000000000.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """A Pod or a template names a PriorityClass that does not exist.
 
-Why: kube-apiserver rejects such a Pod. It accepts a workload with such a template, but rejects its Pods. Only an event
-on the ReplicaSet shows the reason.
+Why: kube-apiserver rejects such a Pod. kube-apiserver accepts a workload whose template names a missing class, but
+rejects the workload's Pods. For a Deployment, only an Event of the ReplicaSet shows the reason.
 
-Details: without a cluster, the class may exist elsewhere, so the finding is a warning. The finding is an error if the
-name is a misspelling of a class in the input, or begins with `system-`, which Kubernetes reserves. With `--cluster`,
-`--closed` or `knownClasses` in the configuration, the linter knows all classes. The rule does not check names that
-contain a template variable ({{ … }}, ${X}, @X@, %X%).
+Details: if you pass no cluster, the class may exist in the cluster, so the finding is a warning. If the name is similar
+to the name of a class in the input, or begins with `system-`, which Kubernetes reserves, the finding is an error. With
+`--cluster`, `--closed` or `knownClasses` in the configuration, the linter knows all classes, and every finding is an
+error. The rule does not check names that contain a template variable ({{ … }}, ${X}, @X@, %X%).
 
 Cluster:
 
@@ -40,7 +40,7 @@ Good:
         spec:
           priorityClassName: gold
 
-Fix: create the class first, or use an existing class.
+Fix: create the class before the Pod, or use an existing class.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """New Pods would preempt Pods that an expectation of the configuration protects.
 
-Why: you guarantee tenants that certain other Pods never preempt their Pods. Kubernetes does not enforce this guarantee.
+Why: with an expectation, you guarantee tenants that certain other Pods never preempt the tenants' Pods. Kubernetes does
+not enforce such a guarantee.
 
 Details: each entry of `expectations` selects protected Pods and preemptors, as in `forewarn test`. The rule checks the
 prediction of preempts-running-pods, which covers only preemption by the new Pods themselves. If several nodes tie, the
 rule uses the first node by name. To check preemption by replacement Pods, run `forewarn test`. By default, the webhook
 warns. With `actions: {violates-expectation: deny}`, it denies Pods and workloads. It also denies a Pod that exceeds a
-limit of the prediction, and names the field and the limit. It never denies a Pod because time ran out, and never denies
-an update that only removes replicas. In these cases, the audit log contains a note.
+limit for predictions, and names the field and the limit. The webhook does not deny an update that only removes
+replicas, or a request for which the prediction took too long. In these two cases, forewarn writes a note to the audit
+log.
 
 Options:
 

@@ -22,7 +22,8 @@ Good:
       name: filler
     value: -10
 
-Fix: use -10 or higher if these Pods should get new nodes, or set `autoscalerCutoff` to the value of your cluster.
+Fix: if Pods of this class should get new nodes, use a value of -10 or higher. If your cluster uses another cutoff, set
+`autoscalerCutoff` to this cutoff.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ Good (DELETE):
       name: unused
     value: 10
 
-Fix: move the workloads to another class first.
+Fix: move the workloads to another class before you delete this class.
 """
 
 from __future__ import annotations

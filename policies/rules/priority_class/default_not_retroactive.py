@@ -1,7 +1,7 @@
 """A new global default does not change the priority of existing Pods.
 
 Why: kube-apiserver writes the priority into a Pod when it creates the Pod. Existing Pods without a class keep priority
-0. The same workload then runs with two priorities, and its new Pods can preempt its old Pods.
+0. New Pods of the same workload then have another priority, and can preempt the old Pods.
 
 Cluster:
 

@@ -1,7 +1,7 @@
 """Two PriorityClasses have globalDefault: true.
 
-Why: kube-apiserver rejects the second class. If users create both at the same moment, kube-apiserver can store both.
-The class with the lower value is then the default.
+Why: kube-apiserver rejects the second default class. If users create both classes at the same moment, kube-apiserver
+can store both. The class with the lower value is then the default.
 
 Bad:
 
@@ -34,8 +34,8 @@ Good:
       name: standard
     value: 200
 
-Fix: set globalDefault: false in one of the two classes. If the other class exists in the cluster, change that class
-first.
+Fix: set globalDefault: false in one of the two classes. To replace the default class of a cluster, first set
+globalDefault: false in the current default class.
 """
 
 from __future__ import annotations

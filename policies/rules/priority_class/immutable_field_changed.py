@@ -1,6 +1,6 @@
 """An update changes the value or the preemptionPolicy of a PriorityClass.
 
-Why: kube-apiserver rejects the update. The upgrade of a Helm chart with such a change fails.
+Why: kube-apiserver rejects the update. If a Helm chart changes one of these fields, `helm upgrade` fails.
 
 Cluster:
 
@@ -27,8 +27,8 @@ Good:
     value: 10
     description: nightly work
 
-Fix: create a class with another name and move the workloads to it, or delete and recreate the class. Running Pods keep
-the old priority.
+Fix: create a class with another name, and move the workloads to the new class. Or delete and recreate the class.
+Running Pods keep the old priority.
 """
 
 from __future__ import annotations

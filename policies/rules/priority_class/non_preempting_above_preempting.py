@@ -1,7 +1,7 @@
 """A class that never preempts has a higher value than a class that preempts.
 
-Why: Pods of the higher class are first in the queue, but stay Pending until capacity is free. Pods of the lower class
-can preempt, and use that capacity first.
+Why: Pods of the non-preempting class are first in the queue, but stay Pending until capacity is free. Pods of the lower
+class can preempt other Pods, and use the capacity first.
 
 Bad:
 
@@ -33,7 +33,8 @@ Good:
       name: web
     value: 500
 
-Fix: set a value below the values of the preempting classes, unless the class should only change the order of the queue.
+Fix: give the non-preempting class a lower value than all preempting classes, unless it should only change the order of
+the queue.
 """
 
 from __future__ import annotations

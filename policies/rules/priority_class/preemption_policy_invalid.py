@@ -1,6 +1,6 @@
 """preemptionPolicy is neither PreemptLowerPriority nor Never.
 
-Why: kube-apiserver rejects any other value, including these words in lowercase.
+Why: kube-apiserver rejects any other value, including `never` in lowercase.
 
 Bad:
 

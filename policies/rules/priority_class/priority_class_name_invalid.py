@@ -1,6 +1,6 @@
 """The name of a PriorityClass is not a DNS subdomain.
 
-Why: kube-apiserver rejects the class.
+Why: kube-apiserver rejects a PriorityClass with an invalid name.
 
 Bad:
 
@@ -18,7 +18,7 @@ Good:
       name: very-high
     value: 1000
 
-Fix: use lowercase letters, digits, "-" and ".", at most 253 characters, with a letter or digit at both ends.
+Fix: use at most 253 lowercase letters, digits, "-" and ".". Begin and end the name with a letter or digit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A PriorityClass has no value.
 
-Why: kube-apiserver stores the class with value 0. Pods without a class have the same priority, so the class has no
-effect. Often the field is misspelled or at the wrong level.
+Why: kube-apiserver stores the class with value 0. Pods without a class also have priority 0, so the class has no
+effect. Often, the field `value` is misspelled or at the wrong level.
 
 Bad:
 
@@ -20,7 +20,7 @@ Good:
     value: 0
     description: an ordinary class, on purpose
 
-Fix: add the field value at the top level of the object.
+Fix: add the field `value` at the top level of the object.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ Good:
       name: top
     value: 1000000000
 
-Fix: lower the value. Only the order of values matters, not the distance between them.
+Fix: use a value of at most 1000000000. Only the order of the values of classes matters, not their difference.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """A Pod or a template uses a limited class, and no ResourceQuota of its namespace covers this class.
 
-Why: kube-apiserver can limit a class to namespaces with a ResourceQuota for it, but managed clusters do not offer this
-setting. `limitedResources` in the configuration has the same effect: users need a ResourceQuota for the class.
+Why: `limitedResources` allows a class only in namespaces with a ResourceQuota for this class. Managed clusters do not
+offer this setting of kube-apiserver, so you can set `limitedResources` in forewarn's configuration.
 
 Details: forewarn reads limitedResources from its configuration, or from kube-apiserver's own file
-(`--admission-config`). As in kube-apiserver, every ResourceQuota with a scope of the same name covers the class, even
-if the scope uses NotIn (see limited-resources-loophole). Without a cluster and without a ResourceQuota in the input,
-the rule reports nothing.
+(`--admission-config`). As in kube-apiserver, every ResourceQuota with the scope PriorityClass covers the class if the
+scope matches, even with NotIn (see limited-resources-loophole). If you pass no cluster and the input contains no
+ResourceQuota, the rule reports nothing.
 
 Options:
 

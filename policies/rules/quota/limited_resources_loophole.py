@@ -2,7 +2,7 @@
 
 Why: limitedResources compares only the names of scopes. A ResourceQuota with the scope PriorityClass NotIn [batch]
 covers every other class. A ResourceQuota without limits for Pod resources covers a class, but does not limit it. Users
-who may create such a ResourceQuota can use the class.
+who may create one of these ResourceQuotas can use the class.
 
 Options:
 
@@ -45,7 +45,8 @@ Good:
           operator: In
           values: [gold]
 
-Fix: name the classes with In, limit their pods, cpu or memory, and use no other scope in the same ResourceQuota.
+Fix: list the classes in a scope with `operator: In`, limit pods, cpu or memory, and use no other scope in the same
+ResourceQuota.
 """
 
 from __future__ import annotations
@@ -132,7 +133,10 @@ def _how(quota: ResourceQuota, selector: ScopeSelector, name: str) -> Iterator[t
     if not matching_resources(quota.spec_hard):
         yield "but limits nothing that Pods use", "limit pods, cpu or memory in spec.hard"
     elif selector.operator == "NotIn":
-        yield f"without naming it ({selector.operator} [{' '.join(selector.values)}])", "name the classes with In"
+        yield (
+            f"without naming it ({selector.operator} [{' '.join(selector.values)}])",
+            "list the classes in a scope with operator: In",
+        )
     elif any(other.scope_name != _CLASS or not holds(other, name) for other in quota.scope_selectors):
         others = ", ".join(s.scope_name for s in quota.scope_selectors if s is not selector)
         yield f"but limits only some of its Pods, or none ({others})", "use one scope in this quota"

@@ -1,15 +1,16 @@
 """New Pods exceed a ResourceQuota of their namespace.
 
-Why: kube-apiserver rejects such a Pod. It accepts a workload, but rejects some of its Pods. Only an event on the
-ReplicaSet shows the reason.
+Why: kube-apiserver rejects Pods that exceed the quota. kube-apiserver accepts a workload, but rejects some of its Pods.
+For a Deployment, only an Event of the ReplicaSet shows the reason.
 
-Details: the rule counts new Pods in the order in which kubectl applies the objects. Earlier objects use up the quota.
-The rule counts replicas of a Deployment, StatefulSet, ReplicaSet or ReplicationController, and maxSurge in a rollout of
-a Deployment. For a Job, it counts the parallel Pods. For a CronJob, it counts one run, and also the current run unless
-concurrencyPolicy forbids concurrent runs. For a DaemonSet, it counts one Pod for each node that admits it, if nodes are
-known. Used resources include existing Pods of the workload. Defaults of a LimitRange in the namespace or in the input
-count as requests. If a ResourceQuota has no status, the rule uses the limits in its spec, counts only the input, and
-notes this in the message. kube-apiserver checks the quota after all webhooks, and only its check is binding.
+Details: the rule counts new Pods in the order in which kubectl applies the objects. Earlier objects use the quota
+first. The rule counts replicas of a Deployment, StatefulSet, ReplicaSet or ReplicationController, and maxSurge in a
+rollout of a Deployment. For a Job, it counts the parallel Pods. For a CronJob, it counts the Pods of one run, and also
+of the current run unless concurrencyPolicy forbids concurrent runs. For a DaemonSet, it counts one Pod for each node
+that accepts the Pod, if forewarn knows the nodes. The used resources include existing Pods of the workload. If a
+LimitRange sets default requests, these requests count. If a ResourceQuota has no status, the rule compares the limits
+in its spec with the objects of the input, and the message reports this. kube-apiserver checks the quota after all
+webhooks, and only its check is binding.
 
 Cluster:
 

@@ -1,7 +1,7 @@
 """A ResourceQuota, or a part of it, matches no Pod.
 
 Why: the ResourceQuota limits nothing, because its class does not exist, its scopes exclude each other, or its scopes
-exclude the resource. A ResourceQuota with scopes counts only Pods, so count/deployments.apps in it stays at zero.
+exclude the resource. A ResourceQuota with scopes counts only Pods, so its usage of count/deployments.apps stays 0.
 
 Cluster:
 
@@ -43,8 +43,8 @@ Good:
           operator: In
           values: [gold]
 
-Fix: use an existing class, remove the scope that excludes the others, or count the resource in a ResourceQuota without
-scopes.
+Fix: use an existing class, remove one of the scopes that exclude each other, or count the resource in a ResourceQuota
+without scopes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A Pod or a template does not set requests or limits that a ResourceQuota of its namespace requires.
 
-Why: if a ResourceQuota limits cpu or memory, kube-apiserver rejects every Pod with a container that does not set them.
-Defaults of a LimitRange in the namespace or in the input satisfy this requirement.
+Why: if a ResourceQuota limits cpu or memory, kube-apiserver rejects every Pod with a container that does not set cpu or
+memory. Default values from a LimitRange also count.
 
 Cluster:
 

@@ -1,8 +1,8 @@
 """kube-apiserver rejects this ResourceQuota, because its scopes conflict with its resources or with each other.
 
 Why: a ResourceQuota with scope PriorityClass may limit only the standard resources pods, cpu and memory. Other scopes
-allow other resources. Some operators require values, and others forbid them. The rule also reports invalid names and
-amounts.
+allow other resources. The operators In and NotIn require values, and Exists and DoesNotExist forbid values. The rule
+also reports invalid names and amounts.
 
 Bad:
 
@@ -37,7 +37,7 @@ Good:
           operator: In
           values: [gold]
 
-Fix: move resources that the scope does not support into a ResourceQuota without scopes. In and NotIn need values;
+Fix: move resources that the scope does not support into a ResourceQuota without scopes. Add values to In and NotIn, and
 remove the values of Exists and DoesNotExist.
 """
 

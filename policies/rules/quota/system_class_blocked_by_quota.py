@@ -1,12 +1,12 @@
 """kube-apiserver probably rejects Pods of a system class in this namespace.
 
 Why: GKE admits Pods of system-cluster-critical and system-node-critical only in namespaces with a ResourceQuota for
-these classes, and creates such a ResourceQuota only in kube-system. In other namespaces, Helm charts with a system
-class fail.
+these classes, and creates such a ResourceQuota only in kube-system. In other namespaces, Pods with a system class, for
+example from a Helm chart, are rejected.
 
-Details: the rule identifies GKE by a ResourceQuota gcp-critical-pods, or by nodes with the label
-cloud.google.com/gke-nodepool. It also reports classes that limitedResources limits, if ResourceQuotas are unknown. If
-ResourceQuotas are known, limited-class-without-quota reports these classes.
+Details: the rule assumes GKE if there is a ResourceQuota named gcp-critical-pods, or a node with the label
+cloud.google.com/gke-nodepool. If forewarn does not know the ResourceQuotas, the rule also reports system classes that
+limitedResources limits. If forewarn knows the ResourceQuotas, limited-class-without-quota reports these classes.
 
 Cluster:
 
@@ -54,7 +54,7 @@ Good:
         spec:
           priorityClassName: infrastructure
 
-Fix: use a class of your own, or add a ResourceQuota for the system class to the namespace.
+Fix: use a PriorityClass of your own, or add a ResourceQuota for the system class to the namespace.
 """
 
 from __future__ import annotations
