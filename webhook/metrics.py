@@ -192,17 +192,17 @@ class Metrics:
             Counter,
             "prediction_results",
             "Predictions for Pods, compared with the first action of kube-scheduler. The result is matched, explained "
-            "(different after a change of the cluster), wrong (different without such a change), or unknown (no "
-            "action was seen).",
+            "(different after a change of the cluster), wrong (different although the cluster did not change), or "
+            "unknown (forewarn saw no action of kube-scheduler).",
             "result",
             RESULTS,
         )
         self.workload_prediction_results = self._closed(
             Counter,
             "workload_prediction_results",
-            "Predictions for workloads, compared with the end of the rollout. The result is matched, explained "
-            "(different for a known reason), wrong (different without such a reason), incomplete (the prediction was "
-            "incomplete), or unknown (not compared for another reason).",
+            "Predictions for workloads, compared with the state at the end of the rollout. The result is matched, "
+            "explained (different for a known reason), wrong (different for no known reason), incomplete (the "
+            "prediction was incomplete), or unknown (not compared for another reason).",
             "result",
             WORKLOAD_RESULTS,
         )

@@ -233,7 +233,7 @@ FLAGS: Final = (
         _in_flight,
         "256",
         "N",
-        "maximum number of concurrent requests; forewarn answers more requests with 503",
+        "maximum number of concurrent requests; forewarn answers further requests with 503",
     ),
     _Flag(
         "prediction-processes",
@@ -252,7 +252,7 @@ FLAGS: Final = (
     _Flag(
         "keep-alive", _keep_alive, "120", "SECONDS", f"time to keep an idle connection open, {LEAST_KEEP_ALIVE} or more"
     ),
-    _Flag("drain", _seconds, "5", "SECONDS", "time to accept requests after SIGTERM"),
+    _Flag("drain", _seconds, "5", "SECONDS", "how long forewarn still accepts requests after SIGTERM"),
     _Flag("log-level", log_level, "info", "|".join(LEVELS), "minimum level of log lines"),
 )
 LISTS: Final = {

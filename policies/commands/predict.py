@@ -262,7 +262,11 @@ def _parser() -> argparse.ArgumentParser:
     add_cluster_option(add)
     add_release_options(add)
     add("--explain", action="store_true", help="show the release, the profile and the steps of the decision")
-    add("--cascade", action="store_true", help="with -f: also simulate later effects, like forewarn whatif apply")
+    add(
+        "--cascade",
+        action="store_true",
+        help="with -f: also simulate what happens after the preemption, like forewarn whatif apply",
+    )
     add("--replicas", type=whole(0, 2**31 - 1), metavar="N", help="use N instead of spec.replicas")
     add_namespace_option(add)
     add_output_option(add, ("text", "json", "html"))

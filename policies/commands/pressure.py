@@ -227,8 +227,8 @@ def _periods(text_: str) -> list[tuple[int, int]]:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn whatif pressure",
-        description="Show which Pods of a node the kubelet evicts first under pressure. Also show which Pods it "
-        "evicts to admit a critical Pod, and the order at node shutdown.",
+        description="Show the order in which the kubelet of a node evicts Pods under pressure. Also show which Pods it "
+        "evicts to admit a critical Pod, and in which order it terminates Pods at node shutdown.",
         epilog="Exit status: 0: ranked. 2: wrong usage. 3: no answer.",
         examples=(
             "whatif pressure node-1 --signal memory --stats summary.json",
@@ -238,17 +238,19 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("node", metavar="NODE")
     add_cluster_option(add)
-    add("--signal", choices=SIGNALS, help="resource that runs out")
-    add("--inodes", action="store_true", help="inodes of this disk run out, instead of bytes")
+    add("--signal", choices=SIGNALS, help="resource that runs out on the node")
+    add("--inodes", action="store_true", help="the disk runs out of inodes instead of bytes")
     add("--stats", metavar="FILE", help="the kubelet's /stats/summary (- for standard input)")
-    told = "disk with the images: shared (on nodefs), own, or split (default: shared)"
+    told = "disk of container images: shared with nodefs, own, or split image filesystem (default: shared)"
     add("--image-fs", choices=IMAGES, default="shared", help=told)
     add(
         "--admit",
         metavar="FILE",
         help="manifest of a critical Pod: show the Pods that the kubelet evicts to admit this Pod",
     )
-    add("--shutdown", type=_periods, metavar="PRIORITY=SECONDS,…", help="shutdownGracePeriodByPodPriority")
+    add(
+        "--shutdown", type=_periods, metavar="PRIORITY=SECONDS,…", help="the kubelet's shutdownGracePeriodByPodPriority"
+    )
     add_namespace_option(add)
     add_output_option(add, FORMATS)
     add_color_option(add)

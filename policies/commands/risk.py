@@ -115,8 +115,8 @@ def _watched(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, A
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn risk",
-        description="For each workload, list the PriorityClasses whose Pods can preempt it, and the nodes and zones "
-        "whose loss it does not survive. Also show its place in the eviction order of the kubelet.",
+        description="For each workload, list the PriorityClasses whose Pods can preempt its Pods, and the nodes and "
+        "zones that it cannot lose. Also show on how many nodes the kubelet evicts its Pods first.",
         epilog="Exit status: 0: listed. 1: --fail-on is met. 2: wrong usage. 3: no answer.",
         examples=("risk -n shop", "risk --class gold --fail-on loss -o html=risk.html"),
     )

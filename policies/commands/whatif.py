@@ -366,7 +366,7 @@ def _parser() -> argparse.ArgumentParser:
     add_shard_option(lose.add_argument)
     add("drain", "nodes are drained, as kubectl drain does").add_argument("names", nargs="+", metavar="NODE")
     upgrade = add("upgrade", "each node is drained, replaced and uncordoned in turn")
-    upgrade.add_argument("--pool", default="", metavar="LABEL=VALUE", help="only nodes with these labels")
+    upgrade.add_argument("--pool", default="", metavar="LABEL=VALUE", help="upgrade only nodes with these labels")
     told = "number of nodes upgraded at the same time (default: 1)"
     upgrade.add_argument("--max-unavailable", type=whole(1, 100_000), default=1, metavar="N", help=told)
     told = "time until a drained node returns (default: 2m)"
@@ -402,5 +402,5 @@ def _class(parser: argparse.ArgumentParser) -> None:
     add("--preemption-policy", choices=("PreemptLowerPriority", "Never"), help="new preemptionPolicy")
     add("--each", action="store_true", help="delete each PriorityClass separately")
     add_shard_option(add)
-    told = "manifest to apply after the change, instead of a restart of all workloads"
+    told = "manifest to apply after the change (default: restart all workloads whose Pods change priority)"
     add("-f", "--filename", action="append", default=[], metavar="FILE", help=told)

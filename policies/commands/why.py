@@ -191,7 +191,7 @@ def _parser() -> argparse.ArgumentParser:
         examples=("why shop/web-5d9c7-x2x1z", "why web-0 -n shop --cluster cluster.json.gz"),
     )
     add = parser.add_argument
-    add("pod", metavar="NAMESPACE/POD", help="a Pod of the cluster")
+    add("pod", metavar="NAMESPACE/POD", help="Pod to explain")
     add_cluster_option(add)
     add("-n", "--namespace", default="default", help="namespace if NAMESPACE/ is missing (default: default)")
     add_output_option(add)

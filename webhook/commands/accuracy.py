@@ -42,8 +42,9 @@ _OF_WORKLOADS: Final = {
 _DESCRIPTION: Final = (
     "Compare the predictions of one replica of a running webhook with the events since its start. For Pods, forewarn "
     "compares a prediction with the first action of kube-scheduler. For workloads (Deployment, StatefulSet, "
-    "ReplicaSet, DaemonSet, Job), forewarn compares a prediction with the end of the rollout. Examples name Pods, so "
-    "only the Pod of the replica can read them: use kubectl exec or kubectl port-forward."
+    "ReplicaSet, DaemonSet, Job), forewarn compares a prediction with the state at the end of the rollout. The "
+    "examples in the output name Pods, so only the replica's own Pod can read them: use kubectl exec or kubectl "
+    "port-forward."
 )
 _EXAMPLES: Final = ("webhook accuracy", "webhook accuracy --url http://127.0.0.1:9090 -o json")
 
