@@ -124,7 +124,7 @@ def metrics_page() -> str:
         "## Process",
         "",
         "The standard `process_*` metrics, such as `process_cpu_seconds_total` and `process_resident_memory_bytes`,",
-        "describe the webhook process, without prediction processes.",
+        "describe only the webhook process, not the processes for long predictions.",
         "",
         "## Labels",
         "",

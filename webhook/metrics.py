@@ -145,28 +145,30 @@ class Metrics:
         self._refused = self._closed(
             Counter,
             "http_requests_rejected",
-            "Requests that forewarn answered with an HTTP error instead of an AdmissionReview.",
+            "Number of requests that forewarn answered with an HTTP error instead of an AdmissionReview.",
             "reason",
             [*Refusal],
         )
         self.refused_api_servers = self._closed(
             Counter,
             "api_server_requests_rejected",
-            "Requests of API servers that forewarn answered with HTTP 4xx instead of an AdmissionReview. API servers "
-            "then apply failurePolicy.",
+            "Number of requests of API servers that forewarn answered with HTTP 4xx instead of an AdmissionReview. API "
+            "servers then apply failurePolicy.",
             "reason",
             [*dict.fromkeys(_REFUSALS[status] for status in _REFUSALS if status < _SERVER_ERROR)],
         )
-        self.in_flight = self._make(Gauge, "requests_in_flight", "Requests to which forewarn has not responded yet.")
-        self.findings = self._make(Counter, "findings", "Findings of rules for admission requests.", "rule", "action")
+        self.in_flight = self._make(
+            Gauge, "requests_in_flight", "Number of requests that forewarn has not answered yet."
+        )
+        self.findings = self._make(Counter, "findings", "Number of findings for admission requests.", "rule", "action")
         self.prediction_duration = self._make(
             _seconds, "prediction_duration_seconds", "Duration of a prediction for /validate."
         )
         self.predictions = self._closed(
             Counter,
             "predictions",
-            "Predictions for /validate by outcome. The outcome skipped means that forewarn did not start the "
-            "prediction, because the queue was full.",
+            "Number of predictions for /validate by outcome. The outcome skipped means that forewarn did not start "
+            "the prediction, because the queue was full.",
             "outcome",
             OUTCOMES,
         )
@@ -181,12 +183,12 @@ class Metrics:
             DETAILS,
         )
         self.prediction_queue = self._make(
-            Gauge, "prediction_queue_length", "Predictions that wait for a prediction process."
+            Gauge, "prediction_queue_length", "Number of predictions that wait for a process."
         )
         self.prediction_queue_duration = self._make(
             _seconds,
             "prediction_queue_duration_seconds",
-            "Time for which a prediction waited for a prediction process.",
+            "Time for which a prediction waited for a process.",
         )
         self.prediction_results = self._closed(
             Counter,
@@ -216,7 +218,7 @@ class Metrics:
         self.log_lines_dropped = self._make(
             Counter,
             "log_lines_dropped",
-            "Log lines that forewarn dropped, because standard error was not read fast enough.",
+            "Number of log lines that forewarn dropped, because the reader of its standard error was too slow.",
         )
         self.certificate_expiry = self._make(
             Gauge, "certificate_expiry_timestamp_seconds", "Expiry of the serving certificate, as a Unix timestamp."
@@ -227,28 +229,40 @@ class Metrics:
             "Time since the last message from the API server, for the resource with the longest time without a "
             "message.",
         )
-        self.cache_objects = self._make(Gauge, "cache_objects", "Objects in the watch cache.", "kind")
+        self.cache_objects = self._make(Gauge, "cache_objects", "Number of objects in the watch cache.", "kind")
         self.cache_skipped = self._make(
-            Counter, "cache_objects_skipped", "Objects that the watch cache could not read and skipped.", "resource"
+            Counter,
+            "cache_objects_skipped",
+            "Number of objects that the watch cache skipped, because it could not read them.",
+            "resource",
         )
         self.watch_failures = self._make(
-            Counter, "watch_failures", "Failed list and watch requests, by HTTP status or error.", "resource", "reason"
+            Counter,
+            "watch_failures",
+            "Number of failed list and watch requests, by HTTP status or error.",
+            "resource",
+            "reason",
         )
         self.reservations = self._make(
             Counter,
             "global_default_reservations",
-            "Reservations of the global default PriorityClass, by outcome.",
+            "Number of reservations of the global default PriorityClass, by outcome.",
             "outcome",
         )
         self.global_defaults = self._make(
-            Gauge, "global_defaults", "PriorityClasses with globalDefault: true. A value above 1 is a problem."
+            Gauge,
+            "global_defaults",
+            "Number of PriorityClasses with globalDefault: true. A value above 1 is a problem.",
         )
         self.unauthenticated = self._make(
-            Counter, "unauthenticated_requests", "Requests without the token from the webhook configurations."
+            Counter, "unauthenticated_requests", "Number of requests without the token of the webhook configurations."
         )
         self.leader = self._make(Gauge, "ca_injector_leader", "The value is 1 while this CA injector is the leader.")
         self.task_failures = self._make(
-            Counter, "background_task_failures", "Failures of background tasks, which forewarn retries.", "task"
+            Counter,
+            "background_task_failures",
+            "Number of failed background tasks. forewarn retries each task.",
+            "task",
         )
         self.ca_expiry = self._make(
             Gauge, "ca_expiry_timestamp_seconds", "Expiry of the signing CA, as a Unix timestamp."
@@ -256,14 +270,14 @@ class Metrics:
         self.audit_findings = self._make(
             Gauge,
             "audit_findings",
-            "Findings of the last audit of the cluster. Only the leader has this metric.",
+            "Number of findings of the last audit of the cluster. Only the leader has this metric.",
             "rule",
             "severity",
         )
         self.audits = self._closed(
             Counter,
             "audits",
-            "Audits by outcome. The outcome incomplete means that the time ran out before forewarn checked everything.",
+            "Number of audits by outcome. The outcome incomplete means that forewarn did not finish in time.",
             "outcome",
             AUDITS,
         )
@@ -276,7 +290,7 @@ class Metrics:
         self.reloads = self._make(
             Counter,
             "file_reloads",
-            "Reloads of changed files, by outcome. The outcome rejected means that forewarn keeps the previous "
+            "Number of reloads of changed files, by outcome. The outcome rejected means that forewarn keeps the previous "
             "content.",
             "file",
             "outcome",

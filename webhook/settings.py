@@ -225,8 +225,8 @@ FLAGS: Final = (
         _seconds,
         "120",
         "SECONDS",
-        "age above which the cluster state is stale; forewarn then marks responses, and warns instead of denying if a "
-        "denial depends only on this state",
+        "age at which the cluster state becomes stale; forewarn then marks responses, and warns instead of denying if "
+        "a denial depends only on this state",
     ),
     _Flag(
         "max-in-flight",
@@ -240,17 +240,21 @@ FLAGS: Final = (
         _processes,
         "1",
         "N",
-        "maximum number of processes for long predictions; with 0, the webhook process predicts",
+        "maximum number of processes for long predictions; with 0, the webhook process itself makes all predictions",
     ),
     _Flag(
         "audit-interval",
         _interval,
         "0",
         "SECONDS",
-        "time between two audits of the cluster by the leader, 60 or more; 0 for no audits; requires --namespace",
+        "time between two audits of the cluster, at least 60; 0 for no audits; requires --namespace",
     ),
     _Flag(
-        "keep-alive", _keep_alive, "120", "SECONDS", f"time to keep an idle connection open, {LEAST_KEEP_ALIVE} or more"
+        "keep-alive",
+        _keep_alive,
+        "120",
+        "SECONDS",
+        f"time for which an idle connection stays open, at least {LEAST_KEEP_ALIVE}",
     ),
     _Flag("drain", _seconds, "5", "SECONDS", "how long forewarn still accepts requests after SIGTERM"),
     _Flag("log-level", log_level, "info", "|".join(LEVELS), "minimum level of log lines"),
