@@ -290,8 +290,8 @@ class Metrics:
         self.reloads = self._make(
             Counter,
             "file_reloads",
-            "Number of reloads of changed files, by outcome. The outcome rejected means that forewarn keeps the previous "
-            "content.",
+            "Number of reloads of changed files, by outcome. The outcome rejected means that forewarn keeps the "
+            "previous content.",
             "file",
             "outcome",
         )
