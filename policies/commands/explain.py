@@ -146,6 +146,7 @@ _CHECKED: Final = {
     Target.UPDATED_POD: "updates of Pods",
     Target.TEMPLATE: "Pod templates",
     Target.PART: "custom resources",
+    Target.UNRENDERED: "templates and values of charts",
     Target.NAMESPACE: "Namespaces",
     Target.RESOURCE_QUOTA: "ResourceQuotas",
 }
@@ -155,7 +156,7 @@ def _checked(rule: Rule) -> str:
     """`Pods, Pod templates`: in the same order for every rule."""
     if Target.OTHER in rule.TARGETS:
         return "all objects"
-    return ", ".join(name for target, name in _CHECKED.items() if target in rule.TARGETS)
+    return ", ".join(_CHECKED[target] for target in sorted(rule.TARGETS, key=list(_CHECKED).index))
 
 
 def _heard(rule: Rule) -> str:
