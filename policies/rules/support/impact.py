@@ -511,8 +511,10 @@ class Forecast:
                     rest = "later" if len(predictions) < len(arriving) else ""
                     return impact._replace(predictions=tuple(predictions), rest=rest)
                 if outcome == "pending" and _alike(arriving):
+                    # A StatefulSet that goes in order creates no Pod before the one that stays Pending is ready.
+                    rest = "later" if found.one_by_one else "pending"
                     return impact._replace(
-                        predictions=tuple(predictions), rest="pending" if len(predictions) < len(arriving) else ""
+                        predictions=tuple(predictions), rest=rest if len(predictions) < len(arriving) else ""
                     )
         except CutShort as why:
             return impact._replace(predictions=tuple(predictions)).stopped(why)

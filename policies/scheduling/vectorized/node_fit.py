@@ -115,14 +115,15 @@ class NodeFit(NodeFitProblem):
         most, least = len(self.possible), int(np.count_nonzero(self._potential | self.tried_in_vain))
         if candidates > args.num_candidates(most) or candidates <= args.num_candidates(least):
             return candidates > args.num_candidates(most)
-        return candidates > args.num_candidates(self._potential_nodes())
+        return candidates > args.num_candidates(int(np.count_nonzero(self._unschedulable())))
 
-    def _potential_nodes(self) -> int:
-        """On how many nodes preemption is tried, those among them that it is tried on in vain. Raises NotValid."""
+    def _unschedulable(self) -> NDArray[np.bool_]:
+        """[node]: whether its first rejection is one that preemption may resolve, even if it does not help there.
+        Raises NotValid."""
         if not all(hasattr(plugin, "rejections_in_columns") for plugin in self.framework.column_plugins):
             raise NotValid
         found = first_rejections(self, rejected(~self.static, unresolvable()), Present())
-        return int(np.count_nonzero(found.where(Code.UNSCHEDULABLE)))
+        return found.where(Code.UNSCHEDULABLE)
 
     def candidates(self, nodes: NDArray[np.intp]) -> Iterator[Candidate]:
         """Who would have to go on each of these nodes, which are open but full; nothing where that does not help."""
@@ -143,12 +144,16 @@ class NodeFit(NodeFitProblem):
         return self.framework.preempts and self.pod.preemption_policy != PREEMPT_NEVER and not self.waits()
 
     def waits(self) -> bool:
-        """Whether victims of an earlier preemption are leaving. Source: upstream `PodEligibleToPreemptOthers`."""
+        """Whether victims of an earlier preemption are leaving. Raises NotValid.
+
+        Of a node that two plugins reject, the first decides whether preemption may resolve it.
+        Source: upstream `PodEligibleToPreemptOthers`.
+        """
         row = self.snapshot.rows.get(self.pod.nominated_node_name)
-        if row is None or not self._potential[row]:
+        if row is None:
             return False
         lower = potential_victims(self.pod, self.snapshot.node_infos[row])
-        return any(other.terminating and other.preempted for other in lower)
+        return any(other.terminating and other.preempted for other in lower) and bool(self._unschedulable()[row])
 
     def clearable(self) -> tuple[list[Occupancy], NDArray[np.intp]]:
         """What takes up room, and the nodes (rows of the columns) that have enough of it without lower pods."""

@@ -177,12 +177,9 @@ class NodeFitProblem:
         return self.matrix.nodes.static(whose, pod.spec, filters, said)
 
     def add(self, constraint: Constraint) -> None:
-        """Add a constraint. Raises NotValid: it rejects the node that the pod is nominated to, whatever runs there."""
+        """Add a constraint."""
         self.demands.append(self.counted(constraint))
         if constraint.possible is not None:
-            own = self.snapshot.rows.get(self.pod.nominated_node_name)
-            if own is not None and not constraint.possible[own]:
-                raise NotValid("as the pod is nominated to a node that will not do")
             self.possible = self.possible & constraint.possible
 
     def counted(self, constraint: Constraint) -> CapacityConstraint:

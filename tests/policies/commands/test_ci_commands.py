@@ -61,7 +61,7 @@ def tree(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     text = hostile(request.param)
     named = dict.fromkeys(("shop", "reports", "gold", "batch", "web", "nightly", "a", "b"), text)
     names = {name: f"{text}{name}" for name in (*named, "a-1", "a-2", "b-1", "b-2", "web-1", "web-2", "nightly-1")}
-    cluster = yaml.safe_load(Path("docs/examples/whatif/cluster.yaml").read_text())
+    cluster, *_ = yaml.safe_load_all(Path("docs/examples/whatif/cluster.yaml").read_text())
     (tmp_path / "cluster.json").write_text(json.dumps(renamed(cluster, names)))
     pod = {
         "apiVersion": "v1",
