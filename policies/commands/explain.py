@@ -169,11 +169,11 @@ def _heard(rule: Rule) -> str:
 
 _BAD: Final = {
     "DELETE": "Bad example, if you delete this object:",
-    "validate": "Bad example, after all mutating webhooks:",
+    "validate": "Bad example (the object after all mutating webhooks have run):",
 }
 _GOOD: Final = {
     "DELETE": "Good example, if you delete this object:",
-    "validate": "Good example, after all mutating webhooks:",
+    "validate": "Good example (the object after all mutating webhooks have run):",
 }
 
 

@@ -39,8 +39,8 @@ _PLURALS: Final = {"PriorityClass": "priorityclasses"}
 _RESPONSE_SECONDS: Final = 10
 _IN_A_CHECKOUT: Final = not WITHIN
 _NEXT: Final = (
-    "Next: `. .venv/bin/activate`, `forewarn lint DIRECTORY`, `forewarn audit`; `make cluster` and "
-    "docs/get-started/tutorial.md"
+    "Next: `. .venv/bin/activate`, `forewarn lint DIRECTORY`, `forewarn audit --cluster webhook/sample/cluster.yaml`; "
+    "`make cluster` and docs/get-started/tutorial.md"
     if _IN_A_CHECKOUT
     else "Next: `forewarn lint DIRECTORY` checks your manifests, `forewarn audit` checks your cluster"
 )

@@ -5,7 +5,7 @@ update the Namespace could set it.
 
 Details: only members of `breakGlass.groups` in the configuration may set the annotation. By default, the members are
 cluster administrators. All users may remove the annotation. If the time in the annotation is in the past, the
-annotation has no effect.
+annotation has no effect. The FAQ shows how to exempt a namespace.
 
 Bad (validate):
 
@@ -23,7 +23,7 @@ Good (validate):
     metadata:
       name: team
 
-Fix: ask a member of breakGlass.groups to set the annotation, or add a group to breakGlass.groups.
+Fix: ask a member of breakGlass.groups to exempt the namespace, or add a group to breakGlass.groups.
 """
 
 from __future__ import annotations
