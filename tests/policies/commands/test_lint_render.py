@@ -412,9 +412,7 @@ def test_a_kustomization_that_cannot_be_built_is_checked_as_it_is(
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "count"), [((), 0), (("-n", "kube-system"), 0), (("-n", "team"), 1)]
-)
+@pytest.mark.parametrize(("arguments", "count"), [((), 0), (("-n", "kube-system"), 0), (("-n", "team"), 1)])
 def test_a_system_class_in_a_chart_needs_to_know_the_namespace(
     tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], count: int
 ) -> None:
