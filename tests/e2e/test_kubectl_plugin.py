@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from tests.e2e.objects import node
+
 if TYPE_CHECKING:
     from tests.e2e.control_plane import ControlPlane
 
@@ -54,9 +56,14 @@ def test_kubectl_finds_the_plugin(people: People) -> None:
 def test_the_plugin_asks_the_cluster_and_namespace_that_kubectl_would(people: People) -> None:
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": CONTAINERS}}
     (people.home / "pod.yaml").write_text(yaml.safe_dump(manifest))
-    here = people.kubectl("forewarn", "predict", "-f", "pod.yaml")
+    (people.home / "node.json").write_text(json.dumps(node("here")))
+    people.kubectl("create", "-f", "node.json")  # a prediction needs a node
+    try:
+        here = people.kubectl("forewarn", "predict", "-f", "pod.yaml")
+        there = people.kubectl("forewarn", "predict", "-f", "pod.yaml", "--context", "elsewhere")
+    finally:
+        people.kubectl("delete", "node", "here", "--ignore-not-found")
     assert (here.returncode, here.stdout.split(" ")[0]) == (0, "default/web"), here
-    there = people.kubectl("forewarn", "predict", "-f", "pod.yaml", "--context", "elsewhere")
     assert (there.returncode, there.stdout.split(" ")[0]) == (0, "kube-system/web"), there
     nowhere = people.kubectl("forewarn", "audit", "--context", "nowhere")
     assert nowhere.returncode == 2
