@@ -230,7 +230,7 @@ def test_a_full_stdout_ends_with_3_and_a_word(command: str, plane: ControlPlane,
         for part in (flag, str(port))
     ]
     flags = {
-        "predict": ["-f", str(manifest)],
+        "predict": ["-f", str(manifest), "--cluster", "webhook/sample/cluster.yaml"],
         "webhook serve": [*ports, "--drain", "0"],
     }
     environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig("forewarn"))}
