@@ -3,13 +3,13 @@
 Why: with an expectation, you guarantee tenants that certain other Pods never preempt the tenants' Pods. Kubernetes does
 not enforce such a guarantee.
 
-Details: each entry of `expectations` selects protected Pods and preemptors, as in `forewarn test`. The rule checks the
-prediction of preempts-running-pods, which covers only preemption by the new Pods themselves. If several nodes tie, the
-rule uses the first node by name. To check preemption by replacement Pods, run `forewarn test`. By default, the webhook
-warns. With `actions: {violates-expectation: deny}`, it denies Pods and workloads. It also denies a Pod that exceeds a
-limit for predictions, and names the field and the limit. The webhook does not deny an update that only removes
-replicas, or a request for which the prediction took too long. In these two cases, forewarn writes a note to the audit
-log.
+Details: each entry of `expectations` selects protected Pods and preemptors, as in `forewarn test`. The rule uses the
+same prediction as the rule `preempts-running-pods`. This prediction contains the Pods that the new Pods preempt, but
+not the Pods that replacement Pods then preempt; `forewarn test` checks both. If several nodes tie, the rule uses the
+first node by name. By default, the webhook warns. With `actions: {violates-expectation: deny}`, it denies Pods and
+workloads. It also denies a Pod that exceeds a limit for predictions, and names the field and the limit. The webhook
+does not deny an update that only removes replicas, or a request for which the prediction took too long. In these two
+cases, forewarn writes a note to the audit log.
 
 Options:
 
