@@ -56,8 +56,9 @@ def test_kubectl_finds_the_plugin(people: People) -> None:
 def test_the_plugin_asks_the_cluster_and_namespace_that_kubectl_would(people: People) -> None:
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": CONTAINERS}}
     (people.home / "pod.yaml").write_text(yaml.safe_dump(manifest))
-    (people.home / "node.json").write_text(json.dumps(node("here")))
-    people.kubectl("create", "-f", "node.json")  # a prediction needs a node
+    (people.home / "node.json").write_text(json.dumps({"apiVersion": "v1", "kind": "Node", **node("here")}))
+    made = people.kubectl("create", "-f", "node.json")  # a prediction needs a node
+    assert made.returncode == 0, made
     try:
         here = people.kubectl("forewarn", "predict", "-f", "pod.yaml")
         there = people.kubectl("forewarn", "predict", "-f", "pod.yaml", "--context", "elsewhere")
