@@ -17,7 +17,7 @@ from policies.commands.cluster_command import (
 )
 from policies.commands.known_findings import named_rules, read_baseline, write_baseline
 from policies.commands.lint_options import FAIL_ON
-from policies.commands.parser import Parser
+from policies.commands.parser import Parser, add_rule_options
 from policies.commands.release import add_release_options, release_of, settle
 from policies.config.model import Config, ConfigError
 from policies.config.search import find_config
@@ -150,29 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add_cluster_option(add)
     add_release_options(add)
-    add(
-        "-c",
-        "--config",
-        metavar="FILE",
-        help="configuration file (default: .forewarn.yaml in this directory or a parent)",
-    )
-    add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
-    add(
-        "--select",
-        action="append",
-        default=[],
-        metavar="RULE",
-        help="run only these rules (repeatable, or separated by commas)",
-    )
-    add(
-        "--ignore",
-        action="append",
-        default=[],
-        metavar="RULE",
-        help="do not run these rules (repeatable, or separated by commas)",
-    )
-    add("--baseline", metavar="FILE", help="file with known findings, which are not reported")
-    add("--write-baseline", metavar="FILE", help="write the current findings to a baseline file")
+    add_rule_options(add)
     add_output_option(add, FORMATS)
     add(
         "--fail-on", choices=FAIL_ON, default="error", help="lowest severity that causes exit status 1 (default: error)"

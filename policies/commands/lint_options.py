@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.commands import lint_output
 from policies.commands.cluster_command import add_cluster_option, add_color_option
-from policies.commands.parser import Parser
+from policies.commands.parser import Parser, add_rule_options
 from policies.commands.release import add_release_options
 from policies.findings import Severity
 
@@ -57,29 +57,7 @@ def lint_parser() -> argparse.ArgumentParser:
     add("-n", "--namespace", help="namespace of objects that name none (default: default)")
     add("--stdin-filename", default="", metavar="NAME", help="file name for standard input in reports")
     add_release_options(add)
-    add(
-        "-c",
-        "--config",
-        metavar="FILE",
-        help="configuration file (default: .forewarn.yaml in this directory or a parent)",
-    )
-    add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
-    add(
-        "--select",
-        action="append",
-        default=[],
-        metavar="RULE",
-        help="run only these rules (repeatable, or separated by commas)",
-    )
-    add(
-        "--ignore",
-        action="append",
-        default=[],
-        metavar="RULE",
-        help="do not run these rules (repeatable, or separated by commas)",
-    )
-    add("--baseline", metavar="FILE", help="file with known findings, which are not reported")
-    add("--write-baseline", metavar="FILE", help="write the current findings to a baseline file")
+    add_rule_options(add)
     formats = ", ".join(lint_output.FORMATS)
     add("-o", "--output", action="append", metavar="FORMAT[=FILE]", help=f"{formats} (repeatable; default: text)")
     add(

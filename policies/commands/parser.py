@@ -68,3 +68,30 @@ def whole(least: int, most: int) -> Callable[[str], int]:
         return int(text)
 
     return read
+
+
+def add_rule_options(add: Callable[..., object]) -> None:
+    """Add the options that select rules and known findings."""
+    add(
+        "-c",
+        "--config",
+        metavar="FILE",
+        help="configuration file (default: .forewarn.yaml in this directory or a parent)",
+    )
+    add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
+    add(
+        "--select",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="run only these rules (repeatable, or separated by commas)",
+    )
+    add(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="do not run these rules (repeatable, or separated by commas)",
+    )
+    add("--baseline", metavar="FILE", help="file with known findings, which are not reported")
+    add("--write-baseline", metavar="FILE", help="write the current findings to a baseline file")
