@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.cluster import admitted
-from policies.controllers.new_pods import new_pods, without_missing_claims
+from policies.controllers.new_pods import WITHOUT_CLAIMS, new_pods, without_missing_claims
 from policies.controllers.own_pods import pods_of
 from policies.findings import listed, plural
 from policies.kinds import DAEMON_SET, POD_TEMPLATE_PATHS
@@ -45,7 +45,6 @@ MOST_PLACED: Final = 200_000
 What a node says it can hold is a number that somebody wrote.
 """
 _NOT_FILLED: Final = "too many fit to determine what runs out first"
-_WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ignored"
 _ZONE: Final = "topology.kubernetes.io/zone"
 
 
@@ -155,10 +154,10 @@ def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, list[str]]
     if not template.is_template:
         pod = replace(admitted(obj, cluster), name="one-more", uid="")
         whole = without_missing_claims(pod, cluster)
-        return whole, [] if whole is pod else [_WITHOUT_CLAIMS]
+        return whole, [] if whole is pod else [WITHOUT_CLAIMS]
     own = pods_of(cluster, obj)
     new = new_pods(cluster, obj, template.object, len(own) + 1, own)
-    return new.pods[0], [_WITHOUT_CLAIMS] if new.without_claims else []
+    return new.pods[0], [WITHOUT_CLAIMS] if new.without_claims else []
 
 
 def _fill(snapshot: Snapshot, pod: Pod) -> tuple[Count, Snapshot | None]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from policies.cluster import admitted
-from policies.controllers.new_pods import MOST_IN_TURN, NewPods, new_pods, without_missing_claims
+from policies.controllers.new_pods import MOST_IN_TURN, WITHOUT_CLAIMS, NewPods, new_pods, without_missing_claims
 from policies.controllers.pod_sequences import Same
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.fields import InvalidObject, ref_of
@@ -24,7 +24,6 @@ IN_TURN: Final = (
     "Pods are placed one after the other; a Pod that fits is bound to the first of the tied nodes by name; while "
     "victims terminate, the preemptor waits and their PDBs allow that many fewer disruptions"
 )
-WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ignored"
 
 MISSING_ONLY: Final = (
     "counts cover the missing replicas only; --cascade and `forewarn whatif apply` count the whole rollout"

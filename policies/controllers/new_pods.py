@@ -53,6 +53,9 @@ MOST_IN_TURN: Final = 5_000
 """Pods of one object that are looked at one after the other; what is beyond them is said to be unknown."""
 
 
+WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ignored"
+
+
 class NewPods(NamedTuple):
     """`wanted` pods shall run, `pods` of them are missing. `without_claims`: some volumes are left out of them, because
     their claims will only be made with the pods."""

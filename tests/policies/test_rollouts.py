@@ -478,7 +478,7 @@ def two_full_zones(*more: Made) -> list[Made]:
 
 @pytest.mark.parametrize("policy", ["Parallel", "OrderedReady"])
 def test_claims_that_are_created_with_the_pods_keep_them_from_nodes(policy: str) -> None:
-    """The one volume is in zone a: the second Pod cannot run, and preempts nobody."""
+    """The one volume is in zone a: the second Pod cannot run, and preempts no Pod."""
     expression = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}
     zone = {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
     volume = make_volume("v", storageClassName="late", accessModes=["ReadWriteOnce"], **zone)
@@ -498,3 +498,18 @@ def test_that_new_claims_are_ignored_is_said(mode: str) -> None:
     assert found is not None
     assert len(found.preempting) == 2
     assert ("volumes of claims that are created with the Pods are ignored" in found.assumes) == (mode == "Immediate")
+
+
+def test_a_set_with_pods_that_is_not_stored_is_not_simulated_as_a_new_one() -> None:
+    """A request knows the StatefulSet before the cache does: the missing Pod alone is predicted, without its claim."""
+    old, new = (with_a_new_claim("late").spec(replicas=replicas).obj for replicas in (1, 2))
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "controller": True}
+    there = make_pod("db-0").labels(app="db").request(cpu="2").priority(100).metadata(ownerReferences=[owner])
+    nodes = [make_node(zone).zone(zone).has(cpu="2") for zone in "ab"]
+    volumes = [make_volume(f"v{n}", storageClassName="late", accessModes=["ReadWriteOnce"]) for n in (1, 2)]
+    classes = make_storage_class("late", provisioner="kubernetes.io/no-provisioner")
+    state = cluster(*nodes, *volumes, ready(there, "a"), classes)
+    found = impact_of(ReviewedObject(new, Operation.UPDATE, old), state, Config(), lambda: False)
+    assert found is not None
+    assert (found.new, [prediction.outcome for prediction in found.predictions]) == (1, ["fits"])
+    assert "volumes of claims that are created with the Pods are ignored" in found.assumes

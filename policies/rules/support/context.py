@@ -104,7 +104,7 @@ class Context:
 
     @property
     def minor(self) -> int | None:
-        """The minor of Kubernetes 1 that the apply is for; None where nobody said."""
+        """The minor of Kubernetes 1 that the apply is for; None if it is not set."""
         return self.options.minor
 
     @property

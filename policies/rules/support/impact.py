@@ -344,18 +344,18 @@ class Forecast:
 
     def _one_by_one(self, found: Coming, impact: Impact, most: int | None) -> Impact:
         """The result without a simulation. Raises CutShort."""
-        from policies.replicas import WITHOUT_CLAIMS
+        from policies.controllers.new_pods import WITHOUT_CLAIMS
 
         done = self._limited(found, impact, most)
         return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if found.without_claims else done
 
     def _rehearsed(self, found: Coming, impact: Impact, most: int | None) -> Impact | None:
         """The result of a simulation; None of what is predicted without one. Raises CutShort."""
-        from policies.scheduling.missing_lists import lists_storage
-
         change = found.rolled_out or found.creates_claims
         if change is None or (most is not None and not self._stored_quotas):
             return None
+        from policies.scheduling.missing_lists import lists_storage
+
         if found.creates_claims is not None and not lists_storage(self._cluster.objects):
             return None
         from policies.simulation.rehearsal import rehearse
@@ -370,7 +370,8 @@ class Forecast:
                 if fits and not _help_anybody(waiting, emptied, found.own):
                     self._next = partial(_with_all, emptied, found.pods)
                     return impact._replace(fitting=impact.new)
-                came = rehearse(self._cluster, self._snapshot(), change, waiting, creates=found.rolled_out is None)
+                creates = found.rolled_out is None and not found.own  # else what is stored must be known
+                came = rehearse(self._cluster, self._snapshot(), change, waiting, creates=creates)
         except InvalidObject:
             return None
         unknown = found.creates_claims is not None and came.has_unknown_volumes

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from policies.controllers.new_pods import WITHOUT_CLAIMS
 from policies.objects.fields import InvalidObject
 from policies.objects.pod import Pod
-from policies.replicas import WITHOUT_CLAIMS, place
+from policies.replicas import place
 from tests.builders import Made, MadePod, cluster, make_claim, make_node, make_pod, make_volume
 
 CORDONED = "node.kubernetes.io/unschedulable"
