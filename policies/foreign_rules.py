@@ -18,7 +18,7 @@ from policies.rules.support.context import NOTHING_STORED, DependsOn, Target
 from policies.rules.support.documentation import documentation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from importlib.metadata import EntryPoint
 
     from policies.config.model import Config
@@ -38,7 +38,12 @@ def with_rules(config: Config) -> Config:
 
 def rules_of_packages(names: Sequence[str]) -> tuple[Rule, ...]:
     """The rules with these ids; of one that cannot be loaded, a rule that says so."""
-    return tuple(map(_loaded, names))
+    from importlib.metadata import entry_points
+
+    found: dict[str, dict[str, EntryPoint]] = {}
+    for entry in entry_points(group=GROUP):
+        found.setdefault(entry.name, {})[entry.value] = entry
+    return tuple(_loaded(name, found.get(name, {})) for name in dict.fromkeys(names))
 
 
 def why_broken(rule: Rule) -> str:
@@ -46,10 +51,8 @@ def why_broken(rule: Rule) -> str:
     return rule.why if isinstance(rule, _Broken) else ""
 
 
-def _loaded(name: str) -> Rule:
-    from importlib.metadata import entry_points
-
-    found = {entry.value: entry for entry in entry_points(group=GROUP, name=name)}
+def _loaded(name: str, found: Mapping[str, EntryPoint]) -> Rule:
+    """`found`: the entry points of this name, by value."""
     if not found:
         return _Broken(name, "no installed package has this rule", "install its package, or remove it from `rules`")
     if len(found) > 1:

@@ -171,7 +171,7 @@ def in_order(members: Sequence[Member]) -> list[tuple[ReviewedObject, ReviewedOb
 
 
 def _kustomized(members: list[Member], known: Mapping[str, Kustomization]) -> tuple[list[Member], int, int]:
-    """The members as the kustomizations that are nobody's base change them: one copy for each namespace and home.
+    """The members as kustomizations change them that no other one uses as a base: one copy for each namespace and home.
 
     The members without patches, how many patch, and how many kustomizations are left out because they hold too much.
     """

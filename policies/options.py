@@ -110,7 +110,7 @@ class Options(NamedTuple):
 
     `known_classes` exist beside those of the input; `closed`: there are no others. `template_classes`: defined by
     templates of the input, with values unknown. `groups`, `exclude`, `rendering`,
-    `ignored`: of the linter's files and findings. `minor`: of Kubernetes 1, None where nobody said which.
+    `ignored`: of the linter's files and findings. `minor`: of Kubernetes 1, None if it is not set.
     `class_paths`: where the linter finds classes in custom resources. `placeholder_pods`: those that only keep room
     free; None: of a negative priority, with the pause image alone. `recreates_pods`: the `group/Kind` of controllers
     that create their pods again, beside those that are known.

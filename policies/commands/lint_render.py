@@ -156,7 +156,7 @@ class _Renderer:
 def render(given: Input, paths: Sequence[str], config: Config, namespace: str | None, *, as_git: bool) -> None:
     """Add what the tools print to the input, in place of the files that it is made of.
 
-    What cannot be rendered is a finding, and its files stay as they are. `namespace`: None where nobody said.
+    What cannot be rendered is a finding, and its files stay as they are. `namespace`: None if it is not set.
     """
     found = _found(paths, config, as_git=as_git)
     renderer = _Renderer(given, paths, config, namespace)

@@ -121,7 +121,7 @@ _COMMENTS: Final = (("{{/*", "*/"), ("{{- /*", "*/"), ("{#", "#}"))
 
 
 class _Place(NamedTuple):
-    """A place in a text, as the source of all that is said of the name there."""
+    """A source whose every location is one place in a text: that of the name."""
 
     location: Location
 

@@ -1,4 +1,4 @@
-"""Which of the values in a file are objects that somebody wants, and what Lists and other objects hold."""
+"""Selection of the requested objects in a file, also of those in Lists and in other objects."""
 
 from __future__ import annotations
 

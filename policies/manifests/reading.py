@@ -43,7 +43,7 @@ BROKEN: Final = frozenset(("parse-error", "template-braces"))
 class Reading(NamedTuple):
     """What one file holds: its wanted objects in order, remarks on the text, and a count of everything.
 
-    `objects` counts all objects, wanted or not; `skipped` those of kinds that nobody wants, by kind. `defined`: the
+    `objects` counts all objects; `skipped` counts those of kinds that are not requested, by kind. `defined`: the
     `group/Kind`s of CustomResourceDefinitions that may have fields for classes; empty for one that is not known yet.
     """
 
