@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 OLDEST := .cache/constraints-minimum.txt
 INSTALL := $(BIN)/python .build/installing.py
 .DEFAULT_GOAL := help
+# Tests start many processes, and each would compile all sources again.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -55,7 +57,7 @@ serve: $(VENV)/run ## keep the webhook running on the sample cluster
 	$(BIN)/forewarn webhook serve --cluster webhook/sample/cluster.yaml
 
 test: $(VENV)/dev ## every test but the slow and the end-to-end ones
-	$(BIN)/python -m pytest -q -n auto -m 'not slow and not e2e'
+	TEST_LIMIT=3600 $(BIN)/python -m pytest -q -n auto -m 'not slow and not e2e'
 
 test-minimum: $(OLDEST) ## the same with the oldest versions of dependencies that setup.cfg allows
 	$(MAKE) test VENV=.cache/venv-minimum CONSTRAINTS=$(OLDEST)
@@ -68,16 +70,16 @@ $(OLDEST): constraints.txt constraints-minimum.txt
 coverage: $(VENV)/dev ## the same, and which branches of the sources it takes; fails below what setup.cfg asks for
 	rm -f .cache/coverage*
 	mkdir -p .cache
-	$(BIN)/coverage run -m pytest -q -n auto -m 'not slow and not e2e'
+	TEST_LIMIT=7200 $(BIN)/coverage run -m pytest -q -n auto -m 'not slow and not e2e'
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 
 test-slow: $(VENV)/dev ## minutes of random clusters and objects
-	$(BIN)/python -m pytest -q -n auto -m slow
+	$(BIN)/python -m pytest -q -n auto -o faulthandler_timeout=3600 -m slow
 
 e2e: $(VENV)/dev ## the real control plane, built once (Go from the machine or a wheel); KUBERNETES=1.34 for another minor's, CORE=1 for less
 	CORE=$(CORE) $(BIN)/python tests/e2e/build.py
-	$(BIN)/python -m pytest -v -s -m 'e2e$(if $(CORE), and not whole)' tests/e2e
+	$(BIN)/python -m pytest -v -s -o faulthandler_timeout=3600 -m 'e2e$(if $(CORE), and not whole)' tests/e2e
 
 cluster: $(VENV)/run ## a control plane that stays, with three nodes, to try an installation on; HELM=1 builds helm too
 	@HELM=$(HELM) $(BIN)/python tests/e2e/cluster.py up
@@ -94,10 +96,10 @@ mutants: $(VENV)/dev ## do tests notice a changed operator, constant or conditio
 	$(BIN)/python tests/mutants/run.py $(if $(SEED),--seed $(SEED)) --most $(or $(MOST),100) --minutes $(or $(MINUTES),30)
 
 soak: $(VENV)/dev ## the webhook under load on the real control plane; MINUTES=60 for longer
-	$(BIN)/python -m pytest -q -s -m e2e tests/e2e/soak.py
+	$(BIN)/python -m pytest -q -s -o faulthandler_timeout=0 -m e2e tests/e2e/soak.py
 
 e2e-scale: $(VENV)/dev ## a cluster of 150,000 pods (some 5 minutes, 8 GB); PODS=15000 for fewer
-	$(BIN)/python -m pytest -q -s -m e2e tests/e2e/scale.py
+	$(BIN)/python -m pytest -q -s -o faulthandler_timeout=3600 -m e2e tests/e2e/scale.py
 
 bench: $(VENV)/dev ## predictions on large clusters, linting and start-up: minutes; .cache/bench.json
 	mkdir -p .cache
@@ -129,6 +131,9 @@ kubelet-oracle: $(VENV)/dev ## ask the kubelet's own functions and ours about 10
 field-tables: $(VENV)/dev ## the fields of Kubernetes' kinds, by minor, made of its OpenAPI (needs Go)
 	$(BIN)/python docs/field_tables.py
 
+releases: $(VENV)/dev ## what a new minor of Kubernetes needs here, from its module (needs Go); KUBERNETES=1.38.0
+	$(BIN)/python .build/new_minor.py $(KUBERNETES)
+
 format: $(VENV)/dev ## rewrite the sources in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -153,4 +158,4 @@ check: $(VENV)/dev ## format, lint, types, import contracts, generated docs, sty
 docs-style: $(VENV)/dev ## style of README, docs and help texts, by Vale; P='README.md docs/guides' for these, with warnings
 	$(BIN)/python .build/docs_style.py $(if $(P),--warnings $(P))
 
-.PHONY: help install run standalone lock wheelhouse release advisories serve test test-minimum coverage test-slow e2e hostile mutants soak e2e-scale bench oracle campaign owners-campaign scenarios-campaign yaml-oracle kubelet-oracle field-tables format docs docs-style check
+.PHONY: help install run standalone lock wheelhouse release advisories serve test test-minimum coverage test-slow e2e hostile mutants soak e2e-scale bench oracle campaign owners-campaign scenarios-campaign yaml-oracle kubelet-oracle field-tables releases format docs docs-style check

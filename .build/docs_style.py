@@ -146,7 +146,7 @@ def help_texts(command: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
 
 @cache
 def _help(command: tuple[str, ...]) -> str:
-    from policies.cli import main
+    from forewarn.policies.cli import main
 
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(SystemExit):

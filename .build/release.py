@@ -25,7 +25,7 @@ import standalone
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 LOCK: Final = "requirements-image.txt"
-BUILD: Final = "import backend, sys; print(getattr(backend, sys.argv[1])(sys.argv[2]))"
+BUILD: Final = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
 _CREATED: Final = "urn:forewarn:make-release"
 
 
@@ -46,13 +46,42 @@ def epoch() -> int:
 
 
 def packages(tree: Path, target: Path, when: int) -> list[Path]:
-    """The wheel and the sdist."""
-    environment = {"PYTHONPATH": str(tree / ".build"), "SOURCE_DATE_EPOCH": str(when)}
-    names = [
-        told(sys.executable, "-c", BUILD, which, str(target), cwd=tree, **environment).splitlines()[-1]
-        for which in ("build_wheel", "build_sdist")
-    ]
-    return [target / name for name in names]
+    """Build the wheel and the sdist of a copy of the sources; modes and times do not depend on the machine."""
+    for path in tree.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+    environment = {"SOURCE_DATE_EPOCH": str(when)}
+    before = os.umask(0o022)
+    try:
+        names = [
+            told(sys.executable, "-c", BUILD, which, str(target), cwd=tree, **environment).splitlines()[-1]
+            for which in ("build_wheel", "build_sdist")
+        ]
+    finally:
+        os.umask(before)
+    wheel, sdist = (target / name for name in names)
+    _normalize(sdist, when)
+    return [wheel, sdist]
+
+
+def _normalize(sdist: Path, when: int) -> None:
+    """Sort the members of an sdist, and set their owners, modes and times."""
+    with tarfile.open(sdist) as made:
+        members = {member.name: (member, made.extractfile(member)) for member in made.getmembers()}
+        files = {name: (member, file.read() if file else None) for name, (member, file) in members.items()}
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for member, data in (files[name] for name in sorted(files)):
+            member.uid = member.gid = 0
+            member.uname = member.gname = ""
+            member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+            member.mtime = when
+            member.pax_headers = {}
+            if member.islnk():  # the package links to the folders, so tarfile has stored their files once
+                member.type, member.linkname, member.size = tarfile.REGTYPE, "", len(data or b"")
+            tar.addfile(member, io.BytesIO(data) if data is not None else None)
+    with open(sdist, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=when) as zipped:
+        zipped.write(packed.getvalue())
 
 
 def chart(tree: Path, target: Path, version: str, when: int) -> Path:
@@ -133,7 +162,7 @@ def main(target: Path) -> None:
         tree = Path(scratch, "tree")
         for name in filter(None, told("git", "ls-files", "-z").split("\0")):
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, tree / name)
+            shutil.copy(ROOT / name, tree / name, follow_symlinks=False)
         say("wheel, sdist and chart")
         wheel, sdist = packages(tree, target, when)
         made = [wheel, sdist, chart(tree, target, version, when)]

@@ -7,8 +7,8 @@ import os
 from contextlib import redirect_stdout, suppress
 from unittest.mock import patch
 
-from policies.cli import COMMANDS
-from policies.commands.completion import changes
+from forewarn.policies.cli import COMMANDS
+from forewarn.policies.commands.completion import changes
 
 _WIDTH = "100"
 

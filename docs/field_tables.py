@@ -1,6 +1,7 @@
 """Writes policies/kube_apiserver/validation/field_tables.json: which fields the kinds that are read have, by minor.
 
-Made of Kubernetes' own OpenAPI, which `go mod download` brings for each release of `policies.releases.CHECKED_WITH`.
+Made of Kubernetes' own OpenAPI, which `go mod download` brings for each release of
+`policies.releases.release.CHECKED_WITH`.
 `make field-tables`; a new minor is a line there, and this run again.
 """
 
@@ -17,9 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "policies/kube_apiserver/validation/field_tables.json"
 sys.path.insert(0, str(ROOT))
 
-from policies.kinds import KINDS, LINTED, POD_TEMPLATE_PATHS  # noqa: E402
-from policies.minors import CHECKED_WITH  # noqa: E402
+from forewarn.policies.kinds.registry import GROUP_TEMPLATES, KINDS, LINTED, POD_GROUP, POD_TEMPLATE_PATHS  # noqa: E402
+from forewarn.policies.releases.minors import CHECKED_WITH  # noqa: E402
 
+GROUP_VERSIONS = ("v1alpha2", "v1beta1")
+"""The versions of PodGroups and Workloads, of Kubernetes 1.36 and 1.37. v1alpha3 of 1.37 has the names of v1beta1."""
 Types = dict[str, dict[str, str]]
 """Type -> field -> what it holds: a type, `[` and the type of its items, `{` and that of its values, or nothing."""
 
@@ -27,7 +30,7 @@ Types = dict[str, dict[str, str]]
 def main() -> int:
     """Write the tables of all minors."""
     kinds: dict[str, str] = {}
-    found = {minor: _types(_definitions(release), kinds) for minor, release in CHECKED_WITH.items()}
+    found = {minor: types_of(definitions_of(release), kinds) for minor, release in CHECKED_WITH.items()}
     names = sorted({name for types in found.values() for name in types})
     tables = {
         "minors": list(found),
@@ -38,7 +41,7 @@ def main() -> int:
     return 0
 
 
-def _definitions(release: str) -> dict[str, Any]:
+def definitions_of(release: str) -> dict[str, Any]:
     """The definitions of a release's OpenAPI."""
     command = ["go", "mod", "download", "-json", f"k8s.io/kubernetes@v{release}"]
     module = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -47,9 +50,10 @@ def _definitions(release: str) -> dict[str, Any]:
     return definitions
 
 
-def _types(definitions: dict[str, Any], kinds: dict[str, str]) -> Types:
+def types_of(definitions: dict[str, Any], kinds: dict[str, str]) -> Types:
     """The types that the kinds that are read consist of; `kinds` gets their names by `apiVersion/Kind`."""
     wanted = {f"{s.api_version}/{s.kind}" for s in KINDS if s.group_kind in {*LINTED, *POD_TEMPLATE_PATHS}}
+    wanted |= {kind.replace("/", f"/{version}/") for kind in (POD_GROUP, GROUP_TEMPLATES) for version in GROUP_VERSIONS}
     to_do, types = [], Types()
     for name, definition in definitions.items():
         for kind in definition.get("x-kubernetes-group-version-kind", ()):
@@ -64,7 +68,7 @@ def _types(definitions: dict[str, Any], kinds: dict[str, str]) -> Types:
             raise SystemExit(f"{name} and {homes[_short(name)]} have one short name")
         if _short(name) not in types:
             types[_short(name)] = {}
-            for field, schema in definitions[name]["properties"].items():
+            for field, schema in definitions[name].get("properties", {}).items():
                 types[_short(name)][field] = _held(schema, definitions, to_do)
     return types
 
@@ -72,7 +76,7 @@ def _types(definitions: dict[str, Any], kinds: dict[str, str]) -> Types:
 def _held(schema: dict[str, Any], definitions: dict[str, Any], to_do: list[str]) -> str:
     if "$ref" in schema:
         name = schema["$ref"].removeprefix("#/definitions/")
-        if "properties" not in definitions[name]:
+        if "properties" not in definitions[name] and not _is_empty_struct(name, definitions[name]):
             return ""
         to_do.append(name)
         return _short(name)
@@ -81,6 +85,11 @@ def _held(schema: dict[str, Any], definitions: dict[str, Any], to_do: list[str])
             inner = _held(schema[key], definitions, to_do)
             return sign + inner if inner else ""
     return ""
+
+
+def _is_empty_struct(name: str, definition: dict[str, Any]) -> bool:
+    """Whether no field is known, as in `basic: {}`; types of apimachinery without properties take any."""
+    return name.startswith("io.k8s.api.") and definition.get("type") == "object"
 
 
 def _fields(name: str, found: dict[int, Types]) -> list[str]:
@@ -99,7 +108,9 @@ def _fields(name: str, found: dict[int, Types]) -> list[str]:
 
 
 def _short(name: str) -> str:
-    return name.rpartition(".")[2]
+    """The name of a type; with the API group where other groups have types of the same name."""
+    package, _, short = name.rpartition(".")
+    return f"scheduling.{short}" if package.rpartition(".")[2] in GROUP_VERSIONS and ".scheduling." in name else short
 
 
 if __name__ == "__main__":

@@ -18,12 +18,15 @@ RBAC = ROOT / "manifests/base/rbac.yaml"
 JOBS_RBAC = ROOT / "manifests/jobs/base/rbac.yaml"
 DUMP = ROOT / "docs/guides/predict.md"
 DIRECTIONS = ROOT / "docs/reference/failure-modes.md"
+JSON_PAGE = ROOT / "docs/reference/json.md"
+_SCHEMA_ROWS = "| output | JSON Schema |\n|---|---|\n"
 _WIDTH = 110
 _ROWS_BY_STATE = "| rule | reads | denial |\n|---|---|---|\n"
 _STORED = {
     "classes": "PriorityClasses",
     "namespaces": "Namespaces",
     "nodes": "Nodes",
+    "podgroups": "PodGroups",
     "pods": "Pods",
     "quotas": "ResourceQuotas",
 }
@@ -32,23 +35,26 @@ sys.path.insert(0, str(ROOT))
 
 import chart  # noqa: E402
 import cli_page  # noqa: E402
+import json_schemas  # noqa: E402
 import webhook_pages  # noqa: E402
 
-from policies.commands.explain import as_markdown  # noqa: E402
-from policies.config import Annotate, RepeatedWarnings  # noqa: E402
-from policies.config.load import KUSTOMIZE_FLAGS  # noqa: E402
-from policies.disclosure import Disclose  # noqa: E402
-from policies.findings import Action, Severity  # noqa: E402
-from policies.kinds import KINDS, OPTIONAL  # noqa: E402
-from policies.rules import RULES  # noqa: E402
-from policies.rules.support.documentation import documentation_of  # noqa: E402
-from webhook.settings import FLAGS  # noqa: E402
+from forewarn.policies.commands.explain import as_markdown  # noqa: E402
+from forewarn.policies.config import Annotate, RepeatedWarnings  # noqa: E402
+from forewarn.policies.config.load import KUSTOMIZE_FLAGS  # noqa: E402
+from forewarn.policies.disclosure import Disclose  # noqa: E402
+from forewarn.policies.findings import Action, Severity  # noqa: E402
+from forewarn.policies.kinds.registry import KINDS, OPTIONAL  # noqa: E402
+from forewarn.policies.render.documents import DOCUMENTS  # noqa: E402
+from forewarn.policies.rules import RULES  # noqa: E402
+from forewarn.policies.rules.support.documentation import documentation_of  # noqa: E402
+from forewarn.webhook.settings import FLAGS  # noqa: E402
 
 if TYPE_CHECKING:
-    from policies.rules.support.context import Rule
+    from forewarn.policies.rules.support.context import Rule
 
 
 RULE_PAGES = ROOT / "docs/reference/rules"
+SCHEMAS = ROOT / "docs/reference/schemas"
 _SUBJECTS = {
     "pod": "Pods and Pod templates",
     "priority_class": "PriorityClasses",
@@ -457,6 +463,11 @@ def by_the_state() -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
+def schema_rows() -> str:
+    """The rows of docs/reference/json.md on JSON Schemas."""
+    return "".join(f"| {title} | [{name}.json](schemas/{name}.json) |\n" for name, (title, _) in DOCUMENTS.items())
+
+
 def between(path: Path, before: str, after: str, made: str) -> str:
     """The text of a file with what stands between two texts in it made anew; `after` empty: all that follows."""
     head, _, rest = path.read_text().partition(before)
@@ -477,10 +488,12 @@ def main() -> int:
         DUMP: between(DUMP, "kubectl get -A -o json ", " > cluster.json", dumped()),
         ROOT / "docs/reference/metrics.md": webhook_pages.metrics_page(),
         ROOT / "docs/reference/webhook-settings.md": webhook_pages.settings_page(),
+        **{SCHEMAS / f"{name}.json": json_schemas.schema_text(name) for name in DOCUMENTS},
+        JSON_PAGE: between(JSON_PAGE, _SCHEMA_ROWS, "\n## lint\n", schema_rows()),
         **chart.files(schema(), {flag.name: flag.help for flag in FLAGS}, audit_only()),
     }
     stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
-    stale += [path for path in RULE_PAGES.glob("*.md") if path not in made]
+    stale += [path for path in (*RULE_PAGES.glob("*.md"), *SCHEMAS.glob("*.json")) if path not in made]
     if "--check" in sys.argv:
         for path in stale:
             print(f"{path.relative_to(ROOT)} is stale: run `make docs`", file=sys.stderr)  # noqa: T201
@@ -490,7 +503,7 @@ def main() -> int:
         if path in made:
             path.write_text(made[path])
         else:
-            path.unlink()  # the page of a rule that no longer exists
+            path.unlink()  # the page of a rule, or the schema of a document, that no longer exists
     return 0
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.disclosure import Disclose
-from policies.findings import Action, Severity
-from webhook.accuracy import RESULTS
-from webhook.admission.decision import Hook, Verdict
-from webhook.admission.review import Operation
-from webhook.metrics import AUDITS, DETAILS, OUTCOMES, Metrics, Refusal
-from webhook.settings import FLAGS, LISTS, PREFIX
-from webhook.workload_accuracy import WORKLOAD_RESULTS
+from forewarn.policies.disclosure import Disclose
+from forewarn.policies.findings import Action, Severity
+from forewarn.webhook.accuracy import RESULTS
+from forewarn.webhook.admission.call import Hook
+from forewarn.webhook.admission.decision import Verdict
+from forewarn.webhook.admission.review import Operation
+from forewarn.webhook.metrics import AUDITS, DETAILS, OUTCOMES, Metrics, Refusal
+from forewarn.webhook.settings import FLAGS, LISTS, PREFIX
+from forewarn.webhook.workload_accuracy import WORKLOAD_RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -1,5 +1,7 @@
 """What is true about pod priority: rules and the scheduling core. No network, no threads, no clock.
 
+    from forewarn import policies
+
     cache = policies.Cache()                       # or policies.load_cluster("cluster.json.gz")
     cache.add(obj); cache.remove(obj)              # API objects as dicts
     prediction = policies.predict(cache.snapshot(), pod)
@@ -14,19 +16,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from policies.cluster import Cache, ClusterSnapshot, predict
-    from policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.cluster.admission import predict
+    from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+    from forewarn.policies.scheduling.schedule_one import Prediction
 
 VERSION: Final = "0.1.0"
-WITHIN: Final = __name__.removesuffix("policies")
-"""The package that `policies` and `webhook` are in, with its dot: `forewarn.` out of a wheel, "" in a checkout."""
 
 __all__ = ["Cache", "load_cluster", "predict", "ClusterSnapshot", "Prediction"]
 
 _HOMES: Final = {
-    "Cache": "policies.cluster",
-    "ClusterSnapshot": "policies.cluster",
-    "predict": "policies.cluster",
+    "Cache": "policies.cluster.cache",
+    "ClusterSnapshot": "policies.cluster.cache",
+    "predict": "policies.cluster.admission",
     "load_cluster": "policies.sources",
     "Prediction": "policies.scheduling.schedule_one",
 }
@@ -36,7 +37,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(WITHIN + home), name)
+    return getattr(import_module(f"forewarn.{home}"), name)
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import signal
@@ -10,10 +11,10 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies import VERSION, WITHIN
-from policies.findings import cut
-from policies.minors import CHECKED_WITH, KNOWN_MINORS, NEWEST
-from policies.terminal import as_invoked, complain, is_about_output
+from forewarn.policies import VERSION
+from forewarn.policies.findings import cut
+from forewarn.policies.releases.minors import CHECKED_WITH, KNOWN_MINORS, NEWEST, PREVIEW, PREVIEW_MINORS
+from forewarn.policies.terminal import as_invoked, complain, is_about_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +37,7 @@ class Command(NamedTuple):
 
     def load(self) -> Callable[[Sequence[str]], int]:
         """The function. Raises ImportError."""
-        function: Callable[[Sequence[str]], int] = getattr(import_module(WITHIN + self.module), self.function)
+        function: Callable[[Sequence[str]], int] = getattr(import_module(f"forewarn.{self.module}"), self.function)
         return function
 
 
@@ -48,7 +49,10 @@ COMMANDS: Final[dict[str, Command]] = {
     "predict": Command("Predict", "policies.commands.predict", "predict node and victims for Pods and workloads"),
     "whatif": Command("Predict", "policies.commands.whatif", "simulate a loss, a drain, an upgrade, or another change"),
     "whatif pressure": Command("", "policies.commands.pressure", "rank the Pods that a kubelet evicts first"),
+    "whatif resize": Command("", "policies.commands.resize", "predict the result of an in-place resize of Pods"),
     "whatif merge": Command("", "policies.commands.merge", "combine the parts of a sweep or of a test"),
+    "classes": Command("Cluster", "policies.commands.classes", "show which PriorityClasses may preempt which"),
+    "classes plan": Command("", "policies.commands.classes_plan", "order a change of PriorityClasses, step by step"),
     "headroom": Command("Predict", "policies.commands.headroom", "count the replicas that still fit"),
     "test": Command("Predict", "policies.commands.test", "check expectations about a cluster"),
     "why": Command("Cluster", "policies.commands.why", "explain why a Pod is Pending or was preempted"),
@@ -78,7 +82,9 @@ GROUPS: Final = ("whatif", "webhook", "info")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns the exit status (2: wrong usage, 3: what it has to say cannot be written)."""
-    if arguments is None:
+    is_program = arguments is None
+    if is_program:
+        gc.disable()  # until the command is imported: modules stay
         _end_when_told()
         _print_whatever_comes()
     name, arguments = _split(list(sys.argv[1:] if arguments is None else arguments))
@@ -89,6 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(name, arguments)
         finally:
             sys.stdout.flush()  # not left to the interpreter's end, where nobody would say what is wrong
+            if is_program:
+                gc.freeze()  # the interpreter's end need not look for garbage
     except BrokenPipeError:
         _write_no_more()  # the reader went away (`| head`): nothing to say
         return 141
@@ -117,7 +125,7 @@ def _split(words: list[str]) -> tuple[str, list[str]]:
 
 def complete(arguments: Sequence[str]) -> int:
     """`forewarn completion`, which has to know all of the others."""
-    from policies.commands.completion import main as print_script
+    from forewarn.policies.commands.completion import main as print_script
 
     return print_script(arguments, COMMANDS)
 
@@ -148,7 +156,9 @@ def _run(name: str, arguments: list[str]) -> int:
         return 0 if name else 2
     if name in ("-V", "--version"):
         known = f"1.{KNOWN_MINORS[0]} to 1.{NEWEST}"
-        print(f"forewarn {VERSION} (Kubernetes {known}; default 1.{NEWEST}, tested with {KUBERNETES})")  # noqa: T201
+        previews = "".join(f"; 1.{minor}: {PREVIEW}" for minor in PREVIEW_MINORS)
+        default = f"default 1.{NEWEST}, tested with {KUBERNETES}"
+        print(f"forewarn {VERSION} (Kubernetes {known}; {default}{previews})")  # noqa: T201
         return 0
     if name in GROUPS and name not in COMMANDS and (not arguments or arguments[0] in ("-h", "--help")):
         print(as_invoked(_usage_of(name)))  # noqa: T201
@@ -156,11 +166,12 @@ def _run(name: str, arguments: list[str]) -> int:
     try:
         function = _load(name)
     except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] in ("", "forewarn", "policies", "webhook"):
+        if (missing.name or "").partition(".")[0] in ("", "forewarn"):
             raise
         return complain(name, f"{missing.name} is not installed; install forewarn with the extra `webhook`", 3)
     if function is None:
         return complain("", f"unknown command {cut(_words(name, arguments), 80)!r}{_did_you_mean(name, arguments)}", 2)
+    gc.enable()
     return function(arguments)
 
 
@@ -171,7 +182,7 @@ def _words(name: str, arguments: Sequence[str]) -> str:
 def _did_you_mean(name: str, arguments: Sequence[str]) -> str:
     from difflib import get_close_matches
 
-    from policies.commands.completion import changes
+    from forewarn.policies.commands.completion import changes
 
     last_words = {command.rpartition(" ")[2]: command for command in COMMANDS}
     last_words |= {change: f"whatif {change}" for change in changes(COMMANDS["whatif"])}

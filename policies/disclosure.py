@@ -1,29 +1,30 @@
-"""Whom a text is for, and so what it may name: names are for those who may read the objects, others get counts."""
+"""Audiences, and what they may see of Pods and numbers: names for those who may read the objects, else counts."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
 class Disclose(StrEnum):
-    """What a requester is told by name of what is not in the request."""
+    """The names outside the request that a requester may read."""
 
     NAMES = "names"
     """Everything."""
     OWN_NAMESPACE = "own-namespace"
-    """What is in the namespace of the request, and the classes that may be used there."""
+    """Names in the namespace of the request, and PriorityClasses that are allowed there."""
     COUNTS = "counts"
     """Nothing: pods, nodes and classes are counted."""
 
 
 class Shown(NamedTuple):
-    """How much of a prediction a requester is shown.
+    """How much of a prediction a requester may see.
 
-    `coarse`: numbers about others as ranges; `not_predicted`: why nothing is shown, empty where something is.
+    `coarse`: ranges instead of numbers about other Pods. `not_predicted`: why the prediction is hidden; "" if it is
+    shown.
     """
 
     coarse: bool = False
@@ -34,10 +35,15 @@ EXACT: Final = Shown()
 
 
 class Range(NamedTuple):
-    """The range that a number is in, all that is shown of it. `highest` None: it has no upper end."""
+    """The range that a number is in; the number itself if both ends are equal. None: it has no such end."""
 
     lowest: int | None
     highest: int | None
+
+    @property
+    def is_exact(self) -> bool:
+        """True if this is a number."""
+        return self.lowest == self.highest
 
 
 _NO_MORE_THAN: Final = 5
@@ -63,7 +69,7 @@ def priority_range(lowest: int, highest: int) -> Range:
 
 
 def seconds_range(seconds: int) -> Range:
-    """The 30 seconds that a time ends in; of more than 300 seconds, no upper end."""
+    """The interval of 30 seconds that contains a time; no upper end for more than 300 seconds."""
     if seconds > _LONGEST:
         return Range(_LONGEST + 1, None)
     highest = -(-seconds // _EACH) * _EACH
@@ -71,9 +77,9 @@ def seconds_range(seconds: int) -> Range:
 
 
 class Audience(NamedTuple):
-    """Who reads a text: somebody in `namespace` (empty: in none, as for a PriorityClass). Without arguments: everybody.
+    """The readers of a text: users of `namespace` ("" for none, as for a PriorityClass). Without arguments: all names.
 
-    `knows`: whether he may be told that there is a class of this name. `shown`: how much of a prediction.
+    `knows`: returns true if they may read that a class of this name exists. `shown`: how much of a prediction.
     """
 
     disclose: Disclose = Disclose.NAMES
@@ -83,19 +89,82 @@ class Audience(NamedTuple):
 
     @property
     def coarse(self) -> bool:
-        """Whether numbers about others are shown as ranges, or not at all."""
+        """True if numbers about other Pods are shown as ranges, or not at all."""
         return self.shown != EXACT
 
     @property
     def sees_all(self) -> bool:
-        """Whether nothing is withheld: names of other namespaces, of nodes, of every class."""
+        """True if nothing is hidden: names of other namespaces, of nodes, of all classes."""
         return self.disclose is Disclose.NAMES
 
-    def is_told_of(self, namespace: str) -> bool:
-        """Whether objects of this namespace are named."""
+    def may_name(self, namespace: str) -> bool:
+        """True if names of objects in this namespace are shown."""
         own = self.disclose is Disclose.OWN_NAMESPACE and bool(namespace) and namespace == self.namespace
         return self.sees_all or own
 
 
 OPEN: Final = Audience()
-"""Who may see everything: the audit log, the log, whoever runs a command on files of his own."""
+"""Readers with full access: the audit log, logs, and users of commands."""
+
+
+class _Pod(Protocol):
+    """The fields of `policies.objects.pod.Pod` that messages contain."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def effective_priority(self) -> int: ...
+
+
+class ShownPods(NamedTuple):
+    """What an audience may see of Pods.
+
+    `number`, `priorities`: of all Pods. `named`: the names that the audience may read, as `namespace/name`, in the
+    order of the Pods. `others`: the number of the other Pods, with their priorities (None without other Pods) and the
+    number of their namespaces: 0 if it is not shown, 1, or 2 for several.
+    """
+
+    number: Range
+    priorities: Range
+    named: tuple[str, ...]
+    others: Range
+    other_priorities: Range | None
+    namespaces: int
+
+
+def shown_pods(pods: Sequence[_Pod], audience: Audience) -> ShownPods:
+    """What the audience may see of these Pods."""
+    known = pods if audience.sees_all else [pod for pod in pods if audience.may_name(pod.namespace)]
+    others = [] if known is pods else pods
+    if known and others:
+        others = [pod for pod in pods if not audience.may_name(pod.namespace)]
+    namespaces = 0
+    if others and audience.disclose is Disclose.OWN_NAMESPACE:
+        namespaces = 1 if not audience.coarse and len({pod.namespace for pod in others}) == 1 else 2
+    priorities = _shown_priorities(pods, audience)
+    return ShownPods(
+        shown_count(len(pods), audience),
+        priorities,
+        tuple(pod.key for pod in known),
+        shown_count(len(others), audience),
+        (priorities if others is pods else _shown_priorities(others, audience)) if others else None,
+        namespaces,
+    )
+
+
+def shown_count(number: int, audience: Audience) -> Range:
+    """A number of other Pods: exact, or its range."""
+    return count_range(number) if audience.coarse else Range(number, number)
+
+
+def shown_seconds(seconds: int, audience: Audience) -> Range:
+    """A grace period of other Pods: exact, or its range."""
+    return seconds_range(seconds) if audience.coarse else Range(seconds, seconds)
+
+
+def _shown_priorities(pods: Sequence[_Pod], audience: Audience) -> Range:
+    values = [pod.effective_priority for pod in pods] or [0]
+    lowest, highest = min(values), max(values)
+    return priority_range(lowest, highest) if audience.coarse else Range(lowest, highest)

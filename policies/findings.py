@@ -1,20 +1,17 @@
-"""What a rule reports about an object, and where. Totally ordered, so that every run prints the same."""
+"""Findings about objects, with locations. They have a total order, so that every run prints the same report."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-from policies.disclosure import Audience
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 
 class Severity(IntEnum):
-    """How severe a finding is; the smallest is the worst, so that sorting puts it first."""
+    """The severity of a finding. The most severe has the smallest value, so it sorts first."""
 
     ERROR = 1
     WARNING = 2
@@ -25,7 +22,7 @@ class Severity(IntEnum):
 
 
 class Action(StrEnum):
-    """What the webhook does with a finding."""
+    """The webhook's action for a finding."""
 
     DENY = "deny"
     WARN = "warn"
@@ -34,7 +31,7 @@ class Action(StrEnum):
 
 
 Path = tuple[str | int, ...]
-"""Where in an object: keys and list indexes from its root."""
+"""A path in an object: keys and list indexes from its root."""
 
 
 def field_path(path: Path) -> str:
@@ -46,9 +43,9 @@ def field_path(path: Path) -> str:
 
 
 class Location(NamedTuple):
-    """A span in one line of a file; lines and columns count from 1, `end_column` is the first one behind it.
+    """A span in one line of a file. Lines and columns count from 1; `end_column` is exclusive.
 
-    `line` 0: there is no text to point at (an object that came over the network or out of a cluster dump).
+    `line` 0: no text exists (an object of a request or of a cluster snapshot).
     """
 
     file: str = ""
@@ -69,7 +66,7 @@ class ObjectRef(NamedTuple):
     name: str = ""
 
     def __str__(self) -> str:
-        name = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        name = f"{self.namespace}/{self.name}" if self.namespace and self.name else self.name
         return f"{self.kind} {name}".strip()
 
 
@@ -77,75 +74,122 @@ NOWHERE: Final = Location()
 NO_OBJECT: Final = ObjectRef()
 
 
-Text = str | Callable[[Audience], str]
-"""A text for everybody, or one that is written for who reads it: it then names only what the reader may be told of."""
+class Text(NamedTuple):
+    """The text of a finding for one audience, in sentences without a full stop at their end.
+
+    `problem`: the first sentence, in at most 120 characters, lowercase, without the name of the object, which is shown
+    beside it. `shorter`: versions of the problem with fewer names and facts, the best first. `more`: further sentences.
+    `caveats`: those of them that no output omits. `fix`: an imperative. An empty problem shows nothing.
+    """
+
+    problem: str
+    fix: str = ""
+    more: tuple[str, ...] = ()
+    shorter: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """All sentences except the fix."""
+        return joined((self.problem, *self.more)) if self.more else self.problem
+
+    def with_caveat(self, caveat: str) -> Text:
+        """The text with a caveat as its second sentence."""
+        return self._replace(more=(caveat, *self.more), caveats=(*self.caveats, caveat))
+
+    def limited(self, most: int) -> Text:
+        """The text with at most `most` characters in each sentence."""
+        return Text(
+            cut(self.problem, most),
+            cut(self.fix, most),
+            tuple(cut(sentence, most) for sentence in self.more),
+            self.shorter,
+            tuple(cut(sentence, most) for sentence in self.caveats),
+        )
 
 
-def written(text: Text, audience: Audience) -> str:
-    """A text as this reader gets it."""
-    return text if isinstance(text, str) else text(audience)
+def joined(sentences: Iterable[str]) -> str:
+    """The sentences that are not empty as one text, without a full stop at its end."""
+    *others, last = [sentence for sentence in sentences if sentence] or [""]
+    return " ".join([*map(ended, others), last])
+
+
+def ended(sentence: str) -> str:
+    """The sentence with a full stop, if it has no other punctuation at its end."""
+    return sentence if sentence[-1:] in (".", "!", "?", "…") else f"{sentence}."
+
+
+class Details(Protocol):
+    """The typed details of a problem, a NamedTuple of `policies.rules.support.details`.
+
+    `policies.rules.wording` writes the text and the JSON for an audience.
+    """
+
+    def _asdict(self) -> dict[str, Any]: ...
 
 
 class Problem(NamedTuple):
-    """What a rule yields. The evaluator adds id, severity, action, object and location, and makes a Finding of it.
+    """The result of a rule. The evaluator makes a Finding of it: it adds id, severity, action, object and location.
 
-    `message`: what is wrong, in at most 120 characters, lowercase, without a full stop and without the name of the
-    object, which is shown beside it. More sentences may follow; a kubectl warning has them only if they fit.
-    `remediation`: what to do, as an imperative. `path`: the offending value; if the field is absent, leave it empty
-    (the object's name is shown). `location` overrides `path` for what is not inside the subject's object. `detail`:
-    the same for programs, with every name. A text that names anything but the subject and its class is written for
-    its reader. `severity`: at most this, if it is lower than the rule's; a note never warns or denies.
+    `message`: the problem, as in `Text.problem`. A problem that depends on other objects than the reviewed object and
+    its PriorityClass has Details instead, because not everybody may see their names. `remediation`: the fix, as an
+    imperative; empty with Text or Details. `path`: the wrong value; empty for an absent field (the object's name is
+    shown). `location` overrides `path` for positions outside the object. `detail`: JSON for programs, with all names.
+    `severity`: lowers the rule's severity; a note never warns or denies.
     """
 
-    message: Text
+    message: str | Text | Details
     path: Path = ()
-    remediation: Text = ""
+    remediation: str = ""
     location: Location | None = None
     object: ObjectRef | None = None
     detail: Mapping[str, Any] = {}
     severity: Severity | None = None
 
 
-class RequesterText(NamedTuple):
-    """The texts for a requester who may not see everything; an empty message shows nothing."""
-
-    message: str
-    remediation: str = ""
-
-
 class Finding(NamedTuple):
     """A problem with one object, with the severity and action in force.
 
-    `message`, `remediation` and `detail` name everything: they are for the audit log and for commands. `for_requester`
-    holds the words for who made the request; None where nothing is withheld of these.
+    `text` and `detail` name everything: they are for the audit log and for commands. `for_requester`: the text for the
+    requester; None if it is the same.
     """
 
     location: Location
     severity: Severity
     rule: str
     object: ObjectRef
-    message: str
-    remediation: str = ""
+    text: Text
     action: Action = Action.WARN
     path: str = ""
     detail: Mapping[str, Any] = {}
-    for_requester: RequesterText | None = None
+    for_requester: Text | None = None
     not_evaluated: bool = False
-    """Whether it says only that its rule was not evaluated, or not to the end."""
+    """True if the finding only says that its rule was not evaluated completely."""
+
+    @property
+    def message(self) -> str:
+        """The problem with all further sentences."""
+        return self.text.message
+
+    @property
+    def remediation(self) -> str:
+        """The fix."""
+        return self.text.fix
 
     @property
     def is_shown(self) -> bool:
-        """Whether the requester reads anything of it."""
-        return self.for_requester is None or bool(self.for_requester.message)
+        """True if the requester sees the finding."""
+        return self.for_requester is None or bool(self.for_requester.problem)
 
     @property
-    def as_told(self) -> Finding:
-        """The finding in the words for the requester."""
-        return (
-            self._replace(message=self.for_requester.message, remediation=self.for_requester.remediation)
-            if self.for_requester
-            else self
-        )
+    def as_shown(self) -> Finding:
+        """The finding with the text for the requester."""
+        return self._replace(text=self.for_requester) if self.for_requester else self
+
+    def with_texts(self, change: Callable[[Text], Text]) -> Finding:
+        """The finding with both texts changed, except a text that shows nothing."""
+        shown = self.for_requester
+        return self._replace(text=change(self.text), for_requester=change(shown) if shown and shown.problem else shown)
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -154,7 +198,7 @@ class Finding(NamedTuple):
 
 
 def cut(text: str, limit: int) -> str:
-    """At most `limit` characters; what is lost leaves an ellipsis."""
+    """The text in at most `limit` characters; an ellipsis replaces the rest."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
@@ -167,15 +211,15 @@ _SPACE: Final = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]+")
 _INVISIBLE: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""What is drawn as nothing and yet counts as printable: fillers, the blank of Braille, variation selectors."""
+"""Characters that count as printable but are invisible: fillers, the Braille blank, variation selectors."""
 
 
 def one_line(text: str) -> str:
-    """The text as it can be printed anywhere: on one line, and what nobody sees made visible.
+    r"""The text on one line, with invisible characters made visible, so that it can be printed anywhere.
 
-    Control characters, lone surrogates and line breaks become a space, a run of them one. What turns the direction of a
-    line (bidi), has no width, is a tag or a variation selector, or is no character at all becomes its escape, as
-    `\\u202e`: left as it is, two names could look alike, or a warning read backwards.
+    A space replaces a run of control characters, lone surrogates and line breaks. An escape such as `\u202e` replaces
+    characters that change the direction of text (bidi), have no width, are tags or variation selectors, or are
+    unassigned: otherwise two names could look equal, or a warning could read backwards.
     """
     if text.isascii():
         return _SPACE.sub(" ", text).strip()
@@ -183,20 +227,20 @@ def one_line(text: str) -> str:
 
 
 _NAMED_COMMAND: Final = re.compile(r"##(?=[\w.-]*\[)")
-"""What begins a command anywhere in a line: GitHub's `##[`, Azure's `##vso[`, TeamCity's `##teamcity[`, and others."""
+"""The start of a command anywhere in a line: GitHub `##[`, Azure `##vso[`, TeamCity `##teamcity[`, and others."""
 _FOLD: Final = re.compile(r"((?:travis_(?:fold|time)|section_(?:start|end))):")
-"""The same of Travis and GitLab."""
+"""The start of a command for Travis and GitLab."""
 _LINE_COMMAND: Final = re.compile(r"((?:\033\[[\d;]*m|\s)*)(?=::)|(?=(?:---|\+\+\+|~~~|\^\^\^)\s)")
-"""What begins one where a line begins: GitHub's `::`, which may be indented, and Buildkite's groups."""
+"""The start of a command at the start of a line: GitHub `::`, which may be indented, and Buildkite groups."""
 
 _LINE_COMMAND_IN_MARKUP: Final = re.compile(r"^([ \t]*)((?=::)[:]|(?=(?:---|\+\+\+|~~~|\^\^\^)\s)[-+~^])", re.MULTILINE)
 
 
 def no_command(text: str, *, is_patch: bool = False) -> str:
-    """A line without what a CI system takes for a command; carets below it stay in place.
+    """A line without commands of CI systems; carets below it remain aligned.
 
-    Where the line begins only the name of a file can begin so, and it gets `./` before it. `is_patch`: the line is one
-    of a patch, whose `---` and `+++` stay.
+    Only a file name can start a line with a command, so `./` is added before it. `is_patch`: the line belongs to a
+    patch; its `---` and `+++` remain.
     """
     if "##" in text:
         text = _NAMED_COMMAND.sub("# ", text)
@@ -208,20 +252,20 @@ def no_command(text: str, *, is_patch: bool = False) -> str:
 
 
 def no_command_in_json(text: str) -> str:
-    """The same JSON without such commands: inside of a string, where alone they can stand, as escapes."""
+    """JSON without commands of CI systems: escapes replace them in strings, the only place where they can occur."""
     return _FOLD.sub(r"\1\\u003a", _NAMED_COMMAND.sub(r"#\\u0023", text))
 
 
 def no_command_in_markup(text: str) -> str:
-    """The same for HTML and XML."""
+    """HTML or XML without commands of CI systems."""
     text = _FOLD.sub(r"\1&#58;", _NAMED_COMMAND.sub("#&#35;", text))
     return _LINE_COMMAND_IN_MARKUP.sub(lambda found: f"{found[1]}&#{ord(found[2])};", text)
 
 
 def printable(text: str) -> str:
-    """The text with all that cannot be printed, or that nobody would see, as escapes: for names of files.
+    r"""A file name with escapes for all characters that are unprintable or invisible.
 
-    Bytes of a name that are no text (surrogates, as Python has them) are shown as `\\xff`.
+    Bytes that are not text (surrogates in Python) become `\xff`.
     """
     if text.isprintable() and (text.isascii() or not _INVISIBLE.search(text)):
         return text

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.class_paths import PRESETS, ClassPath
-from policies.kinds import POD_TEMPLATE_PATHS
+from forewarn.policies.kinds.class_paths import PRESETS, ClassPath
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.selectors import LabelSelector, PodPattern
+    from forewarn.policies.selectors import LabelSelector, PodPattern
 
 
 class ScopeSelector(NamedTuple):
@@ -110,10 +110,12 @@ class Options(NamedTuple):
 
     `known_classes` exist beside those of the input; `closed`: there are no others. `template_classes`: defined by
     templates of the input, with values unknown. `groups`, `exclude`, `rendering`,
-    `ignored`: of the linter's files and findings. `minor`: of Kubernetes 1, None if it is not set.
+    `ignored`: of the linter's files and findings. `minor`: of Kubernetes 1, None if it is not set; `gates`:
+    feature gates that are set.
     `class_paths`: where the linter finds classes in custom resources. `placeholder_pods`: those that only keep room
     free; None: of a negative priority, with the pause image alone. `recreates_pods`: the `group/Kind` of controllers
-    that create their pods again, beside those that are known.
+    that create their pods again, beside those that are known. `namespace`: of manifests that set none; empty if the
+    linter is not given one.
     """
 
     pod_template_paths: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS
@@ -131,5 +133,7 @@ class Options(NamedTuple):
     ignored: tuple[Ignored, ...] = ()
     exclude: tuple[str, ...] = ()
     minor: int | None = None
+    gates: tuple[tuple[str, bool], ...] = ()
     class_paths: Mapping[str, tuple[ClassPath, ...]] = PRESETS
     recreates_pods: tuple[str, ...] = ()
+    namespace: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.objects.priority_class import (
+from forewarn.policies.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
     OWN_CLASSES,
     PREEMPT_NEVER,
@@ -12,7 +12,7 @@ from policies.objects.priority_class import (
 )
 
 if TYPE_CHECKING:
-    from policies.objects.priority_class import PriorityClass
+    from forewarn.policies.objects.priority_class import PriorityClass
 
 
 def is_recommended(found: PriorityClass, *, to_preempt: bool = False) -> bool:
@@ -24,6 +24,6 @@ def is_recommended(found: PriorityClass, *, to_preempt: bool = False) -> bool:
         return False
     if to_preempt and found.preemption_policy == PREEMPT_NEVER:
         return False
-    from policies.kube_apiserver.validation.names import dns1123_subdomain
+    from forewarn.policies.kube_apiserver.validation.names import dns1123_subdomain
 
     return found.value <= HIGHEST_USER_DEFINABLE_PRIORITY and not dns1123_subdomain(found.name)

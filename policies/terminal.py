@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
-from policies.findings import no_command, no_command_in_json, one_line, printable
+from forewarn.policies.findings import no_command, no_command_in_json, one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from policies.cluster import Cache, ClusterSnapshot, predict
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 
 if TYPE_CHECKING:
-    from policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.scheduling.schedule_one import Prediction
 
 Obj = dict[str, Any]
 

@@ -1,13 +1,60 @@
-"""What holds for every test: where hypothesis gets its examples from."""
+"""What holds for every test: the source of hypothesis' examples, the limit of a run, and garbage collection."""
 
 from __future__ import annotations
 
+import faulthandler
+import gc
 import os
+import threading
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
 
-# In CI the same examples every time: whether a commit is good must not depend on the dice. Elsewhere new ones, and a
-# failure prints how to have it again. No deadline: a busy machine is no fault of the code.
-settings.register_profile("ci", derandomize=True, print_blob=True, deadline=None)
-settings.register_profile("dice", print_blob=True, deadline=None)
-settings.load_profile("ci" if os.environ.get("CI") else "dice")
+from tests.cases import cases
+from tests.json_outputs import FAULTS, check_outputs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+check_outputs()  # before a command imports what prints
+
+# In CI, hypothesis uses fixed examples, so that a result depends only on the commit. Elsewhere the examples are random,
+# and a failure prints how to repeat it. Examples have no deadline, because other processes may use the machine.
+_EXAMPLES = cases(50)
+settings.register_profile("ci", derandomize=True, print_blob=True, deadline=None, max_examples=_EXAMPLES)
+settings.register_profile("random", print_blob=True, deadline=None, max_examples=_EXAMPLES)
+settings.load_profile("ci" if os.environ.get("CI") else "random")
+
+gc.disable()  # the tests that pytest collects are millions of objects, and none of them is garbage
+
+
+@pytest.fixture(autouse=True)
+def _json_fits_its_schema() -> Iterator[None]:
+    """Every JSON document that a command prints in a test fits its schema."""
+    FAULTS.clear()
+    yield
+    assert FAULTS == []
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """End the run after TEST_LIMIT seconds. setup.cfg limits each test (`faulthandler_timeout`)."""
+    limit = float(os.environ.get("TEST_LIMIT", "0"))
+    if limit and not hasattr(config, "workerinput"):
+        timer = threading.Timer(limit, _end, (limit, os.dup(2)))  # pytest captures 2 while tests run
+        timer.daemon = True
+        timer.start()
+
+
+def _end(limit: float, stderr: int) -> None:
+    os.write(stderr, f"\nthe tests are still running after {limit:g} s (TEST_LIMIT)\n".encode())
+    faulthandler.dump_traceback(stderr)
+    os._exit(124)  # workers end with this process
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Exclude the collected tests from garbage collection, which commands and tests run in this process."""
+    gc.collect()
+    gc.freeze()
+    gc.freeze = gc.unfreeze = lambda: None  # a command that calls gc.unfreeze must not undo this
+    gc.enable()

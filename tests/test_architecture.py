@@ -17,7 +17,8 @@ def test_every_term_names_existing_code(name: str) -> None:
     parts = name.split(".")
     paths = [Path(*parts[:n]) for n in range(1, len(parts))]
     modules = [len(path.parts) for path in paths if path.is_dir() or path.with_suffix(".py").is_file()]
-    assert reduce(getattr, parts[max(modules) :], import_module(".".join(parts[: max(modules)]))) is not None
+    module = import_module(".".join(["forewarn", *parts[: max(modules)]]))
+    assert reduce(getattr, parts[max(modules) :], module) is not None
 
 
 def test_each_term_is_one_row() -> None:

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
+from forewarn.webhook.settings import FLAGS, parse_settings
 from tests.test_packaging import SETUP
-from webhook.settings import FLAGS, parse_settings
 
 CHART = Path("manifests/chart")
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())

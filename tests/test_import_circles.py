@@ -19,7 +19,7 @@ def modules() -> dict[str, Path]:
     found = {}
     for path in (path for top in ("policies", "webhook") for path in (ROOT / top).rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+        found[".".join(("forewarn", *(parts[:-1] if parts[-1] == "__init__" else parts)))] = path
     return found
 
 
@@ -53,7 +53,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 def test_a_circle_would_be_found() -> None:
     circle = graph()
-    name = next(iter(circle["policies.evaluator"] - {"policies"}))
-    circle[name].add("policies.evaluator")
+    name = next(iter(circle["forewarn.policies.evaluation.evaluator"] - {"policies"}))
+    circle[name].add("forewarn.policies.evaluation.evaluator")
     with pytest.raises(CycleError):
         TopologicalSorter(circle).prepare()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import base64
 import hashlib
 import json
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -16,14 +14,16 @@ import sysconfig
 import tarfile
 import zipfile
 from email import message_from_bytes
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 CHECKOUT = Path.cwd()
 SAMPLE = CHECKOUT / "webhook/sample"
-BUILD = "import backend, sys; print(backend.build_wheel(sys.argv[1]))"
+BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
+LEFT_OUT = shutil.ignore_patterns(
+    "__pycache__", ".git", ".venv", ".cache", ".hypothesis", "*_cache", "*.egg-info", "build"
+)
 PLUGINS = re.findall(r"```python\n(.*?)```", Path("docs/reference/scheduler-profiles.md").read_text(), re.DOTALL)[0]
 PROFILE = re.findall(r"```yaml\n(.*?)```", Path("docs/reference/scheduler-profiles.md").read_text(), re.DOTALL)[0]
 
@@ -56,9 +56,15 @@ COLLIDING = {
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-c", BUILD, str(target)]
-    done = subprocess.run(build, env=os.environ | {"PYTHONPATH": ".build"}, capture_output=True, text=True)
+    return build("build_wheel", tmp_path_factory.mktemp("wheel"))
+
+
+def build(which: str, target: Path) -> Path:
+    """Build a copy of the checkout, because setuptools leaves files where it works."""
+    tree = target / "tree"
+    shutil.copytree(CHECKOUT, tree, symlinks=True, ignore=LEFT_OUT)
+    command = [sys.executable, "-c", BUILD, which, str(target)]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     return target / done.stdout.splitlines()[-1]
 
@@ -67,7 +73,7 @@ class Environment:
     """A virtual environment that sees the libraries of this one, and nothing of the checkout."""
 
     def __init__(self, where: Path) -> None:
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(where)], check=True)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(where)], check=True, timeout=500)
         self.bin = where / "bin"
         (self.packages,) = where.glob("lib/python3*/site-packages")
         # A line of a .pth file adds a directory, whose own .pth files (the editable install) are not looked at.
@@ -75,13 +81,13 @@ class Environment:
 
     def install(self, *wheels: Path) -> None:
         pip = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "install", "--quiet", "--no-index"]
-        done = subprocess.run([*pip, "--no-deps", *map(str, wheels)], capture_output=True, text=True)
+        done = subprocess.run([*pip, "--no-deps", *map(str, wheels)], capture_output=True, text=True, timeout=500)
         assert done.returncode == 0, done.stderr
 
     def run(self, *command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
         outside = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "COVERAGE", "COV_"))}
         program = [str(self.bin / command[0]), *command[1:]]
-        return subprocess.run(program, cwd=cwd, env=outside | variables, capture_output=True, text=True)
+        return subprocess.run(program, cwd=cwd, env=outside | variables, capture_output=True, text=True, timeout=500)
 
 
 @pytest.fixture(scope="module")
@@ -116,30 +122,18 @@ def test_a_wheel_says_what_it_is(wheel: Path) -> None:
     assert not any(line.startswith("License ::") for line in said.get_all("Classifier", [])), "the expression says it"
 
 
-def test_the_links_of_the_long_description_need_no_repository(wheel: Path) -> None:
-    said = message_from_bytes(zipfile.ZipFile(wheel).read("forewarn-0.1.0.dist-info/METADATA")).get_payload()
-    links = re.findall(r"\]\(([^)]+)\)", str(said))
-    assert [link for link in links if not link.startswith(("https://", "#"))] == []
-
-
 def test_an_sdist_has_every_file_of_the_repository(tmp_path: Path) -> None:
-    """So its tests find what they read. Built of a copy: setuptools leaves things where it works."""
+    """So its tests find the files that they read."""
     if Path(".git").exists():
-        listed = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
-        files = {name for name in listed.split("\0") if name and Path(name).exists()}
+        list_files = ["git", "ls-files", "-z"]
+        listed = subprocess.run(list_files, capture_output=True, text=True, check=True, timeout=500).stdout
+        files = {name for name in listed.split("\0") if name and Path(name).is_file()}
     else:
         left_out = re.compile(
             r"(^|/)(__pycache__|\.venv|\.cache|[^/]*_cache|\.hypothesis|[^/]*\.egg-info|PKG-INFO)(/|$)"
         )
         files = {str(path) for path in Path().rglob("*") if path.is_file() and not left_out.search(str(path))}
-    for name in files:
-        (tmp_path / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(name, tmp_path / "tree" / name)
-    build = [sys.executable, "-c", "import backend; backend.build_sdist('..')"]
-    environment = os.environ | {"PYTHONPATH": ".build"}
-    done = subprocess.run(build, cwd=tmp_path / "tree", env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    with tarfile.open(tmp_path / "forewarn-0.1.0.tar.gz") as sdist:
+    with tarfile.open(build("build_sdist", tmp_path)) as sdist:
         packed = {name.partition("/")[2] for name in sdist.getnames()}
     assert files <= packed, sorted(files - packed)
 
@@ -153,8 +147,7 @@ def test_a_wheel_has_one_package_and_no_file_of_another_distribution(wheel: Path
     assert {"forewarn/policies/py.typed", "forewarn/webhook/sample/cluster.yaml"} <= set(names)
 
 
-def test_a_wheel_has_every_file_of_the_packages_line_by_line(wheel: Path) -> None:
-    """What is said of a line in a traceback is there in the sources: only imports differ, by the name in front."""
+def test_a_wheel_has_every_file_of_the_packages(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     sources = {
         path
@@ -163,20 +156,7 @@ def test_a_wheel_has_every_file_of_the_packages_line_by_line(wheel: Path) -> Non
         if path.is_file() and "__pycache__" not in path.parts
     }
     for path in sources:
-        written = archive.read(f"forewarn/{path}")
-        if path.suffix == ".py":
-            written = re.sub(rb"(^\s*from )forewarn\.(?=policies|webhook)", rb"\1", written, flags=re.MULTILINE)
-        assert written == path.read_bytes(), path
-
-
-def test_no_text_of_the_sources_names_a_module_that_a_wheel_has_elsewhere() -> None:
-    """What `import_module` gets is put together with `policies.WITHIN`; these are the tables that it is put before."""
-    tables = {"policies/cli.py", "policies/__init__.py", "webhook/commands/serve.py", "webhook/commands/demo.py"}
-    modules = {".".join(p.with_suffix("").parts) for root in ("policies", "webhook") for p in Path(root).rglob("*.py")}
-    for path in (path for root in ("policies", "webhook") for path in Path(root).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and str(path) not in tables:
-                assert node.value.removesuffix(":main") not in modules, f"{path}:{node.lineno}"
+        assert archive.read(f"forewarn/{path}") == path.read_bytes(), path
 
 
 @pytest.mark.parametrize("start", [("forewarn",), ("python", "-m", "forewarn"), ("python", "-P", "-m", "forewarn")])
@@ -231,8 +211,8 @@ print(json.dumps([[m.__name__, m.__file__, m.__cached__] for m in ours] + [len(l
 def test_completion_knows_the_options_of_every_command(installed: Environment, tmp_path: Path) -> None:
     """It asks each command for its help: as many as in a checkout."""
     script = installed.run("forewarn", "completion", "bash", cwd=tmp_path).stdout
-    here = [sys.executable, "-m", "policies.cli", "completion", "bash"]
-    assert script == subprocess.run(here, capture_output=True, text=True, check=True).stdout
+    here = [sys.executable, "-m", "forewarn", "completion", "bash"]
+    assert script == subprocess.run(here, capture_output=True, text=True, check=True, timeout=500).stdout
     assert "--fail-on" in script
 
 
@@ -252,34 +232,6 @@ def test_scheduler_plugins_of_another_distribution_are_of_the_public_classes(
     assert "nobody" not in done.stdout
 
 
-def test_in_a_checkout_the_public_names_are_the_same_modules() -> None:
-    public = import_module("forewarn.policies.scheduling.framework")
-    own = import_module("policies.scheduling.framework")
-    assert public is own
-    assert own.__spec__ is not None
-    assert own.__spec__.name == "policies.scheduling.framework"
-    with pytest.raises(ModuleNotFoundError, match=r"policies\.nothing"):
-        __import__("forewarn.policies.nothing")
-
-
-def test_what_cannot_be_moved_is_refused(tmp_path: Path) -> None:
-    move = "import backend; print(backend.inside_package(open(0, 'rb').read(), 'x.py').decode(), end='')"
-
-    def moved(source: str) -> subprocess.CompletedProcess[str]:
-        environment = os.environ | {"PYTHONPATH": str(CHECKOUT / ".build")}
-        return subprocess.run(
-            [sys.executable, "-c", move], input=source, env=environment, capture_output=True, text=True
-        )
-
-    assert "x.py:2: import policies.kinds cannot be moved" in moved("\nimport policies.kinds\n").stderr
-    kept = "'from policies import x'; from . import policies; import policiesx\n"
-    assert moved(kept).stdout == kept
-    assert moved("if 1: from policies.a import (\n b)\n").stdout == "if 1: from forewarn.policies.a import (\n b)\n"
-    assert moved("import policies.a as a, webhook.b as b\n").stdout == (
-        "import forewarn.policies.a as a, forewarn.webhook.b as b\n"
-    )
-
-
 @pytest.fixture(scope="module")
 def standalone(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file that `make standalone` makes, of forewarn and PyYAML alone: the linter needs no more."""
@@ -290,27 +242,28 @@ def standalone(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("yaml", "_yaml"):
         shutil.copytree(libraries / name, directory / "content" / name)
     made = directory / "forewarn.pyz"
-    subprocess.run([sys.executable, ".build/standalone.py", str(directory / "content"), str(made)], check=True)
+    subprocess.run(
+        [sys.executable, ".build/standalone.py", str(directory / "content"), str(made)], check=True, timeout=500
+    )
     return made
 
 
-def test_the_single_file_lints_and_starts_quickly(standalone: Path, tmp_path: Path) -> None:
-    """Unpacked at the first start; at the next ones 0.3 s of processor time at most, by the best of three."""
+def test_the_single_file_lints_and_is_unpacked_once(standalone: Path, tmp_path: Path) -> None:
+    """The first start unpacks it and compiles what it imports; the next start changes none of these files."""
     environment = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path / "cache")}
     command = [sys.executable, str(standalone), "lint", str(SAMPLE / "manifests/search.yaml")]
 
-    def spent() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    def linted() -> dict[Path, int]:
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500)
         assert done.returncode == 0, done.stderr
         assert "1 file, 1 object checked" in done.stderr
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return {path: path.stat().st_mtime_ns for path in (tmp_path / "cache/forewarn").rglob("*") if path.is_file()}
 
-    spent()
+    first = linted()
     (unpacked,) = (tmp_path / "cache/forewarn").iterdir()
     assert {"forewarn", "yaml"} <= {path.name for path in unpacked.iterdir()}
-    assert min(spent() for _ in range(3)) <= 0.3
+    assert any(path.suffix == ".pyc" for path in first)
+    assert linted() == first
     assert [path.name for path in (tmp_path / "cache/forewarn").iterdir()] == [unpacked.name]
 
 
@@ -318,7 +271,7 @@ def test_the_single_file_is_kubectls_plugin_by_its_name(standalone: Path, tmp_pa
     shutil.copy(standalone, tmp_path / "kubectl-forewarn")
     environment = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path / "cache")}
     command = [sys.executable, str(tmp_path / "kubectl-forewarn"), "why", "-n"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
     assert (done.returncode, done.stderr) == (2, "kubectl forewarn: -n requires a value\n")
 
 
@@ -329,7 +282,9 @@ def test_the_single_file_runs_nothing_that_a_checkout_has_put_into_its_cache(sta
 
     def run(**variables: str) -> subprocess.CompletedProcess[str]:
         given = environment | variables
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=given, cwd=tmp_path)
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, env=given, cwd=tmp_path, timeout=500
+        )
 
     assert run().returncode == 0
     (unpacked,) = (tmp_path / "cache/forewarn").iterdir()
@@ -348,6 +303,6 @@ def test_the_single_file_says_where_it_cannot_be_unpacked(standalone: Path, tmp_
     (tmp_path / "file").write_text("")
     environment = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path / "file")}
     command = [sys.executable, str(standalone), "--version"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
     assert done.returncode == 1
     assert done.stderr.startswith(f"forewarn: cannot be unpacked into {tmp_path}/file/forewarn/")

@@ -43,7 +43,7 @@ def test_a_line_says_how_far_it_is(installing: Any, lines: list[str], said: str)
 
 def test_what_pip_complains_of_is_shown_with_its_status(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / ".build/installing.py"), "--no-index", "--target", str(tmp_path), "no-such-x"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert done.returncode == 1
     assert "No matching distribution found for no-such-x" in done.stderr
 
@@ -52,7 +52,7 @@ def test_what_goes_well_needs_no_word(tmp_path: Path) -> None:
     empty = tmp_path / "requirements.txt"
     empty.write_text("# nothing\n")
     command = [sys.executable, str(ROOT / ".build/installing.py"), "--no-index", "--dry-run", "-r", str(empty)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert (done.returncode, done.stdout) == (0, "")
 
 

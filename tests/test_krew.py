@@ -17,7 +17,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from policies import VERSION
+from forewarn.policies import VERSION
 
 SHIPPED = Path("manifests/krew/forewarn.yaml")
 TEXT = {"type": "string", "minLength": 1}
@@ -97,7 +97,7 @@ def test_the_schema_refuses_what_krew_refuses(missing: str) -> None:
 def test_the_build_fills_in_the_archive_that_it_makes(tmp_path: Path) -> None:
     (tmp_path / "forewarn.pyz").write_bytes(b"#!/usr/bin/env python3\n")
     run = [sys.executable, ".build/krew.py", str(tmp_path / "forewarn.pyz"), str(tmp_path / "krew")]
-    subprocess.run(run, check=True)
+    subprocess.run(run, check=True, timeout=500)
     manifest = checked(tmp_path / "krew/forewarn.yaml")
     assert manifest["spec"]["version"] == f"v{VERSION}"
     (platform,) = manifest["spec"]["platforms"]
@@ -109,5 +109,5 @@ def test_the_build_fills_in_the_archive_that_it_makes(tmp_path: Path) -> None:
         assert {entry["from"] for entry in platform["files"]} == {*tar.getnames()}
         assert tar.getmember(platform["bin"]).mode == 0o755
     first = archive.read_bytes()
-    subprocess.run(run, check=True)
+    subprocess.run(run, check=True, timeout=500)
     assert archive.read_bytes() == first, "the same file, the same sum"

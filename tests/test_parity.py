@@ -14,25 +14,26 @@ import pytest
 from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
-from policies.cluster import Cache, ClusterSnapshot
-from policies.commands.lint import as_update
-from policies.config import Config, read_config
-from policies.evaluator import Phase, evaluate
-from policies.findings import Action
-from policies.kinds import LINTED, POD, POD_TEMPLATE_PATHS
-from policies.kube_apiserver.dry_run import dry_run
-from policies.manifests import read
-from policies.objects.fields import group_kind
-from policies.objects.reviewed_object import ChangeSet, ReviewedObject
-from policies.rules import RULES
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.commands.lint import as_update
+from forewarn.policies.config import Config, read_config
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.findings import Action
+from forewarn.policies.kinds.registry import LINTED, POD, POD_TEMPLATE_PATHS
+from forewarn.policies.kube_apiserver.dry_run import dry_run
+from forewarn.policies.manifests import read
+from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.rules import RULES
+from forewarn.webhook.commands.review import answers
+from tests.cases import cases
 from tests.webhook.builders import endpoint
 from tests.webhook.running import running
-from webhook.commands.review import answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from policies.findings import Finding
+    from forewarn.policies.findings import Finding
 
 BEYOND_THE_API_SERVER = {
     "final-priority-mismatch",
@@ -193,7 +194,9 @@ def _linted(
     """The subject as the linter reads it, and what it says of it."""
     reading = read(json.dumps(obj), "object.json", WANTED, namespace="default")
     (subject,) = (as_update(subject, cluster) for subject in reading.subjects)
-    findings = evaluate(ChangeSet((subject,), reading.diagnostics), cluster, config, phase=Phase.LINT, now=NOW)
+    findings = evaluate(
+        EvaluationRequest(ChangeSet((subject,), reading.diagnostics), cluster, config, phase=Phase.LINT, now=NOW)
+    )
     return subject, [finding for finding in findings if finding.rule in AT_BOTH_DOORS]
 
 
@@ -211,7 +214,7 @@ def _at_the_webhook(
     if subject.old is None or (group_kind(subject.object) == POD and subject.object != subject.old):
         return _verdicts(linted)
     stored = ChangeSet((subject._replace(object=subject.old),))
-    before = evaluate(stored, cluster, config, phase=Phase.LINT, now=NOW)
+    before = evaluate(EvaluationRequest(stored, cluster, config, phase=Phase.LINT, now=NOW))
     spared = {(f.rule, f.path, f.message) for f in before} & {
         (f.rule, f.path, f.message) for f in linted if f.action is Action.WARN
     }
@@ -329,7 +332,7 @@ PUSHING: dict[str, Any] = {
 }
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=cases(125), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(obj=OBJECTS, cluster=_clusters(), config=CONFIGS)
 @example(
     obj={"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"priorityClassName": "ghost"}},
@@ -361,7 +364,7 @@ def test_linter_review_and_running_webhook_say_the_same(
     assert served == expected
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=cases(200), deadline=None)
 @given(obj=OBJECTS, cluster=_clusters(), config=CONFIGS)
 def test_what_the_api_server_accepts_is_denied_by_marked_rules_alone(
     obj: dict[str, Any], cluster: list[dict[str, Any]], config: Config
@@ -376,7 +379,7 @@ def test_what_the_api_server_accepts_is_denied_by_marked_rules_alone(
         assert denying <= BEYOND_THE_API_SERVER
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(obj=_quotas())
 def test_a_quota_is_denied_where_the_api_server_refuses_it_and_only_there(obj: dict[str, Any]) -> None:
     snapshot = _snapshot([])
@@ -404,7 +407,7 @@ def _valid_pods(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(pod=_valid_pods(), quotas=st.lists(_quotas(stored=True), max_size=3), used=st.sampled_from(["0", "1"]))
 def test_what_quotas_and_limits_refuse_is_what_the_api_server_refuses_with_its_flag(
     pod: dict[str, Any], quotas: list[dict[str, Any]], used: str
@@ -418,7 +421,7 @@ def test_what_quotas_and_limits_refuse_is_what_the_api_server_refuses_with_its_f
     subject = ReviewedObject(pod, namespace="team")
     answer = dry_run(subject, snapshot, LIMITED.options)
     event(answer.message[:40] or "accepted")
-    found = evaluate(ChangeSet((subject,)), snapshot, LIMITED, phase=Phase.VALIDATE, now=NOW)
+    found = evaluate(EvaluationRequest(ChangeSet((subject,)), snapshot, LIMITED, phase=Phase.VALIDATE, now=NOW))
     rules = {finding.rule for finding in found}
 
     def told(rule: str) -> bool:

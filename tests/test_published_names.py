@@ -26,7 +26,9 @@ HISTORY = ("CHANGELOG.md", "tests/test_published_names.py")
 
 
 def _texts() -> list[Path]:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=500
+    )
     names = [name for name in listed.stdout.split("\0") if name and name not in HISTORY]
     if not names:
         pytest.skip("no work tree of git")

@@ -136,7 +136,8 @@ def checkout(tmp_path: Path) -> Path:
     return Path(shutil.copytree(ROOT, tmp_path / "checkout", ignore=left_out))
 
 
-OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0"}
+# pip reads 0 as the option being given.
+OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_COMPILE": "0"}
 
 
 @pytest.fixture(scope="module")
@@ -146,15 +147,21 @@ def action() -> dict[str, Any]:
 
 
 def _action_python(programs: Path, libraries: Path) -> None:
-    """`python3` as on a runner, but that an environment that it makes has what the action would fetch."""
+    """`python3` as on a runner, but that an environment that it makes has what the action would fetch.
+
+    The second environment, and those after it, are copies of the first.
+    """
     (programs / "forewarn").unlink()
-    packages = 'for packages in "$directory"/lib/python*/site-packages'
+    kept, packages = (
+        shlex.quote(str(programs.parent / "kept")),
+        'for packages in "$directory"/lib/python*/site-packages',
+    )
     link = f'echo {shlex.quote(str(libraries))} > "$packages/libraries.pth"; rm -rf "$packages"/setuptools*'
-    then = f"{packages}; do {link}; done"
     (programs / "python3").write_text(
         f"""#!/bin/sh
+case "$*" in *"-m venv "*) for directory; do :; done; [ -d {kept} ] && exec cp -a {kept}/. "$directory";; esac
 {shlex.quote(sys.executable)} "$@" || exit
-case "$*" in *"-m venv "*) for directory; do :; done; {then};; esac
+case "$*" in *"-m venv "*) {packages}; do {link}; done; cp -a "$directory" {kept};; esac
 """
     )
     (programs / "python3").chmod(0o755)
@@ -253,7 +260,9 @@ def test_an_installed_command_imports_nothing_of_the_working_directory(command: 
     _make_hostile(tree, tree.parent / "harm")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV"))}
     shown = [str(program) if word == "forewarn" and len(command) == 1 else word for word in command]
-    done = subprocess.run([*shown, "lint", "."], cwd=tree, env=kept, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*shown, "lint", "."], cwd=tree, env=kept, capture_output=True, text=True, check=False, timeout=500
+    )
     assert (done.returncode, (tree.parent / "harm").exists()) == (0, False), done.stderr
 
 
@@ -319,7 +328,7 @@ def test_promises_before_a_commit(checkout: Path, libraries: Path, tree: Path, o
 def test_problem_matchers_find_every_line_of_the_report(tree: Path, outside: dict[str, str]) -> None:
     for case in sorted((ROOT / "tests/policies/cases/lint").glob("*.yaml")):
         (tree / case.name).write_bytes(case.read_bytes())
-    done = _run("forewarn lint -q --exit-zero -o text -o json=out.json", tree, outside)
+    done = _run("forewarn lint -v --exit-zero -o text -o json=out.json", tree, outside)
     known: dict[str, list[list[str]]] = {"error": [], "warning": []}
     for matcher in json.loads((ROOT / "docs/examples/ci/problem-matcher.json").read_text())["problemMatcher"]:
         (pattern,) = matcher["pattern"]

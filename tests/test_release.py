@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 EPOCH = 1_790_000_000
 LEFT_OUT = ("__pycache__", ".git", ".venv", ".cache", ".hypothesis", "*_cache", "*.egg-info", "dist", "build")
-BUILT = "import backend, sys; print(getattr(backend, sys.argv[1])(sys.argv[2]))"
+BUILT = "import release, sys; release.packages(release.Path(), release.Path(sys.argv[1]), int(sys.argv[2]))"
 
 
 @pytest.fixture
@@ -32,15 +32,15 @@ def built(where: Path, umask: int, when: int) -> dict[str, str]:
     """Name -> SHA-256 of wheel and sdist, of a copy of the sources whose files are of another day and other modes."""
     tree, target = where / "tree", where / "dist"
     target.mkdir(parents=True)
-    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*LEFT_OUT), copy_function=shutil.copyfile)
+    left_out = shutil.ignore_patterns(*LEFT_OUT)
+    shutil.copytree(ROOT, tree, symlinks=True, ignore=left_out, copy_function=shutil.copyfile)
     for path in (path for path in tree.rglob("*") if path.is_file()):
         os.utime(path, (when, when))
         path.chmod(0o666 & ~umask | (0o111 & ~umask if os.access(ROOT / path.relative_to(tree), os.X_OK) else 0))
-    environment = os.environ | {"PYTHONPATH": str(tree / ".build"), "SOURCE_DATE_EPOCH": str(EPOCH)}
-    for which in ("build_sdist", "build_wheel"):
-        command = [sys.executable, "-c", BUILT, which, str(target)]
-        done = subprocess.run(command, cwd=tree, env=environment, umask=umask, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+    environment = os.environ | {"PYTHONPATH": str(tree / ".build")}
+    command = [sys.executable, "-c", BUILT, str(target), str(EPOCH)]
+    done = subprocess.run(command, cwd=tree, env=environment, umask=umask, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in target.iterdir()}
 
 
@@ -128,3 +128,61 @@ SKIPPED = {"name": "yarl", "version": "1.0", "skip_reason": "not found"}
 )
 def test_what_could_not_be_asked_about_is_not_called_clean(build: Any, found: Any, status: int, line: str) -> None:
     assert build("advisories").judged({"dependencies": found}) == (status, [line])
+
+
+KUBE_FEATURES = """
+var defaultVersionedKubernetesFeatureGates = map[featuregate.Feature]featuregate.VersionedSpecs{
+\tStorageCapacityScoring: {
+\t\t{Version: version.MustParse("1.33"), Default: false, PreRelease: featuregate.Alpha},
+\t\t{Version: version.MustParse("1.37"), Default: true, PreRelease: featuregate.Beta},
+\t},
+
+\tDRAExtendedResource: {
+\t\t{Version: version.MustParse("1.36"), Default: true, PreRelease: featuregate.Beta}, // LockToDefault: true in 1.37
+\t\t{Version: version.MustParse("1.38"), Default: false, PreRelease: featuregate.GA, LockToDefault: true},
+\t},
+
+\tGangScheduling: {
+\t\t{Version: version.MustParse("1.35"), Default: false, PreRelease: featuregate.Alpha},
+\t\t{Version: version.MustParse("1.38"), Default: true, PreRelease: featuregate.Beta},
+\t},
+
+\tUnheardOf: {
+\t\t{Version: version.MustParse("1.38"), Default: true, PreRelease: featuregate.Beta},
+\t},
+}
+"""
+
+
+def test_the_gates_of_a_new_minor(build: Any) -> None:
+    new_minor = build("new_minor")
+    minors = {minor: new_minor.gates_of(KUBE_FEATURES, minor) for minor in (36, 37, 38)}
+    assert str(minors[36]["DRAExtendedResource"]) == "Beta on"
+    assert "UnheardOf" not in minors[37]
+    used = frozenset({"UnheardOf"})
+    assert list(new_minor.gate_lines(minors[36], minors[37], 37, used)) == [
+        "StorageCapacityScoring: Alpha off -> Beta on (in FEATURE_GATES)"
+    ]
+    assert list(new_minor.gate_lines(minors[37], minors[38], 38, used)) == [
+        'DRAExtendedResource: Beta on -> GA off, locked (add (38, False) to FEATURE_GATES["DRAExtendedResource"])',
+        "GangScheduling: Alpha off -> Beta on (NOT_MODELLED: the default is now the state that is not predicted)",
+        "UnheardOf: absent -> Beta on (new: model it, or add it to NOT_MODELLED)",
+    ]
+    assert not list(new_minor.gate_lines(minors[37], minors[38], 38, frozenset()))[2:]
+    assert "is in LOCKED, but not locked" in next(
+        new_minor.gate_lines({}, {"DRAExtendedResource": minors[36]["DRAExtendedResource"]}, 37, used)
+    )
+
+
+def test_copied_messages_that_a_new_minor_lacks(build: Any, tmp_path: Path) -> None:
+    new_minor = build("new_minor")
+    texts = []
+    for name, more in (("old", "node(s) had no free ports at all"), ("new", "another message of %d words")):
+        directory = tmp_path / name / "pkg/scheduler"
+        directory.mkdir(parents=True)
+        (directory / "a.go").write_text(f'const x = "{more}"\nconst y = "the same message in both"\n')
+        (directory / "a_test.go").write_text('const z = "a message of a test that is gone"\n')
+        texts.append(new_minor.texts_of(tmp_path / name))
+    ours = {"a.py": 'X = "0/3 node(s) had no free ports at all"', "b.py": '"the same message in both"'}
+    (line,) = new_minor.message_lines(*texts, ours)
+    assert line == 'pkg/scheduler/a.go: "node(s) had no free ports at all" in a.py'

@@ -16,17 +16,17 @@ from typing import Any
 import pytest
 import yaml
 
-from policies.cli import main
-from policies.config import read_config
-from policies.findings import Action
-from policies.kinds import KINDS, OPTIONAL
-from policies.rules import RULES
-from webhook.controllers.audit import reports
-from webhook.controllers.installation import Installation
-from webhook.controllers.registration import NAME
-from webhook.doctor.registration import _is_covered, _rules
-from webhook.metrics import Metrics
-from webhook.settings import parse_settings
+from forewarn.policies.cli import main
+from forewarn.policies.config import read_config
+from forewarn.policies.findings import Action
+from forewarn.policies.kinds.registry import KINDS, OPTIONAL
+from forewarn.policies.rules import RULES
+from forewarn.webhook.controllers.audit import reports
+from forewarn.webhook.controllers.installation import Installation
+from forewarn.webhook.controllers.registration import NAME
+from forewarn.webhook.doctor.registration import _is_covered, _rules
+from forewarn.webhook.metrics import Metrics
+from forewarn.webhook.settings import parse_settings
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
 PLACE = Installation("forewarn", "x")
@@ -203,11 +203,12 @@ def test_what_the_pods_of_a_sweep_write_is_put_together_as_what_one_process_says
         variables = {"JOB_COMPLETION_INDEX": str(index), **own}
         arguments = _expanded(container["args"], tmp_path, variables)
         done = subprocess.run(
-            [sys.executable, "-m", "policies.cli", *arguments],
+            [sys.executable, "-m", "forewarn", *arguments],
             env={**os.environ, **variables},
             capture_output=True,
             text=True,
             check=False,
+            timeout=500,
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     (merge,) = job("sweep-result")["spec"]["template"]["spec"]["containers"]
@@ -216,7 +217,8 @@ def test_what_the_pods_of_a_sweep_write_is_put_together_as_what_one_process_says
         ["whatif", "lose", "--each", "node", "--cluster", "docs/examples/whatif/cluster.yaml"],
     ]
     told = [
-        subprocess.run([sys.executable, "-m", "policies.cli", *c], capture_output=True, check=True) for c in commands
+        subprocess.run([sys.executable, "-m", "forewarn", *c], capture_output=True, check=True, timeout=500)
+        for c in commands
     ]
     assert told[0].stdout == told[1].stdout != b""
 
@@ -473,7 +475,9 @@ def test_the_script_takes_the_replicas_away_before_the_configurations_and_those_
     kubectl = tmp_path / "kubectl"
     kubectl.write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
     kubectl.chmod(kubectl.stat().st_mode | stat.S_IXUSR)
-    subprocess.run([script, "--context", "staging"], check=True, env={**os.environ, "KUBECTL": str(kubectl)})
+    subprocess.run(
+        [script, "--context", "staging"], check=True, env={**os.environ, "KUBECTL": str(kubectl)}, timeout=500
+    )
     calls = log.read_text().splitlines()
     assert all(call.startswith("--context staging ") for call in calls)
     words = ["scale deployment", "wait --for=delete", "validatingwebhook", "mutatingwebhook", "-k base"]

@@ -30,7 +30,9 @@ def _build(directory: Path, page: str, text: str) -> subprocess.CompletedProcess
         written.write(f"\n{text}")
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     command = [sys.executable, "-m", *COMMAND]
-    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True, check=False, timeout=500
+    )
 
 
 @pytest.mark.parametrize(

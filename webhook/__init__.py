@@ -1,1 +1,1 @@
-"""How admission requests and cluster state get in, and answers get out."""
+"""The admission webhook: receives admission requests and cluster state, and sends responses."""

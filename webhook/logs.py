@@ -168,7 +168,7 @@ _writer: LogWriter | None = None
 
 
 def is_in_a_pod(environment: Mapping[str, str]) -> bool:
-    """Whether this process runs in a Pod: the kubelet sets the variable in every container."""
+    """True if this process runs in a Pod: the kubelet sets the variable in every container."""
     return "KUBERNETES_SERVICE_HOST" in environment
 
 
@@ -252,7 +252,7 @@ def count_dropped(count: Callable[[], object]) -> None:
 
 
 def silence() -> None:
-    """Log nothing any more: for a process that was forked, whose writer is not there."""
+    """Stop logging: for a forked process without the writer thread."""
     global _writer
     _writer = None
     logging.disable(logging.CRITICAL)

@@ -16,11 +16,11 @@ from prometheus_client import (
     exposition,
 )
 
-from policies import VERSION
-from policies.cli import KUBERNETES
-from policies.kinds import BY_GROUP_KIND
-from webhook.accuracy import RESULTS
-from webhook.workload_accuracy import WORKLOAD_RESULTS
+from forewarn.policies import VERSION
+from forewarn.policies.cli import KUBERNETES
+from forewarn.policies.kinds.registry import BY_GROUP_KIND
+from forewarn.webhook.accuracy import RESULTS
+from forewarn.webhook.workload_accuracy import WORKLOAD_RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -42,7 +42,7 @@ _SECONDS: Final = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.0
 
 
 class Refusal(StrEnum):
-    """Why a request got an HTTP error instead of an AdmissionReview."""
+    """The reason for an HTTP error instead of an AdmissionReview."""
 
     MALFORMED = "malformed"
     CLIENT = "client"

@@ -7,13 +7,13 @@ import logging
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from webhook.logs import log_event
+from forewarn.webhook.logs import log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from webhook.metrics import Metrics
+    from forewarn.webhook.metrics import Metrics
 
 T = TypeVar("T")
 SECONDS: Final = 5.0

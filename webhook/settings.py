@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.commands.parser import Parser
-from policies.commands.release import KNOWN, feature_gates, release_minor
-from policies.config import Config, ConfigError, load_config, load_limited_resources
-from policies.config.scheduler import scheduler_source
-from policies.findings import one_line
-from policies.releases import BadGates, Release
-from webhook.logs import LEVELS
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.release import KNOWN, feature_gates, release_minor
+from forewarn.policies.config import Config, ConfigError, load_config, load_limited_resources
+from forewarn.policies.config.scheduler import scheduler_source
+from forewarn.policies.findings import one_line
+from forewarn.policies.releases.release import BadGates, Release
+from forewarn.webhook.logs import LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ LEAST_INTERVAL: Final = 60.0
 """Seconds between two audits."""
 _DAY: Final = 86_400.0
 LEAST_KEEP_ALIVE: Final = 91
-"""Seconds. The API server keeps an idle connection for 90 and never repeats a POST on one that was closed before."""
+"""Seconds. The API server keeps idle connections for 90 s, and never repeats a POST on a closed connection."""
 PREFIX: Final = "FOREWARN_"
 _SERVICE_LINK: Final = re.compile(r"(tcp|udp|sctp)://\S+:\d+")
 """Value of FOREWARN_PORT for a Service named forewarn (pkg/kubelet/envvars, makeLinkVariables)."""
@@ -35,7 +35,7 @@ _OF_A_SERVICE: Final = re.compile(r".*_SERVICE_(HOST|PORT(_.*)?)|.*_PORT_\d+_(TC
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of the webhook. Times in seconds; port 0 takes a free port."""
+    """Settings of the webhook. Times in seconds; port 0 selects a free port."""
 
     host: str
     port: int
@@ -102,7 +102,7 @@ def _whole(text: str) -> int:
 
 
 def port(text: str) -> int:
-    """A port; 0 takes a free port. Raises argparse.ArgumentTypeError."""
+    """A port; 0 selects a free port. Raises argparse.ArgumentTypeError."""
     return _within(_whole(text), 0, 65_535)
 
 

@@ -17,45 +17,36 @@ from collections import Counter, OrderedDict, deque
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.kinds import CLAIM, DISRUPTION_BUDGET, KINDS, POD, RESOURCE_QUOTA, SERVICE
-from policies.objects.fields import at, group_kind, int32
+from forewarn.policies.kinds.registry import CLAIM, DISRUPTION_BUDGET, KINDS, POD, RESOURCE_QUOTA, SERVICE
+from forewarn.policies.objects.fields import at
+from forewarn.webhook.workload_expectations import (
+    KINDS_FOLLOWED,
+    MOST_PODS,
+    MOST_WORKLOADS,
+    QUIET,
+    SLOW,
+    Key,
+    Lost,
+    WorkloadExpectation,
+    preempted_pods,
+    workload_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from policies.objects.pod import Pod
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.rules.support.impact import Impact
+    from forewarn.policies.objects.pod import Pod
 
 MATCHED, EXPLAINED, WRONG, INCOMPLETE, UNKNOWN = "matched", "explained", "wrong", "incomplete", "unknown"
 WORKLOAD_RESULTS: Final = (MATCHED, EXPLAINED, WRONG, INCOMPLETE, UNKNOWN)
-KINDS_FOLLOWED: Final = {
-    "apps/Deployment": "Deployment",
-    "apps/StatefulSet": "StatefulSet",
-    "apps/ReplicaSet": "ReplicaSet",
-    "apps/DaemonSet": "DaemonSet",
-    "batch/Job": "Job",
-}
-"""Whose Pods are followed: `group/Kind` -> kind."""
-MOST_WORKLOADS: Final = 64
-MOST_PODS: Final = 500
-"""New Pods of one workload."""
 MOST_EVENTS: Final = 4096
-NAMED: Final = 32
-"""Victims that are kept by name."""
 EXAMPLES: Final = 20
-QUIET: Final = 13.0
-"""Seconds without an event after which a rollout has come to an end: more than kube-scheduler's longest back-off."""
-SLOW: Final = 40.0
-"""The same while the end differs from the prediction: controllers may be late."""
 MOST_SECONDS: Final = 600.0
 """Seconds after which a prediction is compared in any case."""
 _LAG: Final = 1.0
 """Seconds before the request, in which a change may have been known to the scheduler and not yet to forewarn."""
 _NEAR: Final = 5.0
 """Seconds between a preemption and the nomination of the Pod that preempts."""
-_LONGEST: Final = 253
-_MOST_QUIET: Final = 300.0
 
 _BUSY: Final = f"the rollout was not done after {MOST_SECONDS / 60:.0f} minutes"
 _AGAIN: Final = "the workload changed again"
@@ -69,114 +60,6 @@ _OWN_DOING: Final = frozenset({CLAIM, "/PersistentVolume", DISRUPTION_BUDGET, RE
 """Kinds that controllers change because of Pods: only new and deleted budgets and quotas are changes by others."""
 _LIMITS: Final = frozenset({DISRUPTION_BUDGET, RESOURCE_QUOTA})
 _READ: Final = frozenset(spec.group_kind for spec in KINDS if spec.table or spec.kind == "ResourceQuota") - {SERVICE}
-
-Key = tuple[str, str, str]
-"""Namespace, kind and name of what people create."""
-
-
-class Lost(NamedTuple):
-    """A Pod that is preempted: `namespace/name`, and its priority."""
-
-    key: str
-    priority: int
-
-
-class WorkloadExpectation(NamedTuple):
-    """The prediction for one workload, in plain values: it can be pickled.
-
-    `placed`: new Pods that get a node, in the end; `pending`: those that get none; `victims`: Pods that are preempted
-    by new Pods, or by Pods that waited; None if there are too many to be kept. `lost`: how many. `more`: how many
-    their replacements preempt; None: not known. `timing`: whether the prediction depends on timing; `ties`: whether
-    several nodes or Pods tie; `assumes`: what it assumes. `quiet`: seconds without an event after which the rollout has
-    ended.
-    """
-
-    key: Key
-    placed: int
-    pending: int
-    victims: tuple[Lost, ...] | None = ()
-    lost: int = 0
-    more: int | None = 0
-    timing: bool = False
-    ties: bool = False
-    assumes: str = ""
-    incomplete: bool = False
-    quiet: float = QUIET
-
-    @property
-    def new(self) -> int:
-        """How many Pods come."""
-        return self.placed + self.pending
-
-    def __str__(self) -> str:
-        preempted = _preempted(self.lost, () if self.victims is None else self.victims)
-        more = f" and {self.more} more by replacements" if self.more else ""
-        return f"{self.placed} placed, {self.pending} Pending, {preempted}{more}"
-
-    def agrees(self, placed: int, pending: int, victims: Sequence[Lost], let_in: int = 0) -> bool:
-        """Whether a rollout ended like this, up to ties.
-
-        `victims`: of the Pods that ran before; `let_in`: how many others were preempted, maybe by replacements.
-        """
-        if (placed, pending) != (self.placed, self.pending) or len(victims) < self.lost:
-            return False
-        if self.more is not None and not len(victims) <= self.lost + self.more <= len(victims) + let_in:
-            return False
-        predicted = Counter(victim.priority for victim in self.victims or ())
-        return predicted <= Counter(victim.priority for victim in victims)
-
-
-def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> WorkloadExpectation | None:
-    """What is kept of the prediction for a workload; None for kinds that are not followed.
-
-    Pods that a controller creates are those of the workload above it. Raises InvalidObject.
-    """
-    kind = KINDS_FOLLOWED.get(group_kind(subject.object))
-    ref = subject.ref
-    if kind is None or not 0 < len(ref.name) <= _LONGEST or (kind == "ReplicaSet" and _is_controlled(subject.object)):
-        return None
-    victims: dict[str, Pod] = {}
-    preempting = (*impact.preempting, *impact.by_waiting)
-    for prediction in preempting:
-        for victim in prediction.victims:
-            if not (victim.terminating or victim.preempted) and victim.identity not in impact.let_in:
-                victims[victim.identity] = victim
-    more: int | None = 0
-    if victims:
-        more = impact.aftermath.pushed_out if impact.aftermath is not None and impact.aftermath.known else None
-    lost = tuple(Lost(v.key, v.effective_priority) for v in victims.values()) if len(victims) <= NAMED else None
-    return WorkloadExpectation(
-        (subject.effective_namespace, kind, ref.name),
-        impact.fitting + sum(p.outcome in ("fits", "preempts") for p in impact.predictions),
-        impact.pending,
-        lost,
-        len(victims),
-        more,
-        impact.by_timing,
-        any(p.may_be_others or p.may_be_elsewhere or len(p.best_nodes) > 1 for p in preempting),
-        "; ".join(impact.assumes)[:_LONGEST],
-        impact.is_incomplete or bool(impact.why_not),
-        QUIET + min(max(int32(subject.object, "spec", "minReadySeconds") or 0, 0), _MOST_QUIET),
-    )
-
-
-def workload_of(pod: Pod) -> Key:
-    """What people created of which this Pod is a part: the Deployment of a ReplicaSet's Pod, or the Pod itself.
-
-    Source: pkg/controller/deployment, `getNewReplicaSet`: a ReplicaSet is named after its Deployment and the hash that
-    its Pods have as a label.
-    """
-    if pod.owner is None:
-        return pod.namespace, "Pod", pod.name
-    name, hash_ = pod.owner.name, pod.labels.get("pod-template-hash", "")
-    if pod.owner.kind == "ReplicaSet" and hash_ and name.endswith(f"-{hash_}"):
-        return pod.namespace, "Deployment", name.removesuffix(f"-{hash_}")
-    return pod.namespace, pod.owner.kind, name
-
-
-def _is_controlled(obj: Any) -> bool:
-    references = at(obj, "metadata", "ownerReferences")
-    return isinstance(references, list) and any(isinstance(r, dict) and r.get("controller") for r in references)
 
 
 class _Preempted(NamedTuple):
@@ -229,7 +112,7 @@ class _Rollout:
 
     @property
     def is_busy(self) -> bool:
-        """Whether some Pod is about to get a node, to be ready or to be gone."""
+        """Report whether some Pod is about to be scheduled, ready or deleted."""
         return any(
             pod.terminating or (not pod.terminal and (bool(pod.nominated_node_name) or _is_starting(pod)))
             for _, pod in self.pods.values()
@@ -252,9 +135,9 @@ class WorkloadExample(NamedTuple):
 
 
 class WorkloadAccuracy:
-    """Follows predictions for workloads until it is known whether they came true. Safe to use from any thread.
+    """Compares predictions for workloads with what happens. Thread-safe.
 
-    `count` is told each result. `clock`: monotonic; `wall`: since 1970.
+    `count` is called with each result. `clock`: monotonic; `wall`: since 1970.
     """
 
     def __init__(self, count: Callable[[str], object], clock: Callable[[], float], wall: Callable[[], float]) -> None:
@@ -290,7 +173,7 @@ class WorkloadAccuracy:
                     self._end(UNKNOWN, _CROWDED)
 
     def changed(self, kind: str, before: Any, after: Any) -> None:
-        """A view in the cluster state is replaced by another (None: it comes, or goes). In the order of the changes."""
+        """A view in the cluster state replaces another (None: added or removed). Called in the order of the changes."""
         now = self._clock()
         if kind in KINDS_FOLLOWED:
             with self._lock:
@@ -303,7 +186,9 @@ class WorkloadAccuracy:
                     self._note(self._changes, _Change(now, kind.rpartition("/")[2]))
 
     def settle(self) -> None:
-        """Compare what has come to its end."""
+        """Compare predictions with what happened, for rollouts that have been quiet long enough or reached
+        `MOST_SECONDS`.
+        """
         with self._lock:
             self._settle()
 
@@ -328,17 +213,13 @@ class WorkloadAccuracy:
         pod = after or before
         assert pod is not None
         key = workload_of(pod)
-        had_node = before is not None and bool(before.node_name)
-        if after is not None and after.node_name and not had_node:
-            self._placed[after.identity] = now
-            while len(self._placed) > MOST_EVENTS:
-                self._forgotten = self._placed.popitem(last=False)[1]
+        self._note_place(before, after, now)
         if after is None:
             self._terminating.pop(pod.identity, None)
         nominated = "" if after is None else after.nominated_node_name
         if nominated and nominated != (before.nominated_node_name if before else ""):
             self._note(self._nominated, _Nominated(now, nominated, key))
-        if before and after and after.preempted and not (before.preempted or before.terminating) and before.node_name:
+        if before and after and _is_preempted_now(before, after):
             placed = self._placed.get(before.identity, float("-inf"))
             lost = Lost(before.key, before.effective_priority)
             self._note(self._preempted, _Preempted(now, before.node_name, before.identity, lost, key, placed))
@@ -350,6 +231,14 @@ class WorkloadAccuracy:
         rollout = self._open.get(key)
         if rollout is not None:
             self._own_changed(rollout, before, after, now)
+
+    def _note_place(self, before: Pod | None, after: Pod | None, now: float) -> None:
+        """Note the time at which a Pod got its node."""
+        if after is None or not after.node_name or (before is not None and before.node_name):
+            return
+        self._placed[after.identity] = now
+        while len(self._placed) > MOST_EVENTS:
+            self._forgotten = self._placed.popitem(last=False)[1]
 
     def _own_changed(self, rollout: _Rollout, before: Pod | None, after: Pod | None, now: float) -> None:
         pod = after or before
@@ -427,7 +316,7 @@ class WorkloadAccuracy:
         if not change and expected.assumes:
             change = f"what the prediction assumes: {expected.assumes}"
         result = EXPLAINED if change else WRONG
-        happened = f"{placed} placed, {pending} Pending, {_preempted(len(lost), lost)}"
+        happened = f"{placed} placed, {pending} Pending, {preempted_pods(len(lost), lost)}"
         namespace, kind, name = expected.key
         example = WorkloadExample(result, f"{kind} {namespace}/{name}", str(expected), happened, self._wall(), change)
         self._examples[result].append(example)
@@ -475,16 +364,13 @@ class WorkloadAccuracy:
         self._count(result)
 
 
+def _is_preempted_now(before: Pod, after: Pod) -> bool:
+    """True if the change marks a Pod on a node as a victim of preemption."""
+    return after.preempted and not (before.preempted or before.terminating) and bool(before.node_name)
+
+
 def _is_deleted(before: Pod, after: Pod | None) -> bool:
-    """Whether somebody deletes a Pod, or it is gone without having been told to end."""
+    """Report whether a user deletes a Pod, or it disappears without a deletion timestamp."""
     if after is None:
         return not (before.terminating or before.terminal)
     return after.terminating and not before.terminating
-
-
-def _preempted(count: int, victims: Iterable[Lost]) -> str:
-    if not count:
-        return "no Pod preempted"
-    named = sorted(victim.key for victim in victims)[:3]
-    more = f"{count - len(named)} more" if count > len(named) else ""
-    return f"preempts {', '.join(named)}{' and ' if named and more else ''}{more}"

@@ -1,4 +1,5 @@
-"""X.509: authorities, the leaves they sign, and what a certificate in PEM says of itself (all keys are P-256)."""
+"""X.509: certificate authorities, the certificates that they sign, and fields of PEM certificates (all keys are
+P-256)."""
 
 from __future__ import annotations
 
@@ -17,20 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NAMES: Final = ("localhost", "127.0.0.1", "::1", "forewarn.forewarn.svc")
-"""Whom a certificate made here is for: this machine, and the service of the manifests."""
+"""The subject names of generated certificates: this machine, and the service of the manifests."""
 LIFE: Final = timedelta(days=365)
-"""Of an authority, and of a leaf whose authority is forgotten at once."""
+"""Lifetime of a CA, and of a certificate whose CA key is not kept."""
 BACKDATED: Final = timedelta(minutes=5)
 """A certificate made here begins earlier than now: the clocks of its clients need not be exact."""
 
 
 class NoCertificate(ValueError):
-    """A text that is no certificate or key in PEM, or two that do not belong together."""
+    """A text without a certificate or key in PEM, or a pair that does not match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What is served, in PEM: the chain, its key, and the CA that clients must trust (empty where files were given)."""
+    """The served certificate in PEM: the chain, its key, and the CA that clients must trust ("" for files)."""
 
     chain: bytes
     key: bytes
@@ -45,7 +46,7 @@ class Validity(NamedTuple):
     not_after: datetime
 
     def covers(self, now: datetime) -> bool:
-        """Whether the certificate holds now."""
+        """True if the certificate is valid at this time."""
         return self.not_before <= now < self.not_after
 
     def part(self, share: float) -> datetime:
@@ -102,7 +103,7 @@ class Authority:
 
 
 def self_signed(now: datetime, names: Sequence[str] = NAMES) -> Certificate:
-    """A certificate for these names by a CA made for it alone, whose key is forgotten at once."""
+    """A certificate for these names by its own CA, whose key is not kept."""
     return Authority.make(now).sign(now, names)
 
 
@@ -123,7 +124,7 @@ def certificates_in(pem: bytes) -> list[bytes]:
 
 
 def names_of(pem: bytes) -> tuple[str, ...]:
-    """Whom the first certificate of a PEM is for: DNS names and addresses. Raises NoCertificate."""
+    """Return the DNS names and addresses of the first certificate of a PEM. Raises NoCertificate."""
     try:
         found = _load(pem).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
@@ -133,7 +134,8 @@ def names_of(pem: bytes) -> tuple[str, ...]:
 
 
 def is_issued_by(chain: bytes, bundle: bytes) -> bool:
-    """Whether the first certificate of a chain leads to one of a bundle, by signatures alone. Raises NoCertificate."""
+    """True if the first certificate of a chain is signed by one of a bundle, by signatures alone. Raises
+    NoCertificate."""
     served, trusted = ([_load(pem) for pem in certificates_in(pems)] for pems in (chain, bundle))
     current = _load(chain)
     for _ in served:

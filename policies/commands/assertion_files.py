@@ -12,13 +12,13 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.manifests import Fault, values
-from policies.sources import SourceError, read_file
+from forewarn.policies.manifests import Fault, values
+from forewarn.policies.sources import SourceError, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from policies.sources.files import File
+    from forewarn.policies.sources.files import File
 
 ASSERTION: Final = "test assertion"
 _STEP: Final = re.compile(r"\d+-(?:assert|errors?)(?:-[^.]*)?\.ya?ml", re.IGNORECASE)
@@ -27,11 +27,11 @@ _TEST: Final = re.compile(r"chainsaw-test\.ya?ml", re.IGNORECASE)
 _KEYS: Final = ("assert", "error")
 _MOST_PATTERNS: Final = 1_000
 _MOST_STEPS: Final = 10_000
-"""Mappings and lists of one test that are looked at."""
+"""The maximum number of mappings and lists of one test that are read."""
 
 
 def assertion_files(files: Iterable[File]) -> set[str]:
-    """The paths, normalized, of the files of a tree that are assertions: by their name, or as a Chainsaw test says."""
+    """Return the normalized paths of assertion files in a tree: by their name, or as named by a Chainsaw test."""
     found, patterns, paths = set[str](), set[str](), []
     for file in files:
         directory, name = os.path.split(file.path)

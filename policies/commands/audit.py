@@ -7,36 +7,38 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.commands.cluster_command import (
+from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
     add_output_option,
+    add_since_option,
     loaded,
     options_with_cluster,
     output_of,
 )
-from policies.commands.known_findings import named_rules, read_baseline, write_baseline
-from policies.commands.lint_options import FAIL_ON
-from policies.commands.parser import Parser, add_rule_options
-from policies.commands.release import add_release_options, release_of, settle
-from policies.config.model import Config, ConfigError
-from policies.config.search import find_config
-from policies.findings import plural
-from policies.foreign_rules import with_rules
-from policies.sources import SourceError, status_of
-from policies.terminal import as_markdown, clean, complain, painter, say, wants_color
+from forewarn.policies.commands.known_findings import named_rules, read_baseline, read_report, write_baseline
+from forewarn.policies.commands.lint_options import FAIL_ON
+from forewarn.policies.commands.parser import Parser, add_rule_options
+from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.config.model import Config, ConfigError
+from forewarn.policies.config.search import find_config
+from forewarn.policies.evaluation.foreign_rules import with_rules
+from forewarn.policies.findings import plural
+from forewarn.policies.sources import SourceError, status_of
+from forewarn.policies.terminal import as_markdown, clean, complain, painter, say, wants_color
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from policies.cluster import Cache, ClusterSnapshot
-    from policies.findings import Finding
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.releases import Release
+    from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+    from forewarn.policies.findings import Finding
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.releases.release import Release
+    from forewarn.policies.render.changes import Change
 
 OK, FINDINGS, USAGE, FAILED = range(4)
-FORMATS: Final = ("text", "json", "markdown", "html")
+FORMATS: Final = ("text", "json", "sarif", "markdown", "html")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -46,11 +48,12 @@ def main(arguments: Sequence[str]) -> int:
     release = release_of(options, parser)
     try:
         config, baseline = _config(options), read_baseline(options.baseline)
+        previous = read_report(options.since)
     except (ConfigError, ValueError) as fault:
         return complain("audit", fault, USAGE)
     try:
         with output_of(options):
-            return _audit(options, config, baseline, release)
+            return _audit(options, config, baseline, release, previous)
     except SourceError as fault:
         return complain("audit", fault, status_of(fault))
 
@@ -59,19 +62,25 @@ def _config(options: argparse.Namespace) -> Config:
     """The configuration with what the command line adds. Raises ConfigError and ValueError."""
     found, config = options.config or find_config(os.curdir), Config()
     if found:
-        from policies.config.load import load_config
+        from forewarn.policies.config.load import load_config
 
         config = load_config(found)
     if options.admission_config:
-        from policies.config.admission_configuration import load_limited_resources
+        from forewarn.policies.config.admission_configuration import load_limited_resources
 
         config = config.limiting(load_limited_resources(options.admission_config))
     selected, ignored = (named_rules(given, config.rules) for given in (options.select, options.ignore))
     return with_rules(config)._replace(selected=selected, unheard=ignored)
 
 
-def _audit(options: argparse.Namespace, config: Config, baseline: dict[str, Any] | None, release: Release) -> int:
-    from policies.audit import audit, stored_objects, unsuppressed
+def _audit(
+    options: argparse.Namespace,
+    config: Config,
+    baseline: dict[str, Any] | None,
+    release: Release,
+    previous: dict[str, Any] | None,
+) -> int:
+    from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppressed
 
     cache = settle(loaded(options, templates=config.options.pod_template_paths), release)
     cluster, now = cache.snapshot(), datetime.now(UTC)
@@ -83,14 +92,22 @@ def _audit(options: argparse.Namespace, config: Config, baseline: dict[str, Any]
         return FAILED
     gone = 0
     if baseline is not None:
-        from policies.suppressions import less_baseline
+        from forewarn.policies.evaluation.suppressions import less_baseline
 
         try:
             findings, known, gone = less_baseline(findings, baseline)
         except ValueError as fault:
             return complain("audit", f"{options.baseline}: {fault}", USAGE)
         suppressed += known
-    _print(options, findings, cache, subjects, suppressed)
+    changes: list[Change] | None = None
+    if previous is not None:
+        from forewarn.policies.render.changes import of_findings
+
+        try:
+            changes = of_findings(findings, previous)
+        except ValueError as fault:
+            return complain("audit", f"{options.since}: {fault}", USAGE)
+    _print(options, findings, cache, subjects, suppressed, changes)
     if not options.quiet:
         _summarize(findings, cluster, len(subjects), suppressed, gone)
     threshold = FAIL_ON[options.fail_on]
@@ -105,32 +122,67 @@ def _print(
     cache: Cache,
     subjects: Sequence[ReviewedObject],
     suppressed: int,
+    changes: list[Change] | None,
 ) -> None:
     if options.output == "text":
-        from policies.render.audit import render
-
-        color = wants_color(options.color, sys.stdout)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in render(findings, painter(color)))
-    elif options.output == "json":
-        from policies.render import json
-        from policies.render.report import Report
-
-        report = Report(findings, (), len(subjects), cache.skipped, lambda _file, _line: None, suppressed)
-        sys.stdout.writelines(json.render(report))
+        _print_text(options, findings, changes)
+    elif options.output in ("json", "sarif"):
+        sys.stdout.writelines(_for_programs(options.output, findings, cache, len(subjects), suppressed, changes))
         sys.stdout.write("\n")
     elif options.output == "html":
-        from policies.render.html.audit import page
+        from forewarn.policies.render.html.audit import page
 
         cluster = cache.snapshot()
         sys.stdout.write(page(findings, len(subjects), len(cluster.pods), suppressed, cluster.semantics.unknown))
     else:
-        from policies.render import markdown
+        from forewarn.policies.render import markdown
 
-        sys.stdout.write(as_markdown(markdown.render(findings, "forewarn audit")) + "\n")
+        told = markdown.render(findings, "forewarn audit")
+        if changes is not None:
+            told += markdown.changes(changes, options.since)
+        sys.stdout.write(as_markdown(told) + "\n")
+
+
+def _print_text(options: argparse.Namespace, findings: list[Finding], changes: list[Change] | None) -> None:
+    from forewarn.policies.render.audit import render, render_summary
+
+    color = wants_color(options.color, sys.stdout)
+    lines = (render if options.verbose else render_summary)(findings, painter(color))
+    sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
+    if changes is not None:
+        from forewarn.policies.render.changes import lines as lines_of
+
+        sys.stdout.writelines(clean(line, color) + "\n" for line in lines_of(changes, options.since))
+
+
+def _for_programs(
+    form: str,
+    findings: list[Finding],
+    cache: Cache,
+    objects: int,
+    suppressed: int,
+    changes: list[Change] | None,
+) -> Iterator[str]:
+    from forewarn.policies.render.report import Report
+
+    report = Report(findings, (), objects, cache.skipped, lambda _file, _line: None, suppressed)
+    if form == "json":
+        from forewarn.policies.render import json
+
+        more = {} if changes is None else {"changes": [change.to_dict() for change in changes]}
+        return json.render(report, more=more)
+    from importlib.metadata import version
+
+    from forewarn.policies.render import sarif
+    from forewarn.policies.render.audit import placed
+
+    if len(findings) > sarif.MOST_RESULTS:
+        say(f"sarif: the worst {sarif.MOST_RESULTS} of {len(findings)} findings (the limit of GitHub)")
+    return sarif.render(report._replace(findings=placed(findings)), version("forewarn"))
 
 
 def _summarize(findings: list[Finding], cluster: ClusterSnapshot, objects: int, suppressed: int, gone: int) -> None:
-    from policies.render.audit import summary
+    from forewarn.policies.render.audit import summary
 
     sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
     say(summary(len(cluster.pods), objects, findings, suppressed))
@@ -145,7 +197,7 @@ def _parser() -> argparse.ArgumentParser:
         "workload would have now.",
         epilog="Exit status: 0: no finding at or above --fail-on. 1: findings. 2: wrong usage or configuration. 3: no "
         "answer.",
-        examples=("audit", "audit --cluster cluster.json.gz -o html=audit.html"),
+        examples=("audit -v", "audit --cluster cluster.json.gz --since last-week.json -o html=audit.html"),
     )
     add = parser.add_argument
     add_cluster_option(add)
@@ -156,6 +208,8 @@ def _parser() -> argparse.ArgumentParser:
         "--fail-on", choices=FAIL_ON, default="error", help="lowest severity that causes exit status 1 (default: error)"
     )
     add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
+    add_since_option(add)
+    add("-v", "--verbose", action="store_true", help="print every finding with its fix (at most 20 of a rule)")
     add("-q", "--quiet", action="store_true", help="do not print the summary")
     add_color_option(add)
     return parser

@@ -1,4 +1,4 @@
-"""What commands are told of the autoscalers of a cluster: by options, and by the configuration file."""
+"""The options of commands for a cluster's autoscalers, also from the configuration file."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Final
 
-from policies.config.model import Config, ConfigError
-from policies.config.search import find_config
-from policies.controllers.recreated import RECREATED
-from policies.findings import one_line
+from forewarn.policies.config.model import Config, ConfigError
+from forewarn.policies.config.search import find_config
+from forewarn.policies.controllers.recreated import RECREATED
+from forewarn.policies.findings import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from policies.whatif.autoscalers import Autoscaling
-    from policies.whatif.node_groups import NodeGroup
+    from forewarn.policies.options import Options
+    from forewarn.policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.whatif.node_groups import NodeGroup
 
 _MOST: Final = 2**31
 
@@ -58,8 +59,8 @@ def refuse_node_templates(add: Callable[..., object], why: str) -> None:
 
 
 def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Autoscaling:
-    """What they say, else the configuration; ends the program where that, or the node groups, cannot be read."""
-    from policies.whatif.autoscalers import Autoscaling
+    """Return the options, or else the configuration; exit if either, or the node groups, cannot be read."""
+    from forewarn.policies.whatif.autoscalers import Autoscaling
 
     try:
         config = _config(options)
@@ -74,7 +75,7 @@ def _groups(path: str | None) -> Sequence[NodeGroup]:
     """Raises ConfigError."""
     if path is None:
         return ()
-    from policies.whatif.node_groups import load_node_groups
+    from forewarn.policies.whatif.node_groups import load_node_groups
 
     return load_node_groups(path)
 
@@ -85,12 +86,17 @@ def recreated_by(options: argparse.Namespace) -> frozenset[str]:
     return frozenset((*RECREATED, *_config(options).options.recreates_pods))
 
 
+def rule_options_of(options: argparse.Namespace) -> Options:
+    """The options of rules in the configuration. Raises ConfigError."""
+    return _config(options).options
+
+
 def _config(options: argparse.Namespace) -> Config:
     """That of --config, where a command has it, else the one that is found. Raises ConfigError."""
     found = getattr(options, "config", None) or find_config(os.curdir)
     if not found:
         return Config()
-    from policies.config.load import load_config
+    from forewarn.policies.config.load import load_config
 
     return load_config(found)
 

@@ -1,4 +1,4 @@
-"""Batches: JSON lines in, JSON lines out. A malformed line is answered with an error, and the run goes on."""
+"""Batches: JSON lines in, JSON lines out. The response to a malformed line is an error, and the run continues."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import zlib
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
-from policies.objects.fields import InvalidObject, json_type
-from policies.sources import SourceError
-from policies.sources.errors import unreadable
-from policies.terminal import as_json, progress
+from forewarn.policies.objects.fields import InvalidObject, json_type
+from forewarn.policies.sources import SourceError
+from forewarn.policies.sources.errors import unreadable
+from forewarn.policies.terminal import as_json, progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 
 def run_batch(

@@ -1,4 +1,4 @@
-"""What commands that ask about a cluster have in common: their options, and how they end where they cannot answer."""
+"""The common parts of commands about a cluster: options, and errors."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import os
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.config.model import ConfigError
-from policies.findings import cut, one_line, plural
-from policies.objects.fields import InvalidInput, InvalidObject
-from policies.sources import SourceError, status_of
-from policies.sources.errors import USAGE, MissingFile
-from policies.sources.output_file import write_file
-from policies.terminal import COLOR_CHOICES, complain, say
+from forewarn.policies.config.model import ConfigError
+from forewarn.policies.findings import cut, one_line, plural
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject
+from forewarn.policies.sources import SourceError, status_of
+from forewarn.policies.sources.errors import USAGE, MissingFile
+from forewarn.policies.sources.output_file import write_file
+from forewarn.policies.terminal import COLOR_CHOICES, complain, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from policies.cluster import Cache, ClusterSnapshot
-    from policies.commands.places import Places
+    from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+    from forewarn.policies.commands.places import Places
 
 LIVE: Final = "live"
 """The source of `--cluster` that reads a running cluster."""
@@ -83,7 +83,10 @@ def loaded(options: argparse.Namespace, into: Cache | None = None, **more: Any) 
 
     Raises SourceError.
     """
-    from policies.sources.cluster import described, load_cluster  # a linter without a cluster does not wait for it
+    from forewarn.policies.sources.cluster import (  # a linter without a cluster does not wait for it
+        described,
+        load_cluster,
+    )
 
     try:
         cache = load_cluster(*options.cluster, into=into, **more)
@@ -115,10 +118,10 @@ def add_color_option(add: Callable[..., object]) -> None:
 
 
 def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """What the arguments say, the command's last positional one also in several places: `lint a.yaml -q b.yaml`.
+    """Parse the arguments; the command's last positional argument may be split: `lint a.yaml -q b.yaml`.
 
-    argparse gives all of them to it where they stand together, and what stands behind a further option to nobody. Its
-    own parser for mixed arguments refuses parsers with subcommands, as that of `whatif` is.
+    argparse only accepts positional arguments in one place. Its parser for intermixed arguments rejects parsers with
+    subcommands, such as that of `whatif`.
     """
     options, rest = parser.parse_known_args(arguments)
     given = list(arguments)
@@ -153,6 +156,11 @@ def add_output_option(add: Callable[..., object], formats: Sequence[str] = ("tex
     """Add `-o FORMAT[=FILE]` by a parser's `add_argument`."""
     told = f"{', '.join(formats)} (default: {formats[0]})"
     add("-o", "--output", action=_Output, formats=formats, default=formats[0], metavar="FORMAT[=FILE]", help=told)
+
+
+def add_since_option(add: Callable[..., object]) -> None:
+    """Add `--since` likewise."""
+    add("--since", metavar="PREVIOUS.json", help="also show the changes since this earlier report of -o json")
 
 
 def add_namespace_option(add: Callable[..., object]) -> None:

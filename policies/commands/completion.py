@@ -1,4 +1,4 @@
-"""`forewarn completion SHELL`: a script for bash, zsh or fish, made of what the commands' own help says."""
+"""`forewarn completion SHELL`: a script for bash, zsh or fish, generated from the help of the commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from contextlib import redirect_stdout, suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
-from policies.commands.parser import Parser
+from forewarn.policies.commands.parser import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -60,7 +60,7 @@ def _options(commands: Commands) -> Options:
 
 
 def changes(whatif: Command) -> list[str]:
-    """What `forewarn whatif` simulates, by its help."""
+    """Return the kinds of simulations of `forewarn whatif`, from its help."""
     return _CHANGE.findall(_help_of(whatif))
 
 

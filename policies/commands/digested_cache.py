@@ -1,4 +1,4 @@
-"""A cluster of which can be said whether it is the same as another process has read."""
+"""A cluster with a digest, to check that several processes have read the same state."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Final
 
-from policies.simulation.dump import DumpCache
+from forewarn.policies.simulation.dump import DumpCache
 
 if TYPE_CHECKING:
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 _BITS: Final = 2**256
 

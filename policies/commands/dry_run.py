@@ -10,9 +10,9 @@ from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Final
 
-from policies.cluster import Cache
-from policies.commands.batch import run_batch
-from policies.commands.cluster_command import (
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.commands.batch import run_batch
+from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_namespace_option,
     add_output_option,
@@ -20,29 +20,41 @@ from policies.commands.cluster_command import (
     loaded,
     output_of,
 )
-from policies.commands.parser import Parser
-from policies.commands.release import add_release_options, release_of, settle
-from policies.config import ConfigError, load_limited_resources
-from policies.findings import listed, plural
-from policies.kinds import LINTED, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS, RESOURCE_QUOTA
-from policies.kube_apiserver.dry_run import dry_run, dry_run_apply
-from policies.kube_apiserver.validation.strict import unknown_field_texts
-from policies.minors import KNOWN_MINORS
-from policies.objects.fields import at, group_kind
-from policies.objects.reviewed_object import Operation, ReviewedObject
-from policies.options import Options
-from policies.sources import SourceError, find_files, read_file, status_of
-from policies.terminal import as_json, clean, complain
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.config import ConfigError, load_limited_resources
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.kinds.registry import (
+    BY_GROUP_KIND,
+    GROUP_TEMPLATES,
+    LINTED,
+    POD,
+    POD_GROUP,
+    POD_TEMPLATE_PATHS,
+    PRIORITY_CLASS,
+    RESOURCE_QUOTA,
+)
+from forewarn.policies.kube_apiserver.dry_run import Answer, dry_run, dry_run_apply
+from forewarn.policies.kube_apiserver.validation.pod_group import NEEDS_GATE
+from forewarn.policies.kube_apiserver.validation.strict import strict_error, unknown_field_texts
+from forewarn.policies.objects.fields import at, group_kind
+from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.options import Options
+from forewarn.policies.releases.minors import PREDICTED_MINORS
+from forewarn.policies.releases.semantics import DEFAULT
+from forewarn.policies.sources import SourceError, find_files, read_file, status_of
+from forewarn.policies.terminal import as_json, clean, complain, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.kube_apiserver.dry_run import Answer
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.releases.semantics import Semantics
 
 ACCEPTED, REFUSED, USAGE, FAILED = range(4)
-_JUDGED: Final = (POD, RESOURCE_QUOTA, PRIORITY_CLASS)
+_GROUPS: Final = (POD_GROUP, GROUP_TEMPLATES)
+_JUDGED: Final = (POD, RESOURCE_QUOTA, PRIORITY_CLASS, *_GROUPS)
 _READ: Final = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
 _SHOWN: Final = 10
 """Kinds in a message."""
@@ -62,15 +74,18 @@ def main(arguments: Sequence[str]) -> int:
         limited = load_limited_resources(given.admission_config) if given.admission_config else ()
     except ConfigError as fault:
         return _complain(fault, USAGE)
-    release = release_of(given, parser)
+    release = release_of(given, parser, of_apiserver=True)
     options = Options(limited_resources=limited, minor=release.minor)
     try:
         if given.batch:
-            return run_batch(given.batch, partial(answer_case, options=options), _decode)
+            answer = partial(answer_case, options=options, semantics=release.semantics())
+            return run_batch(given.batch, answer, _decode)
         cache = settle(loaded(given) if given.cluster else Cache(), release)
     except SourceError as fault:
         return _complain(fault, status_of(fault))
-    told = cache.told_minor if cache.told_minor in KNOWN_MINORS else None
+    told = cache.told_minor if cache.told_minor in PREDICTED_MINORS else None
+    if cache.semantics.preview:
+        say(f"forewarn dry-run: {cache.semantics.preview}")
     with output_of(given):
         return _files(given, cache.snapshot(), options._replace(minor=release.minor or told))
 
@@ -78,9 +93,9 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn dry-run",
-        description="Predict offline how kube-apiserver answers requests for PriorityClasses, Pods and "
-        "ResourceQuotas, in the order in which kubectl apply sends them. For workloads, forewarn checks "
-        "only the names of fields. It does not evaluate other kinds.",
+        description="Predict offline how kube-apiserver answers requests for PriorityClasses, Pods, "
+        "ResourceQuotas, PodGroups and Workloads (scheduling.k8s.io), in the order in which kubectl apply sends "
+        "them. For other workloads, forewarn checks only the names of fields. It does not evaluate other kinds.",
         epilog="Exit status: 0: all objects are accepted. 1: an object is rejected, or --fail-on is met. 2: wrong "
         "usage or configuration, or a file does not exist. 3: no object is evaluated, or a file cannot be "
         "read.",
@@ -102,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _files(given: argparse.Namespace, cluster: ClusterSnapshot, options: Options) -> int:
-    from policies.manifests import read
+    from forewarn.policies.manifests import read
 
     subjects: list[tuple[str, ReviewedObject]] = []
     status, evaluated, others = ACCEPTED, 0, Counter[str]()
@@ -131,6 +146,8 @@ def _files(given: argparse.Namespace, cluster: ClusterSnapshot, options: Options
         evaluated += 1
         _print(given, path, subject, answer)
         status = status if answer.allowed else max(status, REFUSED)
+    if any(group_kind(s.object) in _GROUPS for _, s in subjects) and cluster.semantics.pods_are_grouped is None:
+        say(f"forewarn dry-run: PodGroup, Workload: {NEEDS_GATE}")
     if others:
         status = max(status, _report_others(others, given.fail_on, none=not evaluated))
     if not subjects and not others and status == ACCEPTED:
@@ -150,14 +167,14 @@ def _print(given: argparse.Namespace, path: str, subject: ReviewedObject, answer
 
 
 def _is_evaluated(subject: ReviewedObject, answer: Answer) -> bool:
-    """Whether it is of a kind that is evaluated; a rejection is an answer about any kind."""
+    """Report whether the kind is evaluated; a rejection is a valid result for any kind."""
     return not answer.allowed or group_kind(subject.object) in _JUDGED
 
 
 def _report_others(others: Counter[str], fail_on: Sequence[str], *, none: bool) -> int:
     """Report the objects that are not evaluated, by kind; returns the exit status. `none`: no object is evaluated."""
     kinds = listed([f"{kind or 'no kind'} ({count})" for kind, count in sorted(others.items())], _SHOWN)
-    evaluated = listed([judged.rpartition("/")[2] for judged in _JUDGED])
+    evaluated = listed([judged.rpartition("/")[2] for judged in _JUDGED], _SHOWN)
     told = f"{plural(others.total(), 'object')} not evaluated: {kinds}; dry-run evaluates {evaluated}"
     _complain(told, REFUSED)
     return REFUSED if fail_on else FAILED if none else ACCEPTED
@@ -183,22 +200,27 @@ def _verb(answer: Answer) -> str:
 def _refusal(path: str, subject: ReviewedObject, answer: Answer) -> str:
     """As kubectl prints it."""
     source = "STDIN" if path == "-" else path
-    if answer.code == 404 and answer.message.startswith("no matches for kind"):
+    if answer.is_unknown_kind:
         name = f'name: "{subject.ref.name}" namespace: "{at(subject.object, "metadata", "namespace") or ""}"'
         return f'resource mapping not found for {name} from "{source}": {answer.message}'
     verb = "creating" if subject.operation is Operation.CREATE else "patching"
     return f'Error from server ({answer.reason}): error when {verb} "{source}": {answer.message}'
 
 
-def answer_case(case: ApiObject, *, options: Options) -> ApiObject:
+def answer_case(case: ApiObject, *, options: Options, semantics: Semantics = DEFAULT) -> ApiObject:
     """The answer to one case: a request, and the objects of its cluster. Raises InvalidObject and ValueError.
 
-    `evaluated` is false for objects of other kinds, which are answered as accepted.
+    `evaluated` is false for objects of other kinds, which are answered as accepted. For PodGroups and Workloads, the
+    answer has the `reason` too, and kube-apiserver rejects unknown fields.
     """
-    subject, cluster = _case(case)
-    answer = dry_run(subject, cluster, options, now=time())
-    answered = answer.to_dict()
-    return answered if _is_evaluated(subject, answer) else answered | {"evaluated": False}
+    subject, cluster = _case(case, semantics)
+    if group_kind(subject.object) not in _GROUPS:
+        answer = dry_run(subject, cluster, options, now=time())
+        answered = answer.to_dict()
+        return answered if _is_evaluated(subject, answer) else answered | {"evaluated": False}
+    error = strict_error(subject.object, options.minor)
+    answer = Answer(False, 400, error) if error else dry_run(subject, cluster, options, now=time())
+    return answer.to_dict() | {"reason": answer.reason}
 
 
 def _decode(line: bytes) -> object:
@@ -209,8 +231,8 @@ def _decode(line: bytes) -> object:
         raise ValueError(f"not JSON: {problem}") from None
 
 
-def _case(case: ApiObject) -> tuple[ReviewedObject, ClusterSnapshot]:
-    """The request of a case, and the cluster that it comes to."""
+def _case(case: ApiObject, semantics: Semantics) -> tuple[ReviewedObject, ClusterSnapshot]:
+    """The request of a case, and its cluster. `priorityClasses` may stand in the case itself."""
     operation = case.get("operation", "CREATE")
     if operation not in list(Operation):
         raise ValueError(f"operation must be one of {', '.join(Operation)}")
@@ -219,13 +241,20 @@ def _case(case: ApiObject) -> tuple[ReviewedObject, ClusterSnapshot]:
             raise ValueError(f"{key} must be an object")
     if not (case.get("object") or case.get("oldObject")):
         raise ValueError("object is missing")
-    cache = Cache()
-    for kind, objects in (case.get("cluster") or {}).items():
+    cache = Cache(semantics=semantics)
+    classes = {key: case[key] for key in ("priorityClasses",) if key in case}
+    for kind, objects in {**(case.get("cluster") or {}), **classes}.items():
         if not isinstance(objects, list) or not all(isinstance(obj, dict) for obj in objects):
             raise ValueError(f"cluster.{kind} must be a list of objects")
         for obj in objects:
-            cache.add(obj)
+            cache.add(obj if obj.get("kind") else {**obj, **_header(kind)})
     return ReviewedObject(case.get("object") or {}, Operation(operation), case.get("oldObject")), cache.snapshot()
+
+
+def _header(kind: str) -> ApiObject:
+    """The apiVersion and kind of objects in a list of this plural, if the list is known."""
+    spec = next((spec for spec in BY_GROUP_KIND.values() if spec.plural == kind.lower()), None)
+    return {"apiVersion": spec.api_version, "kind": spec.kind} if spec else {}
 
 
 class Literal(float):

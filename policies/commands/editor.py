@@ -1,4 +1,4 @@
-"""What an editor asks of the linter: what is wrong with text as it is typed, what a name means, what fixes it."""
+"""The linter for editors: findings of unsaved text, descriptions of names, and fixes."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import os
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.commands.lint import findings_on, unsuppressed
-from policies.commands.lint_fix import class_names
-from policies.commands.lint_input import Input, read_input, wanted_kinds
-from policies.commands.lint_schemas import with_schemas
-from policies.config.model import Config
-from policies.config.search import find_config
-from policies.findings import cut, printable
-from policies.fixes import edits_of
-from policies.foreign_rules import with_rules
-from policies.groups import Member
-from policies.kinds import PRIORITY_CLASS
-from policies.manifests import read
-from policies.objects.fields import InvalidObject, group_kind
-from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
-from policies.suppressions import of_annotations, of_comments
+from forewarn.policies.commands.lint import findings_on, unsuppressed
+from forewarn.policies.commands.lint_fix import class_names
+from forewarn.policies.commands.lint_input import Input, read_input, wanted_kinds
+from forewarn.policies.commands.lint_schemas import with_schemas
+from forewarn.policies.config.model import Config
+from forewarn.policies.config.search import find_config
+from forewarn.policies.evaluation.fixes import edits_of
+from forewarn.policies.evaluation.foreign_rules import with_rules
+from forewarn.policies.evaluation.suppressions import of_annotations, of_comments
+from forewarn.policies.findings import cut, printable
+from forewarn.policies.kinds.registry import PRIORITY_CLASS
+from forewarn.policies.manifests import read
+from forewarn.policies.manifests.members import Member
+from forewarn.policies.objects.fields import InvalidObject, group_kind
+from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.findings import Finding
-    from policies.fixes import Edit
+    from forewarn.policies.evaluation.fixes import Edit
+    from forewarn.policies.findings import Finding
 
 NAMESPACE: Final = "default"
 _NAME: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9.]*")
 _LONGEST_NAME: Final = 253
 _LONGEST_LINE: Final = 10_000
 _MOST_TOLD: Final = 3
-"""Definitions of one class that are told: a tree may hold one for each environment."""
+"""The maximum number of listed definitions of one class: a tree may have one for each environment."""
 
 
 class Judged(NamedTuple):
@@ -60,19 +60,19 @@ class Workspace:
         self._real: dict[str, str] = {}
 
     def refresh(self) -> None:
-        """Read the configuration anew, and the files when they are next asked for. Raises ConfigError."""
+        """Read the configuration again now, and the files at the next request. Raises ConfigError."""
         self._files = None
         self.config = Config()
         found = find_config(self._root) if self._root else None
         if found:
-            from policies.config.load import load_config
+            from forewarn.policies.config.load import load_config
 
             self.config = with_rules(load_config(found))
 
     def judge(self, path: str, text: str) -> Judged:
-        """What there is to say of a file that holds this text, beside what the other files define.
+        """Return the findings of a file with this text, given the definitions in other files.
 
-        Raises what rules raise of a fault of ours, and nothing for what the text holds.
+        Raises only internal errors of rules, regardless of the text.
         """
         given = self._with(path, text)
         grouping = given.grouping(self.config)
@@ -108,7 +108,7 @@ class Workspace:
 
 
 def meaning(judged: Judged, line: int, column: int) -> str:
-    """What there is to say of a place, line and column from 1, as plain text; empty where there is nothing."""
+    """Return the description of a position, line and column from 1, as plain text; empty if there is none."""
     found = [f for f in judged.findings if f.location.line == line and _covers(f, column)]
     told = [f"{f.severity} [{f.rule}] {f.message}" + (f"\n{f.remediation}" if f.remediation else "") for f in found]
     name = _name_at(judged, line, column)

@@ -7,19 +7,19 @@ from difflib import get_close_matches
 from textwrap import fill, indent
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.commands.cluster_command import add_output_option, output_of
-from policies.commands.parser import Parser
-from policies.findings import Severity, cut
-from policies.rules import RULES
-from policies.rules.support.context import Target
-from policies.rules.support.documentation import documentation_of
-from policies.terminal import as_json, complain
+from forewarn.policies.commands.cluster_command import add_output_option, output_of
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.findings import Severity, cut
+from forewarn.policies.rules import RULES
+from forewarn.policies.rules.support.context import Target
+from forewarn.policies.rules.support.documentation import documentation_of
+from forewarn.policies.terminal import as_json, complain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.rules.support.context import Rule
-    from policies.rules.support.documentation import Example
+    from forewarn.policies.rules.support.context import Rule
+    from forewarn.policies.rules.support.documentation import Example
 
 _WIDTH: Final = 100
 
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     name = options.rule
     known = {rule.ID: rule for rule in RULES}
     if "." in name:
-        from policies.foreign_rules import rules_of_packages, why_broken
+        from forewarn.policies.evaluation.foreign_rules import rules_of_packages, why_broken
 
         (rule,) = rules_of_packages([name])
         if why := why_broken(rule):
@@ -107,7 +107,7 @@ def as_markdown(rule: Rule) -> Iterator[str]:
 
 
 def page_of(rule: Rule) -> Iterator[Block]:
-    """What is documented of a rule, part by part."""
+    """The parts of a rule's documentation."""
     documentation = documentation_of(rule)
     yield Block("prose", documentation.what)
     yield Block("prose", f"Checked objects: {_checked(rule)}. {_heard(rule)}")
@@ -149,6 +149,7 @@ _CHECKED: Final = {
     Target.UNRENDERED: "templates and values of charts",
     Target.NAMESPACE: "Namespaces",
     Target.RESOURCE_QUOTA: "ResourceQuotas",
+    Target.POD_GROUP: "PodGroups and Workloads",
 }
 
 
@@ -191,7 +192,7 @@ def _introduced(example: Example) -> str:
 
 def _reported(rule: Rule) -> Iterator[str]:
     """The findings on the rule's example, as the linter prints them."""
-    from policies.commands.rule_examples import findings_of
+    from forewarn.policies.commands.rule_examples import findings_of
 
     for finding in findings_of(rule, "Bad"):
         if finding.rule == rule.ID:
@@ -201,7 +202,7 @@ def _reported(rule: Rule) -> Iterator[str]:
 
 
 def _configured(rule: Rule) -> Iterator[Block]:
-    """How to change a rule's severity and action."""
+    """Return how to change a rule's severity and action."""
     lines = []
     if rule.SEVERITY is not None:
         other = Severity.WARNING if rule.SEVERITY is Severity.NOTE else Severity.NOTE
@@ -213,7 +214,7 @@ def _configured(rule: Rule) -> Iterator[Block]:
 
 
 def _suppressed(rule: Rule) -> Iterator[Block]:
-    """How to suppress a finding. In the documentation, the page of all rules shows it once."""
+    """Return how to suppress a finding. In the documentation, the page of all rules shows it once."""
     if rule.SEVERITY is None:
         return
     if Target.CLUSTER in rule.TARGETS:

@@ -1,4 +1,4 @@
-"""Work in forked processes: what a process has read is there at once, and what it changes there nobody sees."""
+"""Work in forked processes: the state of the parent is available at once, and changes stay in the fork."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """Return the number of CPUs that this process may use; 1 if the platform cannot report it."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
 def forked(work: Callable[[int], None]) -> tuple[int, int] | None:
-    """A process that does some work, and the pipe by which it tells; None where there can be none.
+    """Start a process for some work, and return it with the pipe for its results; None if that is impossible.
 
-    `work` gets the other end of the pipe; whatever ends it early ends it without a word. Who reads the pipe to its end
+    `work` gets the other end of the pipe; errors end the process silently. The caller reads the pipe to its end, and
     then waits for the process.
     """
     if sys.platform != "linux":
@@ -43,10 +43,10 @@ def forked(work: Callable[[int], None]) -> tuple[int, int] | None:
 
 
 def mapped(items: Sequence[T], work: Callable[[T], Any], here: Callable[[T], Any] | None = None) -> Iterator[Any]:
-    """What `work` makes of each, in their order: JSON, worked out in a fork each, as many at once as there are cores.
+    """Return the JSON result of `work` for each item, in order, computed in forks, as many at once as there are cores.
 
-    Where there can be no fork, or one ends without an answer (as after an exception), `here` is done in this process;
-    None: `work` again. So it leaves behind what the next one needs, and raises here what it raises.
+    If a fork is impossible or ends without a result (for example, after an exception), `here` runs in this process;
+    None: `work` again. So it leaves caches for the next item, and raises exceptions here.
     """
     here = here or work
     started: deque[tuple[T, tuple[int, int] | None]] = deque()
@@ -77,7 +77,7 @@ def _answer(item: T, process: tuple[int, int] | None, here: Callable[[T], Any]) 
 
 
 def _heard(process: int, pipe: int) -> list[Any]:
-    """What a process tells; nothing where it ended early."""
+    """Yield the results of a process; fewer if it ended early."""
     with os.fdopen(pipe, encoding="utf-8") as stream:
         text = stream.read()
     os.waitpid(process, 0)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
-from policies.commands.cluster_command import (
+from forewarn.policies.commands.autoscaling import add_autoscaling_options, autoscaling_of, rule_options_of
+from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
     add_namespace_option,
@@ -16,20 +16,22 @@ from policies.commands.cluster_command import (
     options_with_cluster,
     require_nodes,
 )
-from policies.commands.parser import Parser, whole
-from policies.commands.places import Places
-from policies.commands.predict import given_objects
-from policies.commands.release import add_release_options, release_of, settle
-from policies.objects.fields import InvalidObject, ref_of
-from policies.terminal import as_json, as_markdown, clean, painter, wants_color
+from forewarn.policies.commands.parser import Parser, whole
+from forewarn.policies.commands.places import Places
+from forewarn.policies.commands.predict import given_objects
+from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.objects.fields import InvalidObject, at, ref_of
+from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wants_color
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from policies.headroom import Headroom
-    from policies.releases import Release
-    from policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.releases.release import Release
+    from forewarn.policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.whatif.headroom import Headroom
+    from forewarn.policies.whatif.placeholders import Placeholders
 
 OK, FOUND, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "markdown", "html")
@@ -41,6 +43,8 @@ def main(arguments: Sequence[str]) -> int:
     options = options_with_cluster(parser, arguments)
     if options.preempting and options.at_least is None:
         parser.error("--preempting goes with --at-least")
+    if options.placeholders and options.output == "html":
+        parser.error("--placeholders goes with -o text, json and markdown")
     release = release_of(options, parser)
     places = Places()
     autoscaling = autoscaling_of(options, parser)
@@ -48,39 +52,64 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> int:
-    from policies.headroom import headroom
+    from forewarn.policies.whatif.headroom import headroom
 
     cluster = settle(loaded(options), release).snapshot()
     if not autoscaling.groups:
         require_nodes(cluster)
     objects, cluster = given_objects(options.filename, options.namespace, cluster, places)
+    objects = _one_of_each_group(objects)
     found = [headroom(cluster, obj, autoscaling) for obj in objects]
+    reserves: list[Placeholders | None] = [None] * len(found)
+    if options.placeholders:
+        from forewarn.policies.whatif.placeholders import placeholders
+
+        asked = options.placeholders, rule_options_of(options), autoscaling.cutoff
+        reserves = [placeholders(cluster, obj, each, *asked) for obj, each in zip(objects, found, strict=True)]
     if options.output == "html":
         if len(found) > 1:
             raise InvalidObject("-o html takes one object", ref=ref_of(objects[1], options.namespace))
-        from policies.render.html.headroom import page
+        from forewarn.policies.render.html.headroom import page
 
         sys.stdout.write(page(found[0], cluster))
     else:
-        _print(options, found)
-    counts = [(each.preempting if options.preempting else each.without).pods for each in found]
+        _print(options, found, reserves)
+    counts = [each.more[options.preempting] for each in found]
     return FOUND if options.at_least is not None and min(counts) < options.at_least else OK
 
 
-def _print(options: argparse.Namespace, found: Sequence[Headroom]) -> None:
-    from policies.headroom import as_dict
-    from policies.render import headroom
+def _one_of_each_group(objects: Sequence[ApiObject]) -> list[ApiObject]:
+    """The objects, with one bare Pod of each PodGroup."""
+    groups: dict[object, ApiObject] = {}
+    for number, obj in enumerate(objects):
+        name = at(obj, "spec", "schedulingGroup", "podGroupName")
+        groups.setdefault((at(obj, "metadata", "namespace"), name) if isinstance(name, str) else number, obj)
+    return list(groups.values())
 
+
+def _print(options: argparse.Namespace, found: Sequence[Headroom], reserves: Sequence[Placeholders | None]) -> None:
+    from forewarn.policies.render import headroom
+    from forewarn.policies.whatif.headroom import as_dict
+
+    both = list(zip(found, reserves, strict=True))
     if options.output == "json":
-        for each in found:
-            sys.stdout.write(as_json(as_dict(each)))
+        for each, reserve in both:
+            sys.stdout.write(as_json(as_dict(each) | _reserve_as_dict(reserve)))
         return
     if options.output == "markdown":
-        sys.stdout.write(as_markdown("\n".join(map(headroom.markdown, found))))
+        sys.stdout.write(as_markdown("\n".join(headroom.markdown(*pair) for pair in both)))
         return
     color = wants_color(options.color, sys.stdout)
-    for each in found:
-        sys.stdout.writelines(clean(line, color) + "\n" for line in headroom.render(each, painter(color)))
+    for each, reserve in both:
+        sys.stdout.writelines(clean(line, color) + "\n" for line in headroom.render(each, painter(color), reserve))
+
+
+def _reserve_as_dict(found: Placeholders | None) -> dict[str, Any]:
+    if found is None:
+        return {}
+    from forewarn.policies.whatif.placeholders import as_dict
+
+    return {"placeholders": as_dict(found)}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -88,7 +117,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn headroom",
         description="Count the replicas of a Pod or workload that still fit without and with preemption, and show "
         "which resource runs out first.",
-        epilog="Exit status: 0: counted. 1: fewer replicas fit than --at-least requires. 2: wrong usage. 3: no answer.",
+        epilog="Exit status: 0: counted. 1: fewer replicas (of a PodGroup: groups) fit than --at-least "
+        "requires. 2: wrong usage. 3: no answer.",
         examples=("headroom -f web.yaml", "headroom -f web.yaml --at-least 20 --cluster cluster.json.gz"),
     )
     add = parser.add_argument
@@ -103,6 +133,8 @@ def _parser() -> argparse.ArgumentParser:
         help="exit with 1 if fewer than N replicas fit without preemption",
     )
     add("--preempting", action="store_true", help="--at-least counts replicas that fit with preemption")
+    told = "show the placeholder Pods that let N Pods start without waiting for new nodes"
+    add("--placeholders", type=whole(1, 100_000), metavar="N", help=told)
     add_autoscaling_options(add)
     add_output_option(add, FORMATS)
     add_color_option(add)

@@ -5,18 +5,25 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from policies.commands.cluster_command import add_output_option, output_of
-from policies.commands.parser import Parser
-from policies.minors import CHECKED_WITH, KNOWN_MINORS, NEWEST, RECORDED_MINOR
-from policies.releases import CHANGES, PATCH_CHANGES, UNFIXED, is_known, is_locked
-from policies.semantics import FEATURE_GATES, Semantics
-from policies.terminal import as_json
+from forewarn.policies.commands.cluster_command import add_output_option, output_of
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.releases.minors import (
+    CHECKED_WITH,
+    NEWEST,
+    PREDICTED_MINORS,
+    PREVIEW,
+    PREVIEW_MINORS,
+    RECORDED_MINOR,
+)
+from forewarn.policies.releases.release import CHANGES, PATCH_CHANGES, UNFIXED, is_known, is_locked
+from forewarn.policies.releases.semantics import FEATURE_GATES, Semantics
+from forewarn.policies.terminal import as_json
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from policies.releases import PatchChange
+    from forewarn.policies.releases.release import Change, PatchChange
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -28,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _print(options: argparse.Namespace) -> None:
-    minors = [options.release] if options.release else list(KNOWN_MINORS)
+    minors = [options.release] if options.release else list(PREDICTED_MINORS)
     if options.output == "json":
         sys.stdout.write(as_json([_entry(minor) for minor in minors]))
     else:
@@ -38,17 +45,25 @@ def _print(options: argparse.Namespace) -> None:
 
 
 def _entry(minor: int) -> dict[str, object]:
-    changes = [{"where": change.where, "what": change.what} for change in CHANGES if change.minor == minor]
     return {
         "release": f"1.{minor}",
-        "checkedWith": CHECKED_WITH[minor],
-        "changes": changes,
+        "checkedWith": CHECKED_WITH.get(minor),
+        "changes": [_change(change) for change in CHANGES if change.minor == minor],
         "earlierPatchReleases": [
             {"before": _release(change), "where": change.where, "what": change.what} for change in _patches(minor)
         ],
-        "unfixed": [{"pullRequest": fix, "where": where, "what": what} for fix, where, what in UNFIXED],
+        "unfixed": [{"pullRequest": fix, "where": where, "what": what} for fix, where, what in _unfixed(minor)],
         "featureGates": _gates(minor),
     }
+
+
+def _change(change: Change) -> dict[str, object]:
+    told: dict[str, object] = {"where": change.where, "what": change.what}
+    return {**told, "source": change.source, "modelled": change.modelled} if change.source else told
+
+
+def _unfixed(minor: int) -> Sequence[tuple[str, str, str]]:
+    return () if minor in PREVIEW_MINORS else UNFIXED
 
 
 def _gates(minor: int) -> dict[str, bool]:
@@ -66,18 +81,20 @@ def _release(change: PatchChange) -> str:
 
 def _lines(minor: int) -> Iterator[str]:
     default = {NEWEST: ", default without a cluster or --kubernetes-version", RECORDED_MINOR: ", default of --batch"}
-    yield f"Kubernetes 1.{minor} (checked with {CHECKED_WITH[minor]}{default.get(minor, '')})"
+    checked = PREVIEW if minor in PREVIEW_MINORS else f"checked with {CHECKED_WITH[minor]}"
+    yield f"Kubernetes 1.{minor} ({checked}{default.get(minor, '')})"
     for change in CHANGES:
         if change.minor == minor:
-            yield f"  {change.where}: {change.what}"
+            notes = [note for note in (change.source, "" if change.modelled else "not modelled") if note]
+            yield f"  {change.where}: {change.what}" + (f" ({', '.join(notes)})" if notes else "")
     yield from (f"  before {_release(patch)}, {patch.where}: {patch.what} (not modelled)" for patch in _patches(minor))
-    yield from (f"  {where}: {what} (until {fix})" for fix, where, what in UNFIXED)
+    yield from (f"  {where}: {what} (until {fix})" for fix, where, what in _unfixed(minor))
     gates = (f"{name}={str(on).lower()}{'!' if is_locked(name, minor) else ''}" for name, on in _gates(minor).items())
     yield f"  gates: {' '.join(gates)}"
 
 
 def _parser() -> argparse.ArgumentParser:
-    from policies.commands.release import KNOWN, release_minor
+    from forewarn.policies.commands.release import KNOWN, release_minor
 
     parser = Parser(
         prog="forewarn info releases",

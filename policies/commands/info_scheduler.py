@@ -7,18 +7,18 @@ import sys
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.commands.cluster_command import add_output_option, output_of
-from policies.commands.parser import Parser
-from policies.commands.release import KNOWN, feature_gates, release_minor
-from policies.config.model import ConfigError
-from policies.releases import BadGates, Release
-from policies.terminal import as_json, clean, complain
+from forewarn.policies.commands.cluster_command import add_output_option, output_of
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.release import KNOWN, feature_gates, release_minor
+from forewarn.policies.config.model import ConfigError
+from forewarn.policies.releases.release import BadGates, Release
+from forewarn.policies.terminal import as_json, clean, complain
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
-    from policies.profiles import Extender, Profile, SchedulerConfiguration
+    from forewarn.policies.releases.profiles import Extender, Profile, SchedulerConfiguration
 
 OK, _, USAGE = range(3)
 _ROLES: Final = {
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.presets:
         return _print_presets()
-    from policies.config.scheduler import scheduler_source
+    from forewarn.policies.config.scheduler import scheduler_source
 
     try:
         release = Release(options.kubernetes_version, options.feature_gates, scheduler_source(options.file))
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _print_presets() -> int:
-    from policies.scheduling.configuration.presets import PRESETS
+    from forewarn.policies.scheduling.configuration.presets import PRESETS
 
     for name in PRESETS:
         print(name)  # noqa: T201
@@ -82,7 +82,7 @@ def _lines(configuration: SchedulerConfiguration, release: str) -> Iterator[str]
 
 
 def _of_profile(profile: Profile, configuration: SchedulerConfiguration) -> Iterator[str]:
-    from policies.scheduling.plugin import columns_of
+    from forewarn.policies.scheduling.plugin import columns_of
 
     yield f"profile {profile.scheduler_name}: Pods with spec.schedulerName {profile.scheduler_name}"
     share = configuration.percentage(profile)
@@ -153,7 +153,7 @@ def _entry(configuration: SchedulerConfiguration, release: str) -> dict[str, obj
 
 
 def _profile_entry(profile: Profile, configuration: SchedulerConfiguration) -> Mapping[str, object]:
-    from policies.scheduling.plugin import columns_of
+    from forewarn.policies.scheduling.plugin import columns_of
 
     points = {
         point: [

@@ -8,31 +8,39 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.commands import lint_output
-from policies.commands.assertion_files import ASSERTION, assertion_files
-from policies.commands.cluster_command import choose_cluster, parsed
-from policies.commands.known_findings import named_rules, read_baseline, write_baseline
-from policies.commands.lint_input import EXCLUDED, Input, as_update, as_updates, is_excluded, read_input, read_templates
-from policies.commands.lint_options import FAIL_ON, lint_parser
-from policies.commands.release import names_a_release, release_of, settle
-from policies.config.model import Config, ConfigError
-from policies.config.search import find_config
-from policies.evaluator import Phase, count_open, evaluate
-from policies.findings import Finding, plural
-from policies.kinds import DEFAULT_NAMESPACE
-from policies.objects.reviewed_object import ChangeSet
-from policies.sources import SourceError, find_files, status_of
-from policies.terminal import complain, say
+from forewarn.policies.commands import lint_output
+from forewarn.policies.commands.assertion_files import ASSERTION, assertion_files
+from forewarn.policies.commands.cluster_command import choose_cluster, parsed
+from forewarn.policies.commands.known_findings import named_rules, read_baseline, write_baseline
+from forewarn.policies.commands.lint_input import (
+    EXCLUDED,
+    Input,
+    as_update,
+    as_updates,
+    is_excluded,
+    read_input,
+    read_templates,
+)
+from forewarn.policies.commands.lint_options import FAIL_ON, lint_parser
+from forewarn.policies.commands.release import names_a_release, release_of, settle
+from forewarn.policies.config.model import Config, ConfigError
+from forewarn.policies.config.search import find_config
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
+from forewarn.policies.findings import Finding, Severity, plural
+from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
+from forewarn.policies.objects.reviewed_object import ChangeSet
+from forewarn.policies.sources import SourceError, find_files, status_of
+from forewarn.policies.terminal import complain, say
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.commands.lint_output import Target
-    from policies.groups import Grouping
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.releases import Release
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.commands.lint_output import Target
+    from forewarn.policies.manifests.groups import Grouping
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.releases.release import Release
 
 __all__ = ["as_update", "findings_on", "main", "read_input", "unsuppressed"]
 
@@ -61,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class _Judged(NamedTuple):
-    """What was read, and what there is to say of it: less what is suppressed, before the baseline is taken off."""
+    """The input and its findings without suppressed ones, before the baseline is applied."""
 
     given: Input
     grouping: Grouping
@@ -95,7 +103,10 @@ def _lint(
 def _judge(options: argparse.Namespace, config: Config, release: Release | None) -> _Judged:
     """Read and judge everything. Raises SourceError."""
     cluster, told = _cluster(options.cluster, config, release) if release else (None, None)
-    config = config._replace(options=config.options._replace(minor=release.minor or told if release else None))
+    minor = release.minor or told if release else None
+    gates = release.semantics(told).gates if release else ()
+    told_options = config.options._replace(minor=minor, gates=gates, namespace=options.namespace or "")
+    config = config._replace(options=told_options)
     given = read_input(
         options.paths,
         config,
@@ -107,11 +118,11 @@ def _judge(options: argparse.Namespace, config: Config, release: Release | None)
         every_definition=options.render,
     )
     if given.class_paths:
-        from policies.commands.lint_schemas import with_schemas
+        from forewarn.policies.commands.lint_schemas import with_schemas
 
         config = with_schemas(config, given)
     if options.render:
-        from policies.commands.lint_render import render
+        from forewarn.policies.commands.lint_render import render
 
         render(given, options.paths, config, options.namespace, as_git=not options.no_gitignore)
     read_templates(given, config, options.namespace or DEFAULT_NAMESPACE, as_git=not options.no_gitignore)
@@ -126,7 +137,7 @@ def _judge(options: argparse.Namespace, config: Config, release: Release | None)
 
 def _fix(judged: _Judged, config: Config) -> bool:
     """Apply the safe fixes; whether there were any. Raises SourceError."""
-    from policies.commands import lint_fix
+    from forewarn.policies.commands import lint_fix
 
     found = list(lint_fix.fixed(judged.findings, judged.given, config, judged.cluster))
     lint_fix.write(found)
@@ -134,7 +145,7 @@ def _fix(judged: _Judged, config: Config) -> bool:
 
 
 def _show(judged: _Judged, config: Config) -> int:
-    from policies.commands import lint_fix
+    from forewarn.policies.commands import lint_fix
 
     for unreadable in judged.given.unreadable:
         _complain(unreadable, status_of(unreadable))
@@ -150,7 +161,7 @@ def _report(
     if options.write_baseline and not write_baseline(options.write_baseline, findings):
         return FAILED
     if baseline is not None:
-        from policies.suppressions import less_baseline
+        from forewarn.policies.evaluation.suppressions import less_baseline
 
         try:
             findings, known, gone = less_baseline(findings, baseline)
@@ -158,19 +169,22 @@ def _report(
             return _complain(f"{options.baseline}: {fault}", USAGE)
         suppressed += known
     findings = lint_output.folded(findings)
+    notes = options.verbose or bool(options.select) or FAIL_ON[options.fail_on] is Severity.NOTE
     for target in outputs:
         try:
-            lint_output.write(target, findings, given, options.color, suppressed, most=options.max_per_rule)
+            lint_output.write(
+                target, findings, given, options.color, suppressed, most=options.max_per_rule, notes=notes
+            )
         except SourceError as fault:
             return _complain(fault, FAILED)
     if not options.quiet and (findings or not _has_no_answer(options, given)):
-        lint_output.summarize(findings, given, judged.grouping, suppressed, verbose=options.verbose)
+        lint_output.summarize(findings, given, judged.grouping, suppressed, verbose=options.verbose, notes=notes)
         _tell(judged.unjudged, gone)
     return _status(options, given, findings)
 
 
 def _has_no_answer(options: argparse.Namespace, given: Input) -> bool:
-    """Whether an error takes the place of the summary: a file could not be read, or there was nothing to check."""
+    """Whether an error replaces the summary: a file could not be read, or there was nothing to check."""
     is_empty = not given.reported or not (given.objects or given.diagnostics)
     return bool(given.unreadable) or (is_empty and not options.allow_empty)
 
@@ -205,7 +219,10 @@ def findings_on(
         change_set = ChangeSet(sent.subjects)
         found |= {f.order: f for f in _evaluate(change_set, cluster, config, now, sent.judged)}
         unjudged += count_open(change_set, config, cluster, now, sent.judged)
-    return [found[key] for key in sorted(found)], unjudged
+    # A value of the wrong type (`value: yes`) is one mistake: the finding about its spelling would repeat it.
+    wrong_types = {f.location for f in found.values() if f.rule == "parse-error"}
+    ordered = (found[key] for key in sorted(found))
+    return [f for f in ordered if f.rule != "ambiguous-value" or f.location not in wrong_types], unjudged
 
 
 def _evaluate(
@@ -215,7 +232,7 @@ def _evaluate(
     now: datetime,
     judged: Sequence[ReviewedObject] | None = None,
 ) -> list[Finding]:
-    return evaluate(change_set, cluster, config, phase=Phase.LINT, now=now, judged=judged)
+    return evaluate(EvaluationRequest(change_set, cluster, config, phase=Phase.LINT, now=now, judged=judged))
 
 
 def unsuppressed(
@@ -224,7 +241,7 @@ def unsuppressed(
     """The findings that nothing suppresses, and how many are suppressed."""
     if not given.suppressions and not config.options.ignored:
         return found, 0
-    from policies.suppressions import of_configuration, suppress
+    from forewarn.policies.evaluation.suppressions import of_configuration, suppress
 
     suppressions = [*given.suppressions, *of_configuration(config.options.ignored)]
     today = datetime.now(UTC).date()
@@ -232,10 +249,10 @@ def unsuppressed(
 
 
 def _cluster(sources: list[str], config: Config, release: Release) -> tuple[ClusterSnapshot | None, int | None]:
-    """The cluster's state, and the minor that it says it runs, where that is a known one."""
+    """Return the state of the cluster, and the minor version that it reports, if known."""
     if not sources:
         return None, None
-    from policies.sources import load_cluster
+    from forewarn.policies.sources import load_cluster
 
     cache = settle(load_cluster(*sources, templates=config.options.pod_template_paths), release)
     cluster = cache.snapshot()
@@ -249,11 +266,11 @@ def _config(options: argparse.Namespace) -> Config:
     """The configuration with what the command line adds. Raises ConfigError and ValueError."""
     found, config = options.config or find_config(os.curdir), Config()
     if found:
-        from policies.config.load import load_config
+        from forewarn.policies.config.load import load_config
 
         config = load_config(found)
     if options.admission_config:
-        from policies.config.admission_configuration import load_limited_resources
+        from forewarn.policies.config.admission_configuration import load_limited_resources
 
         config = config.limiting(load_limited_resources(options.admission_config))
     more = config.options._replace(
@@ -261,7 +278,7 @@ def _config(options: argparse.Namespace) -> Config:
     )
     selected, ignored = (named_rules(given, config.rules) for given in (options.select, options.ignore))
     if config.rules:
-        from policies.foreign_rules import with_rules
+        from forewarn.policies.evaluation.foreign_rules import with_rules
 
         config = with_rules(config)
     return config._replace(options=more, selected=selected, unheard=ignored)
@@ -276,14 +293,14 @@ def _tell(unjudged: int, gone: int) -> None:
 
 
 def _list_rules(config: Config) -> None:
-    from policies.rules import RULES
+    from forewarn.policies.rules import RULES
 
     for rule in (*RULES, *config.foreign):
         print(f"{rule.ID:34} {rule.SEVERITY or '-'!s:8} {rule.ACTION or '-'}")  # noqa: T201
 
 
 def _list_files(options: argparse.Namespace, config: Config) -> int:
-    from policies.terminal import clean
+    from forewarn.policies.terminal import clean
 
     def left_out(path: str, what: str) -> None:
         say(f"skipped: {path} ({what})")

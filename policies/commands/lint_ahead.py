@@ -1,7 +1,7 @@
-"""Reading a large tree on all cores: forked helpers go through files that hold nothing to judge, which most bytes are.
+"""Forked processes read the files of a large tree that contain no checked objects: most of the bytes.
 
-A helper tells how many objects of which kinds such a file holds, and nothing of a file in which there is more to see:
-that one is read here as ever. So what comes of a tree does not depend on helpers, nor on what becomes of them.
+For such a file, a process returns the number of objects by kind and the kinds that the file defines. The main process
+reads all other files. So the findings do not depend on these processes, and not on their failures.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from policies.commands.forks import cores, forked
-from policies.manifests import BROKEN, Reading, read
-from policies.sources import SourceError, read_file
+from forewarn.policies.commands.forks import cores, forked
+from forewarn.policies.manifests import BROKEN, Reading, read
+from forewarn.policies.sources import SourceError, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from policies.sources.files import File
+    from forewarn.policies.sources.files import File
 
 LEAST: Final = 16_000
 """Bytes of a file that is worth a word between processes."""
 MOST: Final = 8 << 20
 """Bytes of a file that helpers read: each holds one at a time in memory of its own."""
-WORTH: Final = 1_500_000
-"""Bytes of such files altogether from which on helpers pay: a fork takes some milliseconds."""
+WORTH: Final = 4_000_000
+"""Bytes of such files altogether from which on helpers pay: a fork takes 20 ms of CPU time, 1 MB 12 ms."""
 _MOST_FILES: Final = 8_000
 _MOST_HELPERS: Final = 3
 _TICKET: Final = 4
-_KIND: Final = re.compile(rb"^[ -]*[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?(\w+)", re.MULTILINE)
+_KIND: Final = re.compile(rb"kind[\"']?[ \t]*:[ \t]*[\"']?(\w+)")
 
 
 def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -> dict[str, Reading]:
-    """What some of these files hold, by path; the others are still to be read."""
+    """Return the contents of some of these files, by path; the others must still be read."""
     helpers = min(cores() - 1, _MOST_HELPERS)
     large = _large(files) if helpers > 0 and _is_alone() else []
     if not large:
@@ -57,7 +57,7 @@ def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -
 
 
 def _is_alone() -> bool:
-    """Whether this process has one thread: of others a fork would take the locks and leave their owners behind."""
+    """Report whether this process has one thread: a fork would copy the locks of other threads without their owners."""
     try:
         return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1
     except OSError:
@@ -95,11 +95,11 @@ def _taken(tickets: int) -> Iterator[int]:
 
 
 def _helper(large: Sequence[File], tickets: int, wanted: Collection[str]) -> tuple[int, int] | None:
-    """A forked process and the pipe by which it tells; None where there can be none."""
+    """Start a forked process, and return it with the pipe for its results; None if that is impossible."""
 
     def help_out(pipe: int) -> None:
         lines = [
-            json.dumps([index, reading.objects, dict(reading.skipped)])
+            json.dumps([index, reading.objects, dict(reading.skipped), sorted(reading.defined)])
             for index in _taken(tickets)
             if (reading := skimmed(large[index], wanted)) is not None
         ]
@@ -110,7 +110,7 @@ def _helper(large: Sequence[File], tickets: int, wanted: Collection[str]) -> tup
 
 
 def skimmed(file: File, wanted: Collection[str]) -> Reading | None:
-    """What a file holds, if that is nothing but objects to count; None where there is more, or may be."""
+    """Return the contents of a file that only has objects to count; None if it may have more."""
     kinds = {kind.rpartition("/")[2] for kind in wanted}
     try:
         content = read_file(file)
@@ -119,13 +119,13 @@ def skimmed(file: File, wanted: Collection[str]) -> Reading | None:
     if any(match[1].decode("ascii", "replace") in kinds for match in _KIND.finditer(content)):
         return None
     reading = read(content, file.name, wanted)
-    return None if reading.subjects or reading.diagnostics or reading.comments or reading.defined else reading
+    return None if reading.subjects or reading.diagnostics or reading.comments else reading
 
 
 def _readings(pipe: int) -> Iterator[tuple[int, Reading]]:
-    """What a helper told; of one that ended early less, or nothing."""
+    """Return the results of a helper; fewer, or none, if it ended early."""
     with os.fdopen(pipe, "rb") as stream:
         for line in stream:
             with suppress(ValueError):
-                index, objects, skipped = json.loads(line)
-                yield index, Reading(objects=objects, skipped=skipped)
+                index, objects, skipped, defined = json.loads(line)
+                yield index, Reading(objects=objects, skipped=skipped, defined=frozenset(defined))

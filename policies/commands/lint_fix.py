@@ -8,25 +8,25 @@ from contextlib import suppress
 from difflib import unified_diff
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.commands.lint_input import wanted_kinds
-from policies.findings import cut, plural
-from policies.fixes import applied, edits_of
-from policies.kinds import PRIORITY_CLASS
-from policies.manifests import read
-from policies.objects.fields import InvalidObject, group_kind
-from policies.objects.priority_class import PriorityClass
-from policies.recommended_classes import is_recommended
-from policies.sources import SourceError, read_file
-from policies.sources.output_file import write_file
-from policies.terminal import clean, say
+from forewarn.policies.commands.lint_input import wanted_kinds
+from forewarn.policies.evaluation.fixes import applied, edits_of
+from forewarn.policies.findings import cut, plural
+from forewarn.policies.kinds.registry import PRIORITY_CLASS
+from forewarn.policies.manifests import read
+from forewarn.policies.objects.fields import InvalidObject, group_kind
+from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.policies.recommended_classes import is_recommended
+from forewarn.policies.sources import SourceError, read_file
+from forewarn.policies.sources.output_file import write_file
+from forewarn.policies.terminal import clean, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.commands.lint_input import Input
-    from policies.config.model import Config
-    from policies.findings import Finding
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.commands.lint_input import Input
+    from forewarn.policies.config.model import Config
+    from forewarn.policies.findings import Finding
 
 
 class FixedFile(NamedTuple):
@@ -72,7 +72,7 @@ def fixed(
 
 
 def _is_sound(before: bytes, after: bytes, name: str, config: Config) -> bool:
-    """Whether the text still says as much as before: as many objects, and nothing new that cannot be read."""
+    """Report whether the text still has as many objects and no new parse errors."""
     wanted = wanted_kinds(config)
     old, new = read(before, name, wanted), read(after, name, wanted)
     return (old.objects, len(old.subjects), len(old.diagnostics)) == (

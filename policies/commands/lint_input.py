@@ -1,34 +1,45 @@
-"""What `forewarn lint` reads: files to objects, and objects to groups that are one apply each."""
+"""The input of `forewarn lint`: files, objects, and change sets."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.commands.assertion_files import ASSERTION, assertion_files
-from policies.groups import Grouping, Member, grouped, matches
-from policies.kinds import LINTED, POD, PRIORITY_CLASS, RESOURCE_QUOTA
-from policies.manifests import BROKEN, NO_KIND, is_typed, named_kinds, read
-from policies.objects.fields import group_kind
-from policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
-from policies.sources import SourceError, find_files, read_file
-from policies.sources.files import TEMPLATES
-from policies.suppressions import of_annotations, of_comments
+from forewarn.policies.commands.assertion_files import ASSERTION, assertion_files
+from forewarn.policies.evaluation.suppressions import of_annotations, of_comments
+from forewarn.policies.kinds.registry import (
+    DEFAULT_NAMESPACE,
+    GROUP_TEMPLATES,
+    LINTED,
+    POD,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    RESOURCE_QUOTA,
+)
+from forewarn.policies.manifests import BROKEN, NO_KIND, is_typed, named_kinds, read
+from forewarn.policies.manifests.groups import Grouping, grouped, matches
+from forewarn.policies.manifests.members import Member
+from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
+from forewarn.policies.sources import SourceError, find_files, read_file
+from forewarn.policies.sources.files import TEMPLATES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from policies.class_paths import ClassPath
-    from policies.cluster import ClusterSnapshot
-    from policies.commands.lint_templates import Engine
-    from policies.config.model import Config
-    from policies.groups import Group, Kustomization
-    from policies.manifests import Reading
-    from policies.objects.fields import ApiObject
-    from policies.sources.files import File
-    from policies.suppressions import Suppression
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.commands.lint_templates import Engine
+    from forewarn.policies.config.model import Config
+    from forewarn.policies.evaluation.suppressions import Suppression
+    from forewarn.policies.findings import ObjectRef
+    from forewarn.policies.kinds.class_paths import ClassPath
+    from forewarn.policies.manifests import Reading
+    from forewarn.policies.manifests.groups import Kustomization
+    from forewarn.policies.manifests.members import Group
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.sources.files import File
 
 TEMPLATE_BRACES: Final = "template-braces"
 EXCLUDED: Final = "excluded file"
@@ -43,12 +54,19 @@ def wanted_kinds(config: Config) -> frozenset[str]:
 
 
 def is_excluded(path: str, patterns: Sequence[str]) -> bool:
-    """Whether a file is one of `exclude`; a pattern may begin with `./`, as paths in reports do."""
+    """Report whether `exclude` matches a file; a pattern may start with `./`, as paths in reports do."""
     return any(matches(path, pattern.removeprefix("./")) for pattern in patterns)
 
 
+class Rendered(NamedTuple):
+    """The output of a chart: the templates that print something, and the class names in it."""
+
+    templates: frozenset[str]
+    names: frozenset[str]
+
+
 class Input:
-    """What was read: the objects with their files, and what the summary and the excerpts need."""
+    """The input: the objects with their files, and data for the summary and the excerpts."""
 
     def __init__(self) -> None:
         self.members: list[Member] = []
@@ -62,7 +80,9 @@ class Input:
         self.skipped: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
         self.chart_templates: list[str] = []
-        """Directories of templates of charts that are not rendered."""
+        """Directories of templates of charts."""
+        self.rendered: dict[str, Rendered] = {}
+        """The rendered charts by directory."""
         self.engines: dict[str, Engine] = {}
         """The engine of each file that is a template."""
         self.class_names = set[str]()
@@ -72,7 +92,7 @@ class Input:
         self.defining: list[tuple[File, frozenset[str]]] = []
         """Files with CustomResourceDefinitions, and the `group/Kind`s of these."""
         self.class_paths: dict[str, tuple[ClassPath, ...]] = {}
-        """Where kinds of these definitions name classes."""
+        """The class fields of these definitions' kinds."""
         self.unreadable: list[Exception] = []
         """Why files could not be read."""
 
@@ -82,12 +102,15 @@ class Input:
         if what == TEMPLATES:
             self.chart_templates.append(path)
 
-    def add_rendered(self, chart: str) -> None:
+    def add_rendered(self, chart: str, found: Rendered) -> None:
         """Count the templates of a chart, and of the charts in it, no longer as left out: their output is checked."""
-        left = [path for path in self.chart_templates if not path.startswith(chart + os.sep)]
-        self.left_out[TEMPLATES] -= len(self.chart_templates) - len(left)
+        self.rendered[chart] = found
+        self.left_out[TEMPLATES] -= sum(path.startswith(chart + os.sep) for path in self.chart_templates)
         self.left_out += Counter()  # without what is 0
-        self.chart_templates = left
+
+    def rendered_of(self, templates: str) -> Rendered | None:
+        """Return the output of the chart that contains a directory of templates; None if it is not rendered."""
+        return next((found for chart, found in self.rendered.items() if templates.startswith(chart + os.sep)), None)
 
     @property
     def subjects(self) -> list[ReviewedObject]:
@@ -112,10 +135,10 @@ def read_input(
     definitions: Sequence[str] = (),
     every_definition: bool = False,
 ) -> Input:
-    """Read every file; one that cannot be read is noted and the rest goes on. Of `context`, nothing is reported.
+    """Read every file; unreadable files are recorded, and the others are still read. Nothing is reported for `context`.
 
-    `stdin_name`: what standard input is called, and where it is taken to stand. `definitions`: files and directories of
-    which only CustomResourceDefinitions are read. `every_definition`: also of kinds that no file has yet.
+    `stdin_name`: the name and assumed path of standard input. `definitions`: files and directories of which only
+    CustomResourceDefinitions are read. `every_definition`: also of kinds that no file uses.
     """
     given, wanted = Input(), wanted_kinds(config)
     exclude, files = config.options.exclude, []
@@ -130,7 +153,7 @@ def read_input(
             files.append(file._replace(called=stdin_name) if stdin_name and file.path == "-" else file)
     ahead: dict[str, Reading] = {}
     if len(files) > 1:
-        from policies.commands.lint_ahead import read_ahead
+        from forewarn.policies.commands.lint_ahead import read_ahead
 
         ahead = read_ahead(files, wanted, namespace)
     for file in files:
@@ -139,7 +162,7 @@ def read_input(
         if file.name not in given.sources:
             _read(file, given, wanted, namespace, reported=False)
     if definitions or given.defining:
-        from policies.commands.lint_schemas import read_by_schema
+        from forewarn.policies.commands.lint_schemas import read_by_schema
 
         read_by_schema(given, config, namespace, definitions, every=every_definition)
     return given
@@ -154,7 +177,7 @@ def _read(
     reported: bool,
     reading: Reading | None = None,
 ) -> None:
-    """Take in a file. `reading`: what it holds, where that is known and its text says no more."""
+    """Add a file. `reading`: its contents, if known and complete."""
     content = b""
     if reading is None:
         try:
@@ -165,10 +188,10 @@ def _read(
         reading = read(content, file.name, wanted, namespace=namespace)
         what = _no_manifest(reading, content, wanted) if file.tree else ""
         if what != UNTYPED and any(diagnostic.rule == TEMPLATE_BRACES for diagnostic in reading.diagnostics):
-            from policies.commands.lint_templates import engine_of
+            from forewarn.policies.commands.lint_templates import engine_of
 
             given.engines[file.name] = engine_of(content)
-            _read_template(content, file, given, set(), set())
+            _read_template(content, file, given, wanted, namespace, set(), set(), reading.subjects)
         if what:
             given.leave_out(file.path, what)
             return
@@ -180,7 +203,7 @@ def _read(
     place = file.called or file.path
     given.members += (Member.of(subject, place, reported=reported) for subject in reading.subjects)
     if os.path.basename(file.path) in KUSTOMIZATIONS:
-        from policies.manifests.kustomization import read_kustomization  # few trees have any
+        from forewarn.policies.manifests.kustomization import read_kustomization  # few trees have any
 
         if (found := read_kustomization(content, file.path)) is not None:
             given.kustomizations.append(found)
@@ -205,7 +228,7 @@ def _count_variable(content: bytes, file: File, given: Input) -> None:
     """Count a manifest that names a class by a variable: what replaces it is not known."""
     if _VARIABLE.search(content) is None:
         return
-    from policies.commands.lint_templates import engine_of, has_variable_class
+    from forewarn.policies.commands.lint_templates import engine_of, has_variable_class
 
     if has_variable_class(content):
         given.engines.setdefault(file.name, engine_of(content))
@@ -214,20 +237,27 @@ def _count_variable(content: bytes, file: File, given: Input) -> None:
 def read_templates(given: Input, config: Config, namespace: str, *, as_git: bool) -> None:
     """Read the templates and the values of charts that were not rendered, for what can be checked without that.
 
-    Of templates that cannot be read, one diagnostic for each directory is left.
+    Of charts that were, the templates that print nothing with these values. Of templates that cannot be read, one
+    diagnostic for each directory is left.
     """
     wanted, exclude = wanted_kinds(config), config.options.exclude
     for directory in {os.path.realpath(path): path for path in reversed(given.chart_templates)}.values():
-        used, defining = set[str](), set[str]()
+        used, defining, rendered = set[str](), set[str](), given.rendered_of(directory)
         for file in find_files([directory], _TEMPLATE_FILES, as_git=as_git):
-            if not is_excluded(file.path, exclude):
+            is_printed = rendered and (is_helper(file.path) or os.path.normpath(file.path) in rendered.templates)
+            if not is_printed and not is_excluded(file.path, exclude):
                 _read_chart_template(file, given, wanted, namespace, used, defining)
         for file in _values_of(os.path.dirname(directory), given):
-            _read_values(file, given, used, defining)
+            _read_values(file, given, used, defining, rendered.names if rendered else frozenset())
     if given.engines:
-        from policies.commands.lint_templates import by_directory
+        from forewarn.policies.commands.lint_templates import by_directory
 
         given.diagnostics = list(by_directory(given.diagnostics, given.engines))
+
+
+def is_helper(path: str) -> bool:
+    """Report whether a file of templates is only included by others."""
+    return path.endswith(".tpl") or os.path.basename(path).startswith("_")
 
 
 _TEMPLATE_FILES: Final = (".yaml", ".yml", ".tpl")
@@ -249,39 +279,58 @@ def _read_chart_template(
     file: File, given: Input, wanted: frozenset[str], namespace: str, used: set[str], defining: set[str]
 ) -> None:
     """Take in a file that helm renders: without braces, it is the manifest."""
-    from policies.commands.lint_templates import HELM
+    from forewarn.policies.commands.lint_templates import HELM
 
     try:
         content = read_file(file)
     except SourceError as fault:
         given.unreadable.append(fault)
         return
-    if b"{{" in content or file.path.endswith(".tpl") or os.path.basename(file.path).startswith("_"):
+    if b"{{" in content or is_helper(file.path):
         given.engines[file.name] = HELM
         given.sources[file.name] = file
-        _read_template(content, file, given, used, defining)
+        _read_template(content, file, given, wanted, namespace, used, defining)
     else:
         _read(file, given, wanted, namespace, reported=True)
 
 
-def _read_template(content: bytes, file: File, given: Input, used: set[str], defining: set[str]) -> None:
-    """Take in what a template says as it is, and the keys of values that it uses as names of classes or defines."""
+def _read_template(
+    content: bytes,
+    file: File,
+    given: Input,
+    wanted: frozenset[str],
+    namespace: str,
+    used: set[str],
+    defining: set[str],
+    read_before: Sequence[ReviewedObject] = (),
+) -> None:
+    """Add the objects of an unrendered template, and the keys of values that it uses as class names or definitions.
+
+    `read_before`: objects of the file that are not templates.
+    """
+    from forewarn.policies.commands.lint_templates import definition_in, keys_of, literal_names
+    from forewarn.policies.manifests.outline import outline
+
+    found = outline(content, file.name, wanted, namespace, read_before)
+    given.diagnostics += found.diagnostics
+    given.members += (Member(subject, file.path) for subject in (*found.whole, *found.partial))
     if b"riorityClass" not in content:
         return
-    from policies.commands.lint_templates import defined_in, keys_of, literal_names
-
     text = content.decode("utf-8", "replace")
-    defined = defined_in(text)
-    given.members += (Member(ReviewedObject(found), file.path, reported=False) for found in defined.classes)
-    given.members += (Member(subject, file.path) for subject in literal_names(text, file.name))
-    given.class_names |= defined.names
-    defining |= defined.keys
+    lines = text.split("\n")
+    for subject in found.partial:
+        if group_kind(subject.object) == PRIORITY_CLASS:
+            definition = definition_in(lines, subject)
+            given.members += (Member(ReviewedObject(each), file.path, reported=False) for each in definition.classes)
+            given.class_names |= definition.names
+            defining |= definition.keys
+    given.members += (Member(s, file.path) for s in literal_names(text, file.name, found.whole))
     used |= keys_of(text)
 
 
-def _read_values(file: File, given: Input, used: set[str], defining: set[str]) -> None:
-    """Take in the class names in the values of a chart."""
-    from policies.commands.lint_templates import class_of_value, names_in_values
+def _read_values(file: File, given: Input, used: set[str], defining: set[str], printed: Collection[str] = ()) -> None:
+    """Take in the class names in the values of a chart; `printed`: names that its output has, which is checked."""
+    from forewarn.policies.commands.lint_templates import class_of_value, names_in_values
 
     try:
         content = read_file(file)
@@ -290,12 +339,12 @@ def _read_values(file: File, given: Input, used: set[str], defining: set[str]) -
     for key, subject in names_in_values(content, file.name, used | defining):
         if key in defining:
             given.class_names.add(class_of_value(subject))
-        else:
+        elif class_of_value(subject) not in printed:
             given.members.append(Member(subject, file.path))
 
 
 def _no_manifest(reading: Reading, content: bytes, wanted: frozenset[str]) -> str:
-    """What a file is that cannot be read and was never meant to be judged; empty where it may have been."""
+    """Return the type of an unreadable file that is not a manifest; empty if it may be one."""
     broken = {diagnostic.rule for diagnostic in reading.diagnostics} & BROKEN
     if not broken or reading.objects > reading.skipped.get(NO_KIND, 0):
         return ""
@@ -312,7 +361,7 @@ def as_updates(group: Group, cluster: ClusterSnapshot | None) -> Group:
     if cluster is None:
         return group
     sent = {id(subject): as_update(subject, cluster) for subject in group.subjects}
-    judged = tuple(sent[id(subject)] for subject in group.judged)
+    judged = tuple(sent.get(id(subject), subject) for subject in group.judged)
     return group._replace(subjects=tuple(sent.values()), judged=judged)
 
 
@@ -330,4 +379,13 @@ def as_update(subject: ReviewedObject, cluster: ClusterSnapshot | None) -> Revie
     elif cluster is not None and kind == RESOURCE_QUOTA:
         quota = cluster.resource_quotas.get((ref.namespace, ref.name))
         old = quota.to_api() if quota else None
+    elif cluster is not None and kind in (POD_GROUP, GROUP_TEMPLATES):
+        old = _stored_group(kind, ref, cluster)
     return subject if old is None else subject._replace(operation=Operation.UPDATE, old=old)
+
+
+def _stored_group(kind: str, ref: ObjectRef, cluster: ClusterSnapshot) -> ApiObject | None:
+    """The stored PodGroup or Workload."""
+    groups = cluster.objects.pod_groups if kind == POD_GROUP else cluster.objects.group_templates
+    group = groups.get((ref.namespace or DEFAULT_NAMESPACE, ref.name))
+    return group.to_api() if group else None

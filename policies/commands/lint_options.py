@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.commands import lint_output
-from policies.commands.cluster_command import add_cluster_option, add_color_option
-from policies.commands.parser import Parser, add_rule_options
-from policies.commands.release import add_release_options
-from policies.findings import Severity
+from forewarn.policies.commands import lint_output
+from forewarn.policies.commands.cluster_command import add_cluster_option, add_color_option
+from forewarn.policies.commands.parser import Parser, add_rule_options
+from forewarn.policies.commands.release import add_release_options
+from forewarn.policies.findings import Severity
 
 if TYPE_CHECKING:
     import argparse
@@ -74,7 +74,7 @@ def lint_parser() -> argparse.ArgumentParser:
         "--fail-on", choices=FAIL_ON, default="error", help="lowest severity that causes exit status 1 (default: error)"
     )
     add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
-    add("-v", "--verbose", action="store_true", help="list the directories that are checked separately")
+    add("-v", "--verbose", action="store_true", help="show notes, and the directories that are checked separately")
     add("-q", "--quiet", action="store_true", help="do not print the summary")
     add_color_option(add)
     add("--list-rules", action="store_true", help="list the rules with severity and default action")

@@ -1,4 +1,4 @@
-"""What `forewarn lint` prints and writes: reports in several formats, and what it counted."""
+"""The output of `forewarn lint`: reports in several formats, and the summary."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections import Counter
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Final, TextIO
 
-from policies.commands.lint_input import TEMPLATE
-from policies.findings import Finding, one_line, plural, printable
-from policies.sources import SourceError, read_file
-from policies.sources.files import TEMPLATES
-from policies.sources.output_file import append_file, output_file
-from policies.terminal import as_markdown, clean, painter, say, wants_color
+from forewarn.policies.commands.lint_input import TEMPLATE
+from forewarn.policies.findings import Finding, Severity, one_line, plural, printable
+from forewarn.policies.sources import SourceError, read_file
+from forewarn.policies.sources.files import TEMPLATES
+from forewarn.policies.sources.output_file import append_file, output_file
+from forewarn.policies.terminal import as_markdown, clean, painter, say, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from policies.commands.lint_input import Input
-    from policies.groups import Grouping
-    from policies.render.report import Report
+    from forewarn.policies.commands.lint_input import Input
+    from forewarn.policies.manifests.groups import Grouping
+    from forewarn.policies.render.report import Report
 
 FORMATS: Final = ("text", "json", "sarif", "junit", "gitlab", "github", "rdjson", "markdown")
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"
@@ -36,7 +36,7 @@ def targets(given: Sequence[str] | None, environment: Mapping[str, str]) -> list
     for output in given or (("text", "github") if in_actions else ("text",)):
         form, _, target = output.partition("=")
         if form not in FORMATS:
-            from policies.rules.support.names import nearest  # only when something is wrong
+            from forewarn.policies.rules.support.names import nearest  # only when something is wrong
 
             raise ValueError(f"--output {output}: there are {', '.join(FORMATS)}{nearest(form, FORMATS)}")
         found.append((form, target))
@@ -46,10 +46,22 @@ def targets(given: Sequence[str] | None, environment: Mapping[str, str]) -> list
 
 
 def write(
-    target: Target, findings: list[Finding], given: Input, color: str, suppressed: int = 0, *, most: int = 0
+    target: Target,
+    findings: list[Finding],
+    given: Input,
+    color: str,
+    suppressed: int = 0,
+    *,
+    most: int = 0,
+    notes: bool = True,
 ) -> None:
-    """Write one report. `most`: findings of one rule that text has, 0 for all. Raises SourceError."""
+    """Write one report. `most`: findings of one rule that text has, 0 for all. Raises SourceError.
+
+    `notes`: whether text and annotations have notes; what programs read always has them.
+    """
     form, path = target
+    if not notes and form in _WITHOUT_NOTES:
+        findings = [finding for finding in findings if finding.severity is not Severity.NOTE]
     report = report_of(findings, given, suppressed)
     if not path:
         _print(form, report, given, sys.stdout, wants_color(color, sys.stdout), most)
@@ -62,14 +74,15 @@ def write(
             stream.detach()
 
 
+_WITHOUT_NOTES: Final = ("text", "github")
 TEMPLATES_LEFT_OUT: Final = (TEMPLATES, TEMPLATE)
-"""What a line of its own counts by file and engine."""
+"""Lines with counts by file and engine."""
 FOLDED: Final = frozenset(("priority-class-not-checked",))
 """Rules that say the same of every object that names a class: once is enough."""
 
 
 def folded(findings: list[Finding]) -> list[Finding]:
-    """The findings, those of such rules once for a class, with the number of objects that it stands for."""
+    """The findings; those of some rules once for each class, with the number of objects."""
     counts = Counter((f.rule, str(f.detail.get("class"))) for f in findings if f.rule in FOLDED)
     kept, told = [], set()
     for finding in findings:
@@ -80,14 +93,14 @@ def folded(findings: list[Finding]) -> list[Finding]:
             told.add(key)
             more = counts[key] - 1
             suffix = f" (and {plural(more, 'more object')} with it)" if more else ""
-            finding = finding._replace(message=finding.message + suffix)
+            finding = finding._replace(text=finding.text._replace(problem=finding.text.problem + suffix))
         kept.append(finding)
     return kept
 
 
 def report_of(findings: list[Finding], given: Input, suppressed: int = 0) -> Report:
     """The report on an input."""
-    from policies.render.report import Report
+    from forewarn.policies.render.report import Report
 
     lines = Lines(given)
     return Report(findings, list(given.reported), len(given.subjects), given.skipped, lines.line_of, suppressed)
@@ -95,7 +108,7 @@ def report_of(findings: list[Finding], given: Input, suppressed: int = 0) -> Rep
 
 def _print(form: str, report: Report, given: Input, stream: TextIO, color: bool, most: int) -> None:
     if form == "text":
-        from policies.render import text
+        from forewarn.policies.render import text
 
         lines = text.render(report.findings, report.line_of, painter(color), most)
         stream.writelines(clean(line, color) + "\n" for line in lines)
@@ -109,29 +122,29 @@ def _print(form: str, report: Report, given: Input, stream: TextIO, color: bool,
 def _rendered(form: str, report: Report, given: Input) -> Iterable[str]:
     """The report in parts."""
     if form == "json":
-        from policies.render import json
+        from forewarn.policies.render import json
 
         return json.render(report, left_out=given.left_out)
     if form == "sarif":
         from importlib.metadata import version
 
-        from policies.render import sarif
+        from forewarn.policies.render import sarif
 
         if len(report.findings) > sarif.MOST_RESULTS:
             say(f"sarif: the worst {sarif.MOST_RESULTS} of {len(report.findings)} findings (the limit of GitHub)")
         return sarif.render(report, version("forewarn"))
     if form == "markdown":
-        from policies.render import markdown
+        from forewarn.policies.render import markdown
 
         return (as_markdown(markdown.render(report.findings)),)
-    from policies.render import ci
+    from forewarn.policies.render import ci
 
     return {"junit": ci.junit, "gitlab": ci.gitlab, "rdjson": ci.rdjson}[form](report)
 
 
 def _print_for_github(report: Report, stream: TextIO) -> None:
     """Annotations, as many as GitHub shows; all findings go into the job's summary where there are more."""
-    from policies.render import ci, markdown
+    from forewarn.policies.render import ci, markdown
 
     lines, rest = ci.github(report.findings)
     stream.writelines(line + "\n" for line in lines)
@@ -141,19 +154,28 @@ def _print_for_github(report: Report, stream: TextIO) -> None:
 
 
 def summarize(
-    findings: list[Finding], given: Input, grouping: Grouping, suppressed: int, *, verbose: bool = False
+    findings: list[Finding],
+    given: Input,
+    grouping: Grouping,
+    suppressed: int,
+    *,
+    verbose: bool = False,
+    notes: bool = True,
 ) -> None:
-    """Say on standard error what was read, found, left out, and not taken for one apply.
+    """Print the summary on standard error: files, findings, skipped objects and separate environments.
 
-    `verbose`: also which directories define the same objects.
+    `verbose`: also directories that define the same objects. `notes`: whether the report contains notes.
     """
-    from policies.render.text import summary
+    from forewarn.policies.render.text import summary
 
     sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
     left_out = {what: count for what, count in given.left_out.items() if what not in TEMPLATES_LEFT_OUT}
     told = [summary(len(given.reported), len(given.subjects), given.skipped, findings, left_out, suppressed)]
+    hidden = 0 if notes else sum(finding.severity is Severity.NOTE for finding in findings)
+    if hidden:
+        told.append(f"{plural(hidden, 'note')} not shown; -v shows {'it' if hidden == 1 else 'them'}")
     if given.engines:
-        from policies.commands.lint_templates import unrendered
+        from forewarn.policies.commands.lint_templates import unrendered
 
         told.append(unrendered(given.engines))
     if grouping.alternatives and verbose:
@@ -188,7 +210,7 @@ class Lines:
         if file not in self._lines:
             if len(self._lines) == _KEPT:
                 del self._lines[next(iter(self._lines))]
-            from policies.manifests.documents import as_utf8
+            from forewarn.policies.manifests.documents import as_utf8
 
             try:
                 content = self._given.texts.get(file) or read_file(self._given.sources[file])

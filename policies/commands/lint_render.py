@@ -1,7 +1,7 @@
-"""`forewarn lint --render`: what `helm template` and `kustomize build` print of what a tree holds for them.
+"""`forewarn lint --render`: the output of `helm template` and `kustomize build` for a tree.
 
-Only where it is asked for: both tools do what the tree says, and kustomize fetches what is named there. Plugins and
-programs of the tree are not run.
+Only on request: both tools follow the tree, and kustomize downloads what it names. Plugins and programs of the tree do
+not run.
 """
 
 from __future__ import annotations
@@ -11,27 +11,28 @@ import re
 import shutil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.commands.lint_input import KUSTOMIZATIONS, Input, is_excluded, wanted_kinds
-from policies.commands.lint_tools import Failure, Job, missing, run
-from policies.commands.rendered_source import Origins, OverlaySource, TemplateLines, TemplateSource
-from policies.findings import Location, cut
-from policies.groups import Member, reached
-from policies.kinds import DEFAULT_NAMESPACE, RELEASE_NAMESPACE
-from policies.manifests import Fault, read, values
-from policies.manifests.kustomization import read_kustomization
-from policies.minors import NEWEST
-from policies.objects.reviewed_object import FileDiagnostic
-from policies.options import Rendering
-from policies.sources import SourceError, find_files, read_file
-from policies.sources.files import File, is_inside
-from policies.suppressions import ANNOTATION, of_annotations, of_comments
+from forewarn.policies.commands.lint_input import KUSTOMIZATIONS, Input, Rendered, is_excluded, wanted_kinds
+from forewarn.policies.commands.lint_tools import Failure, Job, missing, run
+from forewarn.policies.commands.rendered_source import Origins, OverlaySource, TemplateLines, TemplateSource
+from forewarn.policies.evaluation.suppressions import ANNOTATION, of_annotations, of_comments
+from forewarn.policies.findings import Location, cut
+from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE
+from forewarn.policies.manifests import Fault, read, values
+from forewarn.policies.manifests.groups import reached
+from forewarn.policies.manifests.kustomization import read_kustomization
+from forewarn.policies.manifests.members import Member
+from forewarn.policies.objects.reviewed_object import FileDiagnostic
+from forewarn.policies.options import Rendering
+from forewarn.policies.releases.minors import NEWEST
+from forewarn.policies.sources import SourceError, find_files, read_file
+from forewarn.policies.sources.files import File, is_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.config.model import Config
-    from policies.groups import Kustomization
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.config.model import Config
+    from forewarn.policies.manifests.groups import Kustomization
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 _CHART: Final = "Chart.yaml"
 _SOURCE: Final = re.compile(rb"^# Source: ([^\n/]+)/([^\n]+?)\r?$", re.MULTILINE)
@@ -39,19 +40,20 @@ _SEPARATOR: Final = re.compile(rb"^---[ \t]*(?:#[^\n]*)?\r?\n", re.MULTILINE)
 _RENDERED: Final = "(rendered)"
 _SUPPRESSES: Final = (b"forewarn:", ANNOTATION.encode())
 _DEPENDENCIES: Final = re.compile(r"missing in charts/ directory: (.+)")
+_CLASS_NAME: Final = re.compile(rb"riorityClassName[\"']?: *[\"']?([\w.-]{1,253})")
 _MESSAGE: Final = 300
-"""Characters of what a tool said that a finding has."""
+"""The maximum number of characters of a tool's message in a finding."""
 
 
 class _Found(NamedTuple):
-    """What a tree holds for the tools: charts, and kustomizations by their directories; each with its own file."""
+    """The charts and kustomizations of a tree by directory, each with its own file."""
 
     charts: dict[str, str]
     kustomizations: dict[str, tuple[str, Kustomization]]
 
 
 class _Text(NamedTuple):
-    """What a tool printed: the name that findings call it, and the template that it is of."""
+    """The output of a tool: its name in findings, and its template."""
 
     name: str
     data: bytes
@@ -67,7 +69,7 @@ class _Renderer:
         self._wanted = wanted_kinds(config)
 
     def settings(self, directory: str) -> Rendering:
-        """What the configuration says of a directory; `-n` sets a namespace that it does not."""
+        """Return the configuration for a directory; `-n` sets the default namespace."""
         known = self._config.options.rendering
         found = next((r for r in known if is_excluded(directory, r.paths)), Rendering(()))
         return found._replace(namespace=found.namespace or self._namespace or "")
@@ -105,10 +107,19 @@ class _Renderer:
         message, fix = cut(f"cannot render: {message}", _MESSAGE), cut(fix, _MESSAGE)
         self._given.diagnostics.append(FileDiagnostic("parse-error", message, Location(file, 1, 1, 2), fix))
 
-    def take_chart(self, directory: str, data: bytes) -> None:
+    def take_charts(self, charts: dict[str, str], jobs: Sequence[Job]) -> None:
+        """Render charts. `charts`: directory -> the file to which a failure belongs."""
+        for job, result in run(jobs):
+            if isinstance(result, Failure):
+                self.fail(charts[job.directory], result)
+            else:
+                self._take_chart(job.directory, result)
+
+    def _take_chart(self, directory: str, data: bytes) -> None:
         """Add the objects of a chart. Without a namespace, that of the release is not known."""
-        exclude = self._config.options.exclude
+        exclude, printed = self._config.options.exclude, set[str]()
         for text in _by_template(directory, data):
+            printed.add(os.path.normpath(text.template))
             if exclude and text.template and is_excluded(text.template, exclude):
                 continue
             lines = self._lines(text, directory)
@@ -116,7 +127,8 @@ class _Renderer:
             if lines is not None:
                 subjects = [s._replace(source=TemplateSource(s.source, lines)) for s in subjects]
             self._add(directory, subjects)
-        self._given.add_rendered(directory)
+        names = frozenset(name.decode() for name in _CLASS_NAME.findall(data))
+        self._given.add_rendered(directory, Rendered(frozenset(printed), names))
 
     def _lines(self, text: _Text, directory: str) -> TemplateLines | None:
         """The template of a text; None if it cannot be read, or if suppressions in it need the rendered lines."""
@@ -164,24 +176,12 @@ def render(given: Input, paths: Sequence[str], config: Config, namespace: str | 
     bases = {path for k in known.values() for path in k.resources}
     tops = {d: k for d, (_, k) in found.kustomizations.items() if k.directory not in bases}
     kustomizes = [renderer.kustomize(directory) for directory in tops]
-    jobs = []
-    for directory, file in found.charts.items():
-        job = renderer.helm(directory)
-        if isinstance(job, Failure):
-            renderer.fail(file, job)
-        else:
-            jobs.append(job)
-    absent = missing([*jobs, *kustomizes])
+    charts = list(_jobs_of_charts(found.charts, renderer))
+    absent = missing([*charts, *kustomizes])
     given.unreadable += [SourceError("--render", f"{program} is not installed") for program in absent]
-    for job, result in run([job for job in jobs if job.program not in absent]):
-        if isinstance(result, Failure):
-            renderer.fail(found.charts[job.directory], result)
-        else:
-            renderer.take_chart(job.directory, result)
+    renderer.take_charts(found.charts, [job for job in charts if job.program not in absent])
     real = {m.file: os.path.realpath(m.file) for m in given.members} if tops else {}
-    by_file: dict[str, list[ReviewedObject]] = {}
-    for member in given.members if tops else ():
-        by_file.setdefault(real[member.file], []).append(member.subject)
+    by_file = _by_file(given, real) if tops else {}
     replaced, rendered = set[str](), set[str]()
     for job, result in run([job for job in kustomizes if job.program not in absent]):
         top = tops[job.directory]
@@ -196,6 +196,24 @@ def render(given: Input, paths: Sequence[str], config: Config, namespace: str | 
         _replace(given, real, replaced, rendered)
 
 
+def _by_file(given: Input, real: dict[str, str]) -> dict[str, list[ReviewedObject]]:
+    """The objects of each file. `real`: paths without links."""
+    found: dict[str, list[ReviewedObject]] = {}
+    for member in given.members:
+        found.setdefault(real[member.file], []).append(member.subject)
+    return found
+
+
+def _jobs_of_charts(charts: dict[str, str], renderer: _Renderer) -> Iterator[Job]:
+    """The calls of helm; charts that cannot be rendered are findings."""
+    for directory, file in charts.items():
+        job = renderer.helm(directory)
+        if isinstance(job, Failure):
+            renderer.fail(file, job)
+        else:
+            yield job
+
+
 def _replace(given: Input, real: dict[str, str], replaced: set[str], rendered: set[str]) -> None:
     """Remove what kustomizations that were rendered are made of."""
     names = {file for file, path in real.items() if path in replaced}
@@ -207,7 +225,7 @@ def _replace(given: Input, real: dict[str, str], replaced: set[str], rendered: s
 def _parts(
     top: Kustomization, known: dict[str, Kustomization], by_file: dict[str, list[ReviewedObject]]
 ) -> Iterator[ReviewedObject]:
-    """What a kustomization is made of: its patches and resources, then those of its bases."""
+    """The parts of a kustomization: its patches and resources, then those of its bases."""
     to_do, seen = [top.directory], set[str]()
     while to_do:
         current = to_do.pop(0)
@@ -250,7 +268,9 @@ def _found(paths: Sequence[str], config: Config, *, as_git: bool) -> _Found:
 
 
 def _is_dependency(directory: str, charts: dict[str, str]) -> bool:
-    """Whether a chart is in the charts/ of another one, which renders it. The walk finds that one first."""
+    """Report whether a chart is in the charts/ directory of another chart, which renders it and comes first in the
+    walk.
+    """
     above, name = os.path.split(directory)
     while name:
         parent, step = os.path.split(above)
@@ -261,7 +281,7 @@ def _is_dependency(directory: str, charts: dict[str, str]) -> bool:
 
 
 def _is_application(text: bytes, path: str) -> bool:
-    """Whether a chart is one that can be rendered: a library only serves others."""
+    """Report whether a chart can be rendered: library charts cannot."""
     try:
         chart = next((found.value for found in values(text, path)), None)
     except Fault:
@@ -270,7 +290,7 @@ def _is_application(text: bytes, path: str) -> bool:
 
 
 def _by_template(directory: str, data: bytes) -> Iterator[_Text]:
-    """What helm printed, by the template that each object is from."""
+    """Return helm's output by the template of each object."""
     by_source: dict[str, list[bytes]] = {}
     for part in _SEPARATOR.split(data):
         source = _SOURCE.search(part)

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import os
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from policies.groups import Member
-from policies.manifests import read
-from policies.schemas import CRD, class_paths_of
-from policies.sources import SourceError, find_files, read_file
-from policies.suppressions import of_annotations
+from forewarn.policies.evaluation.suppressions import of_annotations
+from forewarn.policies.kinds.schemas import CRD, class_paths_of
+from forewarn.policies.manifests import read
+from forewarn.policies.manifests.members import Member
+from forewarn.policies.sources import SourceError, find_files, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.commands.lint_input import Input
-    from policies.config.model import Config
-    from policies.objects.fields import ApiObject
-    from policies.sources.files import File
+    from forewarn.policies.commands.lint_input import Input
+    from forewarn.policies.config.model import Config
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.sources.files import File
 
 _DEFINITION: Final = b"CustomResourceDefinition"
 
 
 def read_by_schema(given: Input, config: Config, namespace: str, more: Sequence[str], *, every: bool) -> None:
-    """Add the objects of kinds that definitions in the input, or in `more` files, have.
+    """Add the objects of kinds that definitions in the input, or in `more` files and sources by name, have.
 
     A kind that is known by its name is left as it is known. `every`: note the paths of kinds that no file has.
     """
@@ -32,13 +33,25 @@ def read_by_schema(given: Input, config: Config, namespace: str, more: Sequence[
     texts = _Texts(given)
     for file, kinds in defining:
         if any(kind not in done and (every or not kind or texts.of(kind)) for kind in kinds):
-            for definition in _definitions(file):
-                kind, paths = class_paths_of(definition)
-                if paths and kind not in done:
-                    given.class_paths[kind] = paths
-                done.add(kind)
+            _add_paths(file, given, done)
+    if more and any(texts.of(kind) for kind in given.files_of):
+        from forewarn.policies.sources.cluster import definitions_of
+
+        for definition in chain.from_iterable(map(definitions_of, more)):
+            kind, paths = class_paths_of(definition)
+            if paths and kind not in done and (every or texts.of(kind)):
+                given.class_paths[kind] = paths
     for name in dict.fromkeys(name for kind in given.class_paths for name in texts.of(kind)):
         _add(given.sources[name], texts.found[name], given, namespace)
+
+
+def _add_paths(file: File, given: Input, done: set[str]) -> None:
+    """Add the class paths of the kinds that a file defines, and the kinds to those that are done."""
+    for definition in _definitions(file):
+        kind, paths = class_paths_of(definition)
+        if paths and kind not in done:
+            given.class_paths[kind] = paths
+        done.add(kind)
 
 
 class _Texts:

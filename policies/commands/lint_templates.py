@@ -11,26 +11,27 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.findings import Location, listed, plural
-from policies.kinds import PRIORITY_CLASS
-from policies.manifests import Fault, values
-from policies.manifests.documents import Document, as_utf8
-from policies.manifests.yaml.source import Tree, YamlSource
-from policies.objects.reviewed_object import ReviewedObject
-from policies.objects.workload import PodTemplate
+from forewarn.policies.findings import Location, listed, plural
+from forewarn.policies.manifests import Fault, values
+from forewarn.policies.manifests.documents import Document, as_utf8
+from forewarn.policies.manifests.outline import lines_of
+from forewarn.policies.manifests.yaml.source import Tree, YamlSource
+from forewarn.policies.objects.reviewed_object import ReviewedObject
+from forewarn.policies.objects.workload import PodTemplate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from policies.findings import Path
-    from policies.objects.reviewed_object import FileDiagnostic
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.reviewed_object import FileDiagnostic
 
 RULE: Final = "template-braces"
 _PIPE: Final = "pipe the rendered output into `forewarn lint -`"
 
 
 class Engine(NamedTuple):
-    """A template engine: what it leaves in a text, and how to render that."""
+    """A template engine: its marks in a text, and how to render it."""
 
     name: str
     sign: re.Pattern[bytes]
@@ -83,7 +84,7 @@ _VARIABLE: Final = re.compile(
 
 
 def has_variable_class(data: bytes) -> bool:
-    """Whether a manifest that can be read names a class by a variable."""
+    """Report whether a readable manifest has a variable as a class name."""
     return b"riorityClassName" in data and _VARIABLE.search(data) is not None
 
 
@@ -98,7 +99,7 @@ def by_directory(diagnostics: Iterable[FileDiagnostic], engines: Mapping[str, En
     for found in directories.values():
         own = [engines.get(diagnostic.location.file, _UNKNOWN) for diagnostic in found]
         names = listed(list(dict.fromkeys(engine.name for engine in own)))
-        message = f"{plural(len(found), 'template')} in this directory not checked ({names})"
+        message = f"{plural(len(found), 'template')} in this directory checked only in part ({names})"
         yield found[0]._replace(message=message, remediation=own[0].fix)
 
 
@@ -110,7 +111,7 @@ def unrendered(engines: Mapping[str, Engine]) -> str:
 
 
 _LONGEST: Final = 2_000
-"""Characters of a line that is looked at."""
+"""The maximum number of characters of a line that are searched."""
 _NAME: Final = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
 _LITERAL: Final = re.compile(
     rf"(?<![\w.])[\"']?priorityClassName[\"']?[ \t]*:[ \t]*([\"']?)({_NAME})\1(?=[ \t]*(?:[,}}#]|\r?$))"
@@ -136,10 +137,11 @@ def _named(name: str, location: Location) -> ReviewedObject:
     return ReviewedObject({}, source=_Place(location), part=part)
 
 
-def literal_names(text: str, file: str) -> Iterator[ReviewedObject]:
-    """The class names that a template has as they are: values, and the defaults of values."""
+def literal_names(text: str, file: str, known: Sequence[ReviewedObject] = ()) -> Iterator[ReviewedObject]:
+    """The class names that a template has as they are: values, and the defaults of values. `known`: whole objects."""
+    done = {line for subject in known for line in lines_of(subject)}
     for number, line in enumerate(_without_comments(text).split("\n"), 1):
-        if "priorityClassName" not in line or len(line) > _LONGEST:
+        if "priorityClassName" not in line or len(line) > _LONGEST or number - 1 in done:
             continue
         for match, group in _names_in(line):
             yield _named(match[group], Location(file, number, match.start(group) + 1, match.end(group) + 1))
@@ -165,50 +167,22 @@ def _without_comments(text: str) -> str:
     return text
 
 
-_DOCUMENT: Final = re.compile(r"^---", re.MULTILINE)
-_KIND: Final = re.compile(r"^kind:[ \t]*[\"']?PriorityClass[\"']?[ \t]*(?:#.*)?\r?$", re.MULTILINE)
-_FIELD: Final = re.compile(
-    r"^(  {0,8}name|value|preemptionPolicy):[ \t]*"
-    r"(?:[\"']?([\w.-]{1,253})[\"']?[ \t]*(?:#.*)?\r?$|(.{0,400}))",
-    re.MULTILINE,
-)
-
-
 class Defined(NamedTuple):
-    """What a template defines: classes that are literal, and the names, or keys of values, of those that are not."""
+    """The definitions of a template: literal classes, and names or keys of values of others."""
 
-    classes: list[dict[str, Any]]
+    classes: list[ApiObject]
     names: set[str]
     keys: set[str]
 
 
-def defined_in(text: str) -> Defined:
-    """The PriorityClasses in a template."""
-    found = Defined([], set(), set())
-    for document in _DOCUMENT.split(_without_comments(text)):
-        if _KIND.search(document) is None:
-            continue
-        fields: dict[str, re.Match[str]] = {}
-        for match in _FIELD.finditer(document):
-            fields.setdefault(match[1].strip(), match)
-        name = fields.get("name")
-        if name is None:
-            continue
-        if name[2] is None:
-            found.keys.update(key[1:] for key in _VALUE.findall(name[3]))
-        elif (value := fields.get("value")) is not None and value[2] and re.fullmatch(r"-?\d{1,10}", value[2]):
-            found.classes.append(_class(name[2], int(value[2]), fields))
-        else:
-            found.names.add(name[2])
-    return found
-
-
-def _class(name: str, value: int, fields: dict[str, re.Match[str]]) -> dict[str, Any]:
-    given: dict[str, Any] = {"metadata": {"name": name}, "value": value}
-    if (policy := fields.get("preemptionPolicy")) is not None and policy[2]:
-        given["preemptionPolicy"] = policy[2]
-    group, _, kind = PRIORITY_CLASS.rpartition("/")
-    return {"apiVersion": f"{group}/v1", "kind": kind, **given}
+def definition_in(lines: Sequence[str], subject: ReviewedObject) -> Defined:
+    """Return the class that a PriorityClass template with these lines defines."""
+    name = subject.ref.name
+    if not name:
+        line = lines[subject.locate(("metadata", "name")).line - 1][:_LONGEST]
+        return Defined([], set(), {key[1:] for key in _VALUE.findall(line)})
+    is_known = subject.object.get("value") is not None and subject.object.get("preemptionPolicy", "") is not None
+    return Defined([subject.object], set(), set()) if is_known else Defined([], {name}, set())
 
 
 def keys_of(text: str) -> set[str]:

@@ -15,8 +15,8 @@ from itertools import islice
 from threading import Event
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
-from policies.commands.forks import cores
-from policies.findings import cut, one_line
+from forewarn.policies.commands.forks import cores
+from forewarn.policies.findings import cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ class Job(NamedTuple):
 
     @property
     def called(self) -> str:
-        """What errors call it: `helm template`."""
+        """The name of the tool in errors: `helm template`."""
         return f"{self.program} {self.arguments[0]}"
 
 
@@ -56,7 +56,7 @@ def missing(jobs: Sequence[Job]) -> list[str]:
 
 
 def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | Failure]]:
-    """What each job prints, in their order; as many at once as there are cores."""
+    """Return the output of each job, in order; as many at once as there are cores."""
     if not jobs:
         return
     stop, left, to_do = Event(), MOST_TOGETHER, iter(jobs)
@@ -76,7 +76,7 @@ def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | Failure]]:
 
 
 def _run(job: Job, stop: Event) -> bytes | Failure:
-    """What a tool prints, within bounds of time and length."""
+    """Return the output of a tool, within limits of time and length."""
     command = [shutil.which(job.program) or job.program, *job.arguments]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaint:
         try:

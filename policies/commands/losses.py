@@ -1,39 +1,39 @@
-"""What many losses come to, one after the other: a cluster is loaded once, and each loss is tried in a forked process.
+"""The effects of many losses: the cluster is loaded once, and each loss is simulated in a fork.
 
-To load a cluster of 150,000 pods takes longer than what the loss of one node brings about. A fork has all of it at
-once, and what it changes there nobody sees; so each answer is that of a simulation of its own. What happens before a
-loss, and what controllers look at first where nothing else happens, is done before the forks.
+Loading a cluster of 150,000 Pods takes longer than the simulation of one lost node. A fork has the whole state at once,
+and its changes stay in it, so each result is that of a separate simulation. The events before a loss, and the first
+syncs of controllers, happen before the forks.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from policies.commands.forks import mapped
-from policies.scheduling.bulk import prepare_for_all
-from policies.simulation.simulation import Simulation
-from policies.whatif.comparison import at_rest
+from forewarn.policies.commands.forks import mapped
+from forewarn.policies.scheduling.bulk import prepare_for_all
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.whatif.comparison import at_rest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from policies.simulation.scenario import World
-    from policies.whatif.questions import Question
+    from forewarn.policies.simulation.scenario import World
+    from forewarn.policies.whatif.questions import Question
 
 
 class Counting(Protocol):
-    """What is counted: made of a simulation that has not run, and asked of others of its cluster that have."""
+    """A function of a simulation that has run, created from one of the same cluster that has not."""
 
     def of(self, simulation: Simulation) -> dict[str, Any]:
-        """What JSON can say of it."""
+        """Return the value as JSON data."""
 
 
 def counted(
     world: World, asked: Sequence[Question], counting: Callable[[Simulation], Counting]
 ) -> Iterator[Mapping[str, Any]]:
-    """What is counted after each of these questions, in their order.
+    """Return the counts after each of these questions, in order.
 
-    `world`: without arrivals. As many are tried at once as there are cores.
+    `world`: without arrivals. As many run at once as there are cores.
     """
     if not asked:
         return
@@ -65,6 +65,6 @@ def _is_loss(question: Question) -> bool:
 
 
 def _would_be_quiet(simulation: Simulation) -> bool:
-    """Whether nothing happens while controllers look around: asked of a fork, as what has happened cannot be undone."""
+    """Report whether nothing happens during the first syncs; asked of a fork, because events cannot be undone."""
     (quiet,) = mapped([simulation], Simulation.look_around, lambda _: False)
     return bool(quiet)

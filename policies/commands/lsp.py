@@ -9,11 +9,11 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from policies import VERSION
-from policies.commands.parser import Parser
-from policies.config.model import ConfigError
-from policies.findings import Severity, cut, one_line
-from policies.terminal import columns, complain
+from forewarn.policies import VERSION
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.config.model import ConfigError
+from forewarn.policies.findings import Severity, cut, one_line
+from forewarn.policies.terminal import columns, complain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from lsprotocol import types
     from pygls.lsp.server import LanguageServer
 
-    from policies.commands.editor import Judged, Workspace
-    from policies.findings import Finding
-    from policies.fixes import Edit
+    from forewarn.policies.commands.editor import Judged, Workspace
+    from forewarn.policies.evaluation.fixes import Edit
+    from forewarn.policies.findings import Finding
 
 PAUSE: Final = 0.2
 """Seconds without a key after which a text is judged."""
 _MOST: Final = 1_000
-"""Findings of one file that are told."""
+"""The maximum number of findings of one file."""
 _LONGEST: Final = 2_000
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve until the editor says exit; returns the exit status."""
+    """Serve until the editor ends the session; returns the exit status."""
     parser = Parser(
         prog="forewarn lsp",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class _Session:
-    """What is open, and what was said of it last."""
+    """The open documents and their last diagnostics."""
 
     def __init__(self, server: LanguageServer) -> None:
         self.server = server
@@ -65,13 +65,13 @@ class _Session:
 
     def start(self, root: str) -> None:
         """Take a directory for the workspace; empty: none."""
-        from policies.commands.editor import Workspace
+        from forewarn.policies.commands.editor import Workspace
 
         self.workspace = Workspace(root)
         self.refresh()
 
     def refresh(self) -> None:
-        """Read files and configuration anew; what is wrong with that is shown, and nothing configured."""
+        """Read files and configuration again; errors are shown, and leave the defaults."""
         from lsprotocol import types
 
         try:
@@ -118,13 +118,13 @@ class _Session:
         self.server.text_document_publish_diagnostics(told)
 
     def tell_all(self) -> None:
-        """Judge all open texts anew."""
+        """Check all open documents again."""
         self.judged.clear()
         for uri in list(self.server.workspace.text_documents):
             self.tell(uri)
 
     def range_of(self, finding: Finding, lines: Sequence[str]) -> types.Range:
-        """Where a finding is, in the units of the client."""
+        """Return the range of a finding in the client's units."""
         where = finding.location
         return self.span(where.line, where.column, where.end_column, lines)
 
@@ -204,7 +204,7 @@ def _server() -> tuple[LanguageServer, _Session]:
     from lsprotocol import types
     from pygls.lsp.server import LanguageServer
 
-    from policies.commands.editor import fixes_on, meaning
+    from forewarn.policies.commands.editor import fixes_on, meaning
 
     server = LanguageServer("forewarn", VERSION)
     session = _Session(server)

@@ -6,14 +6,14 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from policies.commands import sweep as sweeps
-from policies.commands import test as tests
-from policies.commands.cluster_command import add_color_option, add_output_option, answered
-from policies.commands.parser import Parser
-from policies.commands.shards import Part, in_order, read_part
-from policies.sources import SourceError, read_file
-from policies.sources.errors import unreadable
-from policies.sources.files import File
+from forewarn.policies.commands import sweep as sweeps
+from forewarn.policies.commands import test as tests
+from forewarn.policies.commands.cluster_command import add_color_option, add_output_option, answered
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.shards import Part, in_order, read_part
+from forewarn.policies.sources import SourceError, read_file
+from forewarn.policies.sources.errors import unreadable
+from forewarn.policies.sources.files import File
 
 if TYPE_CHECKING:
     import argparse
@@ -42,7 +42,7 @@ def _merged(options: argparse.Namespace) -> int:
 
 def _of_test(parts: Sequence[Part], options: argparse.Namespace) -> int:
     """The results in the order of the expectations."""
-    from policies.render.expectations import from_dict
+    from forewarn.policies.render.expectations import from_dict
 
     turns = [iter(_each(part, "expectations", from_dict)) for part in parts]
     results = [next(turns[number % len(parts)]) for number in range(parts[0].of)]
@@ -51,7 +51,7 @@ def _of_test(parts: Sequence[Part], options: argparse.Namespace) -> int:
 
 
 def _of_sweep(parts: Sequence[Part], options: argparse.Namespace) -> int:
-    from policies.whatif.sweep import Row, from_dict, worst_first
+    from forewarn.policies.whatif.sweep import Row, from_dict, worst_first
 
     found = []
     for part in parts:
@@ -75,7 +75,7 @@ def _of_sweep(parts: Sequence[Part], options: argparse.Namespace) -> int:
 
 
 def _each(part: Part, name: str, read: Callable[[Any], T]) -> list[T]:
-    """What a part has of its questions: as many as it has to have. Raises SourceError."""
+    """Return the results of a part, and check their number. Raises SourceError."""
     told = part.told.get(name)
     wanted = len(part.shard.part_of(range(part.of)))
     if not isinstance(told, list) or len(told) != wanted:
@@ -87,7 +87,7 @@ def _each(part: Part, name: str, read: Callable[[Any], T]) -> list[T]:
 
 
 def _values(path: str) -> Iterator[tuple[str, Any]]:
-    """What a file, or the `.json` files of a directory, hold. Raises SourceError."""
+    """Read a file, or the `.json` files of a directory. Raises SourceError."""
     for name in _files(path):
         data = read_file(File(name), _MOST_BYTES)
         if len(data) > _MOST_BYTES:
@@ -99,7 +99,7 @@ def _values(path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _files(path: str) -> list[str]:
-    """What is in directories below is not looked at: a volume may have some of its own. Raises SourceError."""
+    """List a directory without its subdirectories: a volume may have some of its own. Raises SourceError."""
     if not os.path.isdir(path):
         return [path]
     try:

@@ -8,8 +8,8 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from policies.findings import cut, no_command, one_line
-from policies.terminal import as_invoked, columns
+from forewarn.policies.findings import cut, no_command, one_line
+from forewarn.policies.terminal import as_invoked, columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

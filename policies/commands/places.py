@@ -1,16 +1,16 @@
-"""Where the objects of files stand, so that what is wrong with one is told with file, line and column."""
+"""The positions of objects in files, for errors with file, line and column."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.findings import field_path
-from policies.objects.fields import InvalidObject
-from policies.sources import SourceError
+from forewarn.policies.findings import field_path
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.sources import SourceError
 
 if TYPE_CHECKING:
-    from policies.findings import ObjectRef
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.findings import ObjectRef
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 _Named = tuple[str, str, str]
 

@@ -6,8 +6,8 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
-from policies.commands.cluster_command import (
+from forewarn.policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
+from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
     add_namespace_option,
@@ -18,26 +18,27 @@ from policies.commands.cluster_command import (
     pod_key,
     require_nodes,
 )
-from policies.commands.parser import Parser, whole
-from policies.commands.places import Places
-from policies.commands.release import add_release_options, release_of, settle
-from policies.kinds import CLAIM, LIMIT_RANGE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
-from policies.objects.fields import InvalidInput, InvalidObject, group_kind, mapping
-from policies.sources import SourceError, find_files, read_file, status_of
-from policies.terminal import as_json, clean, complain, painter, wants_color
+from forewarn.policies.commands.parser import Parser, whole
+from forewarn.policies.commands.places import Places
+from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.kinds.registry import CLAIM, LIMIT_RANGE, POD, POD_GROUP, POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, mapping
+from forewarn.policies.sources import SourceError, find_files, read_file, status_of
+from forewarn.policies.terminal import as_json, clean, complain, painter, wants_color
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
-    from policies.applied_together import Applied
-    from policies.cluster import Cache, ClusterSnapshot
-    from policies.objects.fields import ApiObject
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.releases import Release
-    from policies.scheduling.schedule_one import Prediction
-    from policies.sources.files import File
-    from policies.whatif.autoscalers import Autoscalers, Autoscaling
+    from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+    from forewarn.policies.forecast.apply_order import Applied
+    from forewarn.policies.forecast.pod_groups import GroupForecast
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.releases.release import Release
+    from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.sources.files import File
+    from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling
 
 OK, FOUND, USAGE, FAILED = range(4)
 OUTCOMES: Final = {"preemption": "preempts", "pending": "pending", "not-predicted": "not-predicted"}
@@ -60,8 +61,6 @@ def main(arguments: Sequence[str]) -> int:
 
 def _predict(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> int:
     """Predict what files or a pending pod come to, and print it."""
-    from policies.whatif.autoscalers import as_dict
-
     cache = settle(_loaded(options), release)
     cluster = cache.snapshot()
     if not autoscaling.groups:
@@ -72,56 +71,115 @@ def _predict(options: argparse.Namespace, release: Release, autoscaling: Autosca
     faults += [placed for placed in applied.placements if isinstance(placed, InvalidObject)]
     for fault in faults:
         complain("predict", places.located(fault), status_of(fault))
+    groups = list(_groups(applied))
+    in_groups = {id(pod) for group in groups for pod in group.pods}
     if options.output == "json":
-        waits = [each for each in applied.predictions if each.outcome == "pending"][-1:]
-        for placement in placements:
-            for prediction in placement.predictions:
-                how = _how(prediction) if options.explain else {}
-                turn = applied.turn_of(prediction)
-                scaled = _autoscaled([prediction], cluster, autoscaling._replace(groups=()))
-                if scaled and prediction is waits[0] and autoscaling.groups:
-                    together = _autoscaled(applied.predictions, cluster, autoscaling)
-                    scaled = scaled._replace(plan=together.plan if together else None)
-                basis = {"basis": "missing-replicas"} if placement.existing else {}
-                told = {"id": prediction.pod.key, **prediction.to_dict(), **turn, **how, **basis}
-                sys.stdout.write(as_json(told | ({"autoscalers": as_dict(scaled)} if scaled else {})))
+        sys.stdout.writelines(map(as_json, _rows(options, applied, groups, cluster, autoscaling)))
     elif options.output == "html":
-        from policies.render.html.preempt import page
+        from forewarn.policies.render.html.preempt import page
 
-        sys.stdout.write(page(placements, cluster, _lines(options, applied, cluster, autoscaling, painter(False))))
+        lines = _lines(options, applied, groups, cluster, autoscaling, painter(False))
+        sys.stdout.write(page(placements, cluster, lines))
     else:
-        _print(options, applied, cluster, autoscaling)
+        _print(options, applied, groups, cluster, autoscaling)
         if options.cascade:
-            from policies.commands.simulated import aftermath
+            from forewarn.policies.commands.simulated import aftermath
 
             color = wants_color(options.color, sys.stdout)
             comes = aftermath(cache, [options.filename], options.namespace, places)  # type: ignore[arg-type]
             sys.stdout.writelines(clean(line, color) + "\n" for line in comes)
-    outcomes = {prediction.outcome for placement in placements for prediction in placement.predictions}
+    outcomes = {prediction.outcome for prediction in applied.predictions if id(prediction.pod) not in in_groups}
+    outcomes |= {outcome for placement in placements for outcome in placement.without_prediction}
+    outcomes |= {group.outcome for group in groups}
     if faults:
         return max(map(status_of, faults))
     if any(OUTCOMES[name] in outcomes for name in options.fail_on):
         return FOUND
-    return FAILED if "not-predicted" in outcomes else OK
+    return FAILED if {"not-predicted", "unknown"} & outcomes else OK
 
 
-def _print(options: argparse.Namespace, applied: Applied, cluster: ClusterSnapshot, autoscaling: Autoscaling) -> None:
+def _rows(
+    options: argparse.Namespace,
+    applied: Applied,
+    groups: Sequence[GroupForecast],
+    cluster: ClusterSnapshot,
+    autoscaling: Autoscaling,
+) -> Iterator[dict[str, Any]]:
+    """The lines of `-o json`: one for each Pod; for a rollout's other Pods, and for PodGroups, one in all."""
+    from forewarn.policies.forecast.placement import rollout_notes
+    from forewarn.policies.whatif.autoscalers import as_dict
+
+    waits = [each for each in applied.predictions if each.outcome == "pending"][-1:]
+    in_groups = {id(pod) for group in groups for pod in group.pods}
+    for placement in applied.placed:
+        for prediction in placement.predictions:
+            if id(prediction.pod) in in_groups:
+                continue
+            how = _how(prediction) if options.explain else {}
+            turn = applied.turn_of(prediction)
+            scaled = _autoscaled([prediction], cluster, autoscaling._replace(groups=()))
+            if scaled and prediction is waits[0] and autoscaling.groups:
+                together = _autoscaled(applied.predictions, cluster, autoscaling)
+                scaled = scaled._replace(plan=together.plan if together else None)
+            basis = {"basis": placement.basis} if placement.basis else {}
+            row = {"id": prediction.pod.key, **prediction.to_dict(), **turn, **how, **basis}
+            row["standing"] = [*row["standing"], *(rollout_notes(placement.rollout) if placement.rollout else ())]
+            yield row | ({"autoscalers": as_dict(scaled)} if scaled else {})
+        for outcome, count in placement.without_prediction.items():
+            notes = list(rollout_notes(placement.rollout)) if placement.rollout else []
+            yield {
+                "id": placement.name,
+                "outcome": outcome,
+                "pods": count,
+                "basis": placement.basis,
+                "standing": notes,
+            }
+    yield from (group.to_dict() for group in groups)
+
+
+def _groups(applied: Applied) -> Iterator[GroupForecast]:
+    """The forecasts for the PodGroups of the new Pods."""
+    is_whole = not any(placement.left_out or placement.rollout for placement in applied.placed)
+    if is_whole and any(prediction.pod.spec.pod_group for prediction in applied.predictions):
+        from forewarn.policies.forecast.pod_groups import group_forecast
+
+        found = group_forecast(applied.predictions[0].snapshot, [each.pod for each in applied.predictions])
+        yield from (found,) if found else ()
+
+
+def _print(
+    options: argparse.Namespace,
+    applied: Applied,
+    groups: Sequence[GroupForecast],
+    cluster: ClusterSnapshot,
+    autoscaling: Autoscaling,
+) -> None:
     color = wants_color(options.color, sys.stdout)
-    told = _lines(options, applied, cluster, autoscaling, painter(color))
+    told = _lines(options, applied, groups, cluster, autoscaling, painter(color))
     sys.stdout.writelines(clean(line, color) + "\n" for line in told)
 
 
 def _lines(
     options: argparse.Namespace,
     applied: Applied,
+    groups: Sequence[GroupForecast],
     cluster: ClusterSnapshot,
     autoscaling: Autoscaling,
     paint: Callable[[str, str], str],
 ) -> Iterator[str]:
-    from policies.render import autoscalers
-    from policies.render.prediction import render, render_together
+    from forewarn.policies.render import autoscalers
+    from forewarn.policies.render.pod_groups import line_of_group
+    from forewarn.policies.render.prediction import render, render_together
 
-    placements = applied.placed
+    for group in groups:
+        yield line_of_group(group)
+        yield from (f"  note: {note}" for note in (*group.notes, *group.assumes))
+    in_groups = {id(pod) for group in groups for pod in group.pods}
+    placements = [
+        placed
+        for placed in applied.placed
+        if not placed.predictions or any(id(prediction.pod) not in in_groups for prediction in placed.predictions)
+    ]
     if len(placements) > 1:
         yield from render_together(placements, applied, cluster, paint, explain=options.explain)
     for each in placements if len(placements) == 1 else ():
@@ -133,8 +191,8 @@ def _lines(
 def _autoscaled(
     predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling
 ) -> Autoscalers | None:
-    """What autoscalers would make of those that stay pending; None where none does."""
-    from policies.whatif.autoscalers import after_predictions
+    """Return the effects of autoscalers on the Pending Pods; None without any."""
+    from forewarn.policies.whatif.autoscalers import after_predictions
 
     if all(prediction.outcome != "pending" for prediction in predictions):
         return None
@@ -142,7 +200,7 @@ def _autoscaled(
 
 
 def _how(prediction: Prediction) -> ApiObject:
-    from policies.scheduling.explanation import explanation_of
+    from forewarn.policies.scheduling.explanation import explanation_of
 
     explanation = explanation_of(prediction)
     return {} if explanation is None else {"how": explanation._asdict()}
@@ -151,30 +209,26 @@ def _how(prediction: Prediction) -> ApiObject:
 def _loaded(options: argparse.Namespace) -> Cache:
     if not options.cascade:
         return loaded(options)
-    from policies.simulation.dump import DumpCache
+    from forewarn.policies.simulation.dump import DumpCache
 
     return loaded(options, DumpCache())
 
 
 def _applied(options: argparse.Namespace, cluster: ClusterSnapshot, faults: list[Exception], places: Places) -> Applied:
-    """What becomes of each object; of one that cannot be read, why: the others are answered all the same.
+    """Return the result for each object, or the error of an invalid one: the others still have results.
 
-    `places`: learns where they stand.
+    `places`: gets their positions.
     """
-    from policies.applied_together import Applied, place_in_order
-    from policies.replicas import Placement, place, place_pods
+    from forewarn.policies.forecast.apply_order import Applied
+    from forewarn.policies.forecast.placement import Placement, place_pods
+    from forewarn.policies.forecast.rollout import place_all
 
     if options.pod:
         return Applied(
             (Placement(options.pod, place_pods(cluster, [_pending(options.pod, options.namespace, cluster)])),)
         )
     objects, cluster = given_objects(options.filename, options.namespace, cluster, places, faults)
-    if len(objects) > 1:
-        return place_in_order(cluster, objects, options.replicas)
-    try:
-        return Applied((place(cluster, objects[0], options.replicas),))
-    except InvalidObject as fault:
-        return Applied((fault,))
+    return place_all(cluster, objects, options.replicas)
 
 
 def _pending(name: str, namespace: str, cluster: ClusterSnapshot) -> Any:
@@ -182,7 +236,7 @@ def _pending(name: str, namespace: str, cluster: ClusterSnapshot) -> Any:
     key = pod_key(name, namespace)
     pod = cluster.pods.get(key)
     if pod is None:
-        from policies.whatif.questions import pod_not_found
+        from forewarn.policies.whatif.questions import pod_not_found
 
         raise InvalidInput(f"--pod {'/'.join(key)}: {pod_not_found(cluster, *key)}")
     node = cluster.node_of(pod)
@@ -194,18 +248,21 @@ def _pending(name: str, namespace: str, cluster: ClusterSnapshot) -> Any:
 def given_objects(
     path: str, namespace: str, cluster: ClusterSnapshot, places: Places, faults: list[Exception] | None = None
 ) -> tuple[list[ApiObject], ClusterSnapshot]:
-    """The pods and workloads of a file or directory, and the cluster with the classes, LimitRanges and claims in it.
+    """The pods and workloads of a file or directory, and the cluster with the classes, LimitRanges, claims and
+    PodGroups in it.
 
     `places`: learns where they stand; `faults`: takes what is wrong with one file or object, and the others are read;
     without it that is raised. Raises SourceError where there is nothing, or nothing can be read, and InvalidObject.
     """
-    from policies.objects.limit_range import LimitRange
-    from policies.objects.priority_class import PriorityClass
+    from forewarn.policies.cluster.admission import admitted_group
+    from forewarn.policies.objects.limit_range import LimitRange
+    from forewarn.policies.objects.priority_class import PriorityClass
 
     objects: list[ApiObject] = []
     classes: dict[str, PriorityClass] = {}
     claims: set[tuple[str, str]] = set()
     limit_ranges: list[LimitRange] = []
+    groups: list[ApiObject] = []
 
     def take(subject: ReviewedObject) -> None:
         kind, ref = group_kind(subject.object), subject.ref
@@ -213,6 +270,8 @@ def given_objects(
             classes[ref.name] = PriorityClass.from_api(subject.object)
         elif kind == CLAIM:
             claims.add((ref.namespace, ref.name))
+        elif kind == POD_GROUP:
+            groups.append({**subject.object, "metadata": {"name": ref.name, "namespace": ref.namespace}})
         elif kind == LIMIT_RANGE:
             limit_ranges.append(replace(LimitRange.from_api(subject.object), namespace=ref.namespace))
         else:
@@ -232,14 +291,15 @@ def given_objects(
         raise faults[0] if faults else SourceError(path, "no Pod or workload found")
     classes |= cluster.priority_classes
     to_be = cluster.with_limit_ranges(limit_ranges)
-    return objects, replace(to_be, priority_classes=classes, pending_claims=frozenset(claims))
+    to_be = replace(to_be, priority_classes=classes, pending_claims=frozenset(claims))
+    return objects, to_be.with_pod_groups(admitted_group(group, to_be) for group in groups)
 
 
 def _subjects(file: File, namespace: str) -> Sequence[ReviewedObject]:
-    """What of a file is asked about, and what comes with it. Raises SourceError where it cannot be read."""
-    from policies.manifests import read
+    """Return the objects of a file to predict, and the others. Raises SourceError if it is unreadable."""
+    from forewarn.policies.manifests import read
 
-    wanted = frozenset((POD, PRIORITY_CLASS, LIMIT_RANGE, CLAIM, *POD_TEMPLATE_PATHS))
+    wanted = frozenset((POD, POD_GROUP, PRIORITY_CLASS, LIMIT_RANGE, CLAIM, *POD_TEMPLATE_PATHS))
     reading = read(read_file(file), file.name, wanted, namespace=namespace)
     for diagnostic in reading.diagnostics:
         if diagnostic.rule in ("parse-error", "template-braces"):

@@ -1,4 +1,4 @@
-"""`forewarn whatif pressure`: who goes first on a node, by the kubelet's own rules."""
+"""`forewarn whatif pressure`: the order of evictions on a node, by the kubelet's rules."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.cluster import Cache
-from policies.commands.cluster_command import (
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
     add_namespace_option,
@@ -18,19 +18,19 @@ from policies.commands.cluster_command import (
     loaded,
     options_with_cluster,
 )
-from policies.commands.parser import Parser
-from policies.objects.fields import InvalidObject, at, group_kind, text
-from policies.sources import SourceError, find_files, read_file
-from policies.terminal import as_json, as_markdown, clean, painter, wants_color
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.objects.fields import InvalidObject, at, group_kind, text
+from forewarn.policies.sources import SourceError, find_files, read_file
+from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.kubelet.eviction import Place
-    from policies.kubelet.pods import KubeletPod
-    from policies.kubelet.stats import PodStats
-    from policies.objects.fields import ApiObject
-    from policies.render.node_pressure import Answer, Door, Order
+    from forewarn.policies.kubelet.eviction import Place
+    from forewarn.policies.kubelet.pods import KubeletPod
+    from forewarn.policies.kubelet.stats import PodStats
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.render.node_pressure import Answer, Door, Order
 
 OK, _, USAGE, FAILED = range(4)
 SIGNALS: Final = ("memory", "nodefs", "imagefs", "containerfs", "pids")
@@ -72,11 +72,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _answer(options: argparse.Namespace) -> int:
-    from policies.kubelet.pods import read_pod
-    from policies.kubelet.shutdown import shutdown_groups
-    from policies.render import node_pressure
-    from policies.render.node_pressure import Answer
-    from policies.whatif.questions import node_named
+    from forewarn.policies.kubelet.pods import read_pod
+    from forewarn.policies.kubelet.shutdown import shutdown_groups
+    from forewarn.policies.render import node_pressure
+    from forewarn.policies.render.node_pressure import Answer
+    from forewarn.policies.whatif.questions import node_named
 
     cache = NodeCache(options.node)
     loaded(options, cache)
@@ -91,7 +91,7 @@ def _answer(options: argparse.Namespace) -> int:
     if options.output == "json":
         sys.stdout.write(as_json(_as_dict(found)))
     elif options.output == "html":
-        from policies.render.html.node_pressure import page
+        from forewarn.policies.render.html.node_pressure import page
 
         sys.stdout.write(page(found))
     elif options.output == "markdown":
@@ -103,8 +103,8 @@ def _answer(options: argparse.Namespace) -> int:
 
 
 def _evicted(options: argparse.Namespace, pods: Sequence[KubeletPod]) -> Order:
-    from policies.kubelet.eviction import rank
-    from policies.render import node_pressure
+    from forewarn.policies.kubelet.eviction import rank
+    from forewarn.policies.render import node_pressure
 
     stats = _stats(options.stats, options.node)
     # Apart: what is tied with one that the kubelet passes over is not tied with the one before that.
@@ -125,7 +125,7 @@ def _evicted(options: argparse.Namespace, pods: Sequence[KubeletPod]) -> Order:
 
 
 def _as_dict(found: Answer) -> dict[str, Any]:
-    from policies.render.node_pressure import why
+    from forewarn.policies.render.node_pressure import why
 
     told: dict[str, Any] = {"node": found.node}
     if found.order:
@@ -152,8 +152,8 @@ def _place(place: Place, why: str) -> dict[str, Any]:
 
 
 def _stats(path: str | None, node: str) -> dict[str, PodStats]:
-    """What pods use, by a `/stats/summary` of that node; nothing where none is given. Raises SourceError."""
-    from policies.kubelet.stats import read_stats
+    """Return the usage of Pods from a `/stats/summary` of that node; empty without one. Raises SourceError."""
+    from forewarn.policies.kubelet.stats import read_stats
 
     if path is None:
         return {}
@@ -168,12 +168,15 @@ def _stats(path: str | None, node: str) -> dict[str, PodStats]:
 
 
 def _at_the_door(options: argparse.Namespace, cache: NodeCache, pods: Sequence[KubeletPod]) -> Door:
-    from policies.kubelet.admission import NotEnough, pods_to_preempt
-    from policies.kubelet.pods import read_pod
-    from policies.render.node_pressure import Door
+    from forewarn.policies.kubelet.admission import NotEnough, pods_to_preempt
+    from forewarn.policies.kubelet.pods import read_pod
+    from forewarn.policies.render.node_pressure import Door
+    from forewarn.policies.whatif.resize import lacks_on
 
     admitted = read_pod(_pod_of(options.admit, options.namespace, cache))
-    lacks = _lacks(cache, options.node, admitted)
+    info = cache.snapshot().scheduling.get(options.node)
+    assert info is not None
+    lacks = lacks_on(info, admitted)
     victims: list[KubeletPod] | NotEnough = []
     if lacks and admitted.critical:
         try:
@@ -185,8 +188,8 @@ def _at_the_door(options: argparse.Namespace, cache: NodeCache, pods: Sequence[K
 
 def _pod_of(path: str, namespace: str, cache: NodeCache) -> ApiObject:
     """The one pod of a file, with the number of its class. Raises SourceError and InvalidObject."""
-    from policies.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
-    from policies.manifests import read
+    from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
+    from forewarn.policies.manifests import read
 
     for file in find_files([path]):
         for subject in read(read_file(file), file.name, frozenset(("/Pod",)), namespace=namespace).subjects:
@@ -197,23 +200,6 @@ def _pod_of(path: str, namespace: str, cache: NodeCache) -> ApiObject:
                 raise SourceError(file.name, str(fault)) from None
             return {**obj, "spec": spec}
     raise SourceError(path, "no Pod found")
-
-
-def _lacks(cache: NodeCache, node: str, admitted: KubeletPod) -> dict[str, int]:
-    """What lacks on the node for a pod: cpu in thousandths, the rest in units. Source: `GeneralPredicates`."""
-    from policies.kubelet.admission import request_of
-
-    info = cache.snapshot().scheduling.get(node)
-    assert info is not None
-    allocatable = info.node.allocatable
-    free = {
-        "pods": allocatable.allowed_pod_number - len(info.pods),
-        "cpu": allocatable.milli_cpu - info.milli_cpu,
-        "memory": allocatable.memory - info.memory,
-        "ephemeral-storage": allocatable.ephemeral_storage - info.ephemeral_storage,
-    }
-    asked = {name: request_of(admitted, name) for name in free}
-    return {name: asked[name] - left for name, left in free.items() if asked[name] and asked[name] > left}
 
 
 def _periods(text_: str) -> list[tuple[int, int]]:

@@ -9,24 +9,24 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.commands.batch import run_batch
-from policies.commands.cluster_command import answered
-from policies.commands.parser import Parser
-from policies.commands.release import add_release_options, release_of
-from policies.commands.simulated import add_runs_options
-from policies.findings import plural
-from policies.minors import RECORDED_MINOR
-from policies.objects.fields import json_type
-from policies.semantics import DEFAULT
-from policies.terminal import say
+from forewarn.policies.commands.batch import run_batch
+from forewarn.policies.commands.cluster_command import answered
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.release import add_release_options, release_of
+from forewarn.policies.commands.simulated import add_runs_options
+from forewarn.policies.findings import plural
+from forewarn.policies.objects.fields import json_type
+from forewarn.policies.releases.minors import RECORDED_MINOR
+from forewarn.policies.releases.semantics import DEFAULT
+from forewarn.policies.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.cluster import Cache
-    from policies.objects.fields import ApiObject
-    from policies.scheduling.schedule_one import Prediction
-    from policies.semantics import Semantics
+    from forewarn.policies.cluster.cache import Cache
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.schedule_one import Prediction
 
 CASE_KINDS: Final = {
     "nodes": ("v1", "Node"),
@@ -44,6 +44,7 @@ CASE_KINDS: Final = {
     "resourceClaimTemplates": ("resource.k8s.io/v1", "ResourceClaimTemplate"),
     "deviceClasses": ("resource.k8s.io/v1", "DeviceClass"),
     "resourceSlices": ("resource.k8s.io/v1", "ResourceSlice"),
+    "deviceTaintRules": ("resource.k8s.io/v1", "DeviceTaintRule"),
     "volumeAttachments": ("storage.k8s.io/v1", "VolumeAttachment"),
     "services": ("v1", "Service"),
     "replicationControllers": ("v1", "ReplicationController"),
@@ -66,7 +67,7 @@ def preempt(arguments: Sequence[str]) -> int:
 
 def simulate(arguments: Sequence[str]) -> int:
     """Simulate each scenario; returns the exit status likewise."""
-    from policies.simulation.scenario import is_recording
+    from forewarn.policies.simulation.scenario import is_recording
 
     parser = _parser("simulate")
     add_runs_options(parser.add_argument)
@@ -96,7 +97,7 @@ def _parser(name: str) -> Parser:
 
 def answer_case(case: ApiObject, *, count_nominated: bool, semantics: Semantics = DEFAULT) -> ApiObject:
     """The answer to one case. Raises InvalidObject and ValueError."""
-    from policies.scheduling.configuration import InvalidConfiguration
+    from forewarn.policies.scheduling.configuration import InvalidConfiguration
 
     try:
         return prediction_of_case(case, count_nominated=count_nominated, semantics=semantics).to_dict()
@@ -107,12 +108,13 @@ def answer_case(case: ApiObject, *, count_nominated: bool, semantics: Semantics 
 def prediction_of_case(
     case: ApiObject, *, count_nominated: bool, semantics: Semantics = DEFAULT, cache: Cache | None = None
 ) -> Prediction:
-    """What becomes of its pod: a case has lists of objects, the pod, and it may have a scheduler's configuration.
+    """Return the outcome of a case's Pod: a case has lists of objects, the Pod, and optionally a scheduler
+    configuration.
 
-    `cache`: what `cache_of_case` made of the same case, maybe by other semantics: to ask about several releases.
-    Raises InvalidObject, InvalidConfiguration and ValueError.
+    `cache`: the result of `cache_of_case` for the same case, possibly with other semantics, to compare releases. Raises
+    InvalidObject, InvalidConfiguration and ValueError.
     """
-    from policies.cluster import predict
+    from forewarn.policies.cluster.admission import predict
 
     pod = case.get("pod")
     if not isinstance(pod, dict):
@@ -126,7 +128,7 @@ def prediction_of_case(
 
 def cache_of_case(case: ApiObject, *, count_nominated: bool) -> Cache:
     """The cluster of a case. Raises InvalidObject and ValueError."""
-    from policies.cluster import Cache
+    from forewarn.policies.cluster.cache import Cache
 
     cache = Cache()
     for key, objects in case.items():
@@ -142,7 +144,7 @@ def cache_of_case(case: ApiObject, *, count_nominated: bool) -> Cache:
 
 def _semantics(case: ApiObject, semantics: Semantics) -> Semantics:
     """With the case's own profiles, where it brings some. Raises InvalidConfiguration."""
-    from policies.scheduling.configuration import scheduler_configuration
+    from forewarn.policies.scheduling.configuration import scheduler_configuration
 
     if case.get("config") is None:
         return semantics
@@ -165,9 +167,9 @@ def _bound(pod: ApiObject) -> bool:
 
 def answer_scenario(case: ApiObject, *, runs: int = 1, seed: int = 0, semantics: Semantics = DEFAULT) -> ApiObject:
     """The answer to one scenario, as recordings have it. Raises InvalidObject and ValueError."""
-    from policies.simulation.outcomes import explore
-    from policies.simulation.scenario import read_scenario
-    from policies.simulation.simulation import Simulation
+    from forewarn.policies.simulation.outcomes import explore
+    from forewarn.policies.simulation.scenario import read_scenario
+    from forewarn.policies.simulation.simulation import Simulation
 
     world = read_scenario(case, semantics)
     outcomes = explore(partial(Simulation, world), runs, seed)

@@ -5,25 +5,26 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from policies.config.model import ConfigError
-from policies.findings import one_line
-from policies.minors import KNOWN_MINORS
-from policies.sources import SourceError
-from policies.terminal import say
+from forewarn.policies.config.model import ConfigError
+from forewarn.policies.findings import one_line
+from forewarn.policies.releases.minors import PREDICTED_MINORS, PREVIEW, PREVIEW_MINORS
+from forewarn.policies.sources import SourceError
+from forewarn.policies.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.cluster import Cache
-    from policies.config.scheduler import SchedulerSource
-    from policies.releases import Release
+    from forewarn.policies.cluster.cache import Cache
+    from forewarn.policies.config.scheduler import SchedulerSource
+    from forewarn.policies.releases.release import Release
 
-KNOWN: Final = "|".join(f"1.{minor}" for minor in KNOWN_MINORS)
+KNOWN: Final = "|".join(f"1.{minor}" for minor in PREDICTED_MINORS)
+_PREVIEWS: Final = "".join(f"; 1.{minor}: {PREVIEW}" for minor in PREVIEW_MINORS)
 
 
 def settle(cache: Cache, release: Release) -> Cache:
     """Let it hold for a cluster that has been read. Raises SourceError where its gates are not the cluster's."""
-    from policies.releases import BadGates
+    from forewarn.policies.releases.release import BadGates
 
     try:
         cache.semantics = release.semantics(cache.told_minor)
@@ -40,7 +41,7 @@ def add_release_options(add: Callable[..., object]) -> None:
         "--kubernetes-version",
         type=release_minor,
         metavar=KNOWN,
-        help="Kubernetes release (default: release of the cluster, or the newest)",
+        help=f"Kubernetes release (default: release of the cluster, or the newest{_PREVIEWS})",
     )
     add(
         "--feature-gates",
@@ -58,15 +59,15 @@ def add_release_options(add: Callable[..., object]) -> None:
 
 
 def names_a_release(options: argparse.Namespace) -> bool:
-    """Whether any of the three options is given."""
+    """Report whether any of the three options is set."""
     return bool(options.kubernetes_version or options.feature_gates or options.scheduler_config)
 
 
-def release_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Release:
-    """What the two options say; ends the program where gates and version do not go together."""
-    from policies.releases import BadGates, Release
+def release_of(options: argparse.Namespace, parser: argparse.ArgumentParser, *, of_apiserver: bool = False) -> Release:
+    """Return the release of the options; exit if gates and version do not match. `of_apiserver`: as in `Release`."""
+    from forewarn.policies.releases.release import BadGates, Release
 
-    release = Release(options.kubernetes_version, options.feature_gates, options.scheduler_config)
+    release = Release(options.kubernetes_version, options.feature_gates, options.scheduler_config, of_apiserver)
     try:
         release.semantics()
     except BadGates as fault:
@@ -81,7 +82,7 @@ def release_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> 
 
 def release_minor(text: str) -> int:
     """The minor of Kubernetes 1 of a known release. Raises argparse.ArgumentTypeError."""
-    from policies.releases import UnknownRelease, known_minor
+    from forewarn.policies.releases.release import UnknownRelease, known_minor
 
     try:
         return known_minor(text)
@@ -91,7 +92,7 @@ def release_minor(text: str) -> int:
 
 def scheduler_config(text: str) -> SchedulerSource:
     """A file or a preset. Raises argparse.ArgumentTypeError."""
-    from policies.config.scheduler import scheduler_source
+    from forewarn.policies.config.scheduler import scheduler_source
 
     try:
         return scheduler_source(text)
@@ -101,7 +102,7 @@ def scheduler_config(text: str) -> SchedulerSource:
 
 def feature_gates(text: str) -> dict[str, bool]:
     """`A=true,B=false`. Raises argparse.ArgumentTypeError."""
-    from policies.releases import BadGates, parse_gates
+    from forewarn.policies.releases.release import BadGates, parse_gates
 
     try:
         return parse_gates(text)

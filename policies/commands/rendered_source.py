@@ -1,19 +1,22 @@
-"""Where a field of a rendered object comes from: the line of a template, of a patch, or of a base."""
+"""The source of a field in a rendered object: the line of a template, patch or base."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.objects.fields import group_kind
+from forewarn.policies.objects.fields import at, group_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from policies.findings import Location, Path
-    from policies.objects.fields import ApiObject
-    from policies.objects.reviewed_object import ReviewedObject, Source
+    from forewarn.policies.findings import Location, Path
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject, Source
+
+    _Part = Callable[[str], str]
+    _Numbers = Mapping[str, Sequence[int]]
 
 _LONGEST: Final = 2_000
 """Characters of a line that is compared."""
@@ -24,6 +27,7 @@ class TemplateLines:
 
     def __init__(self, template: str, rendered: bytes, file: str) -> None:
         self._template, self._rendered, self._file = template, rendered, file
+        self._indexes: dict[_Part, tuple[_Numbers, _Numbers]] = {}
 
     def place(self, rendered: Location) -> Location:
         """The place in the template; the place in the rendered text where it is not clear."""
@@ -45,7 +49,7 @@ class TemplateLines:
         start = len(found) - len(found.partition(":")[2].lstrip()) + 1
         return rendered._replace(file=self._file, line=number, column=start, end_column=max(len(found) + 1, start + 1))
 
-    def _same(self, text: str, line: int, part: Any) -> int | None:
+    def _same(self, text: str, line: int, part: _Part) -> int | None:
         """The line of the template that this line is: the one in the same place among those alike, or in a loop."""
         ours, theirs = self._index(part)
         here, there = ours.get(part(text), []), theirs.get(part(text), [])
@@ -54,8 +58,11 @@ class TemplateLines:
         is_loop = len(there) == 1 and _indent(self._of_template[there[0] - 1]) == _indent(self._lines[line - 1])
         return there[0] if is_loop else None
 
-    def _index(self, part: Any) -> tuple[Mapping[str, Sequence[int]], Mapping[str, Sequence[int]]]:
-        return self._whole if part is _whole else self._keys
+    def _index(self, part: _Part) -> tuple[_Numbers, _Numbers]:
+        """The numbers of the rendered lines, and of those of the template, by a part of each line."""
+        if part not in self._indexes:
+            self._indexes[part] = _numbered(self._lines, part), _numbered(self._of_template, part)
+        return self._indexes[part]
 
     @cached_property
     def _lines(self) -> list[str]:
@@ -64,14 +71,6 @@ class TemplateLines:
     @cached_property
     def _of_template(self) -> list[str]:
         return self._template.split("\n")
-
-    @cached_property
-    def _whole(self) -> tuple[Mapping[str, Sequence[int]], Mapping[str, Sequence[int]]]:
-        return _numbered(self._lines, _whole), _numbered(self._of_template, _whole)
-
-    @cached_property
-    def _keys(self) -> tuple[Mapping[str, Sequence[int]], Mapping[str, Sequence[int]]]:
-        return _numbered(self._lines, _key), _numbered(self._of_template, _key)
 
 
 _FEW: Final = 100
@@ -87,7 +86,7 @@ def _key(text: str) -> str:
     return head if colon and "{" not in head and "#" not in head else ""
 
 
-def _numbered(lines: Sequence[str], part: Any) -> Mapping[str, Sequence[int]]:
+def _numbered(lines: Sequence[str], part: _Part) -> _Numbers:
     found = defaultdict[str, list[int]](list)
     for number, line in enumerate(lines, 1):
         if text := part(line[:_LONGEST].strip()):
@@ -118,26 +117,15 @@ class OverlaySource(NamedTuple):
     parts: Sequence[ReviewedObject]
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
-        """The place in the first part that says the same there, or in the rendered text."""
-        value = _at(self.object, path)
+        """Return the position in the first part with the same value, or in the rendered text."""
+        value = at(self.object, *path)
         for part in self.parts if path and value is not None else ():
-            if _at(part.object, path) == value or path == _NAME:
+            if at(part.object, *path) == value or path == _NAME:
                 return part.source.locate(path, key=key)
         return self.rendered.locate(path, key=key)
 
 
 _NAME: Final = ("metadata", "name")
-
-
-def _at(value: Any, path: Path) -> Any:
-    for step in path:
-        if isinstance(value, dict) and isinstance(step, str):
-            value = value.get(step)
-        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
-            value = value[step]
-        else:
-            return None
-    return value
 
 
 class Origins:

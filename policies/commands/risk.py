@@ -5,29 +5,33 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.commands.autoscaling import add_config_option, recreated_by, refuse_node_templates
-from policies.commands.cluster_command import (
+from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, refuse_node_templates
+from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
     add_output_option,
+    add_since_option,
     answered,
     loaded,
     options_with_cluster,
 )
-from policies.commands.parser import Parser, whole
-from policies.commands.release import add_release_options, release_of, settle
-from policies.commands.simulated import DEFAULT_UNTIL, add_until_option, world_with
-from policies.objects.fields import InvalidInput, InvalidObject
-from policies.terminal import as_json, as_markdown, clean, painter, progress, wants_color
+from forewarn.policies.commands.known_findings import read_report
+from forewarn.policies.commands.parser import Parser, whole
+from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.commands.simulated import DEFAULT_UNTIL, add_until_option, world_with
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at
+from forewarn.policies.terminal import as_json, as_markdown, clean, painter, progress, wants_color
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.releases import Release
-    from policies.simulation.scenario import World
-    from policies.whatif.questions import Question
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.releases.release import Release
+    from forewarn.policies.render.changes import Change
+    from forewarn.policies.simulation.scenario import World
+    from forewarn.policies.whatif.questions import Question
+    from forewarn.policies.whatif.risk import Risks
 
 OK, FOUND, USAGE, FAILED = range(4)
 MOST: Final = 100_000
@@ -43,9 +47,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _answer(options: argparse.Namespace, release: Release) -> int:
-    from policies.risk import as_dict, risks
-    from policies.simulation.dump import DumpCache, unknown_owners
+    from forewarn.policies.simulation.dump import DumpCache, unknown_owners
+    from forewarn.policies.whatif.risk import as_dict, risks
 
+    previous = _previous(options)
     cache = DumpCache()
     cache.recreated = recreated_by(options)
     loaded(options, cache)
@@ -60,22 +65,60 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
     if not wanted:
         _refuse(options, cluster)
     found = found._replace(risks=wanted)
+    changes = _changes(options, found, previous)
     if options.output == "json":
-        sys.stdout.write(as_json(as_dict(found)))
+        more = {} if changes is None else {"changes": [change.to_dict() for change in changes]}
+        sys.stdout.write(as_json({**as_dict(found), **more}))
     elif options.output == "html":
-        from policies.render.html.risk import page
+        from forewarn.policies.render.html.risk import page
 
         sys.stdout.write(page(found))
     elif options.output == "markdown":
-        from policies.render.risk import markdown
+        from forewarn.policies.render.markdown import changes as as_list
+        from forewarn.policies.render.risk import markdown
 
-        sys.stdout.write(as_markdown(markdown(found)))
+        told = "" if changes is None else as_list(changes, options.since) + "\n"
+        sys.stdout.write(as_markdown(markdown(found) + told))
     else:
-        from policies.render.risk import render
-
-        color = wants_color(options.color, sys.stdout)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in render(found, painter(color)))
+        _print_text(options, found, changes)
     return FOUND if options.fail_on == "loss" and any(risk.losses for risk in wanted) else OK
+
+
+def _print_text(options: argparse.Namespace, found: Risks, changes: list[Change] | None) -> None:
+    from forewarn.policies.render.risk import render, render_summary
+
+    color = wants_color(options.color, sys.stdout)
+    lines = (render if options.verbose else render_summary)(found, painter(color))
+    sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
+    if changes is not None:
+        from forewarn.policies.render.changes import lines as lines_of
+
+        sys.stdout.writelines(clean(line, color) + "\n" for line in lines_of(changes, options.since))
+
+
+def _previous(options: argparse.Namespace) -> dict[str, Any] | None:
+    """Raises InvalidInput."""
+    try:
+        return read_report(options.since)
+    except ValueError as fault:
+        raise InvalidInput(str(fault)) from None
+
+
+def _changes(options: argparse.Namespace, found: Risks, previous: dict[str, Any] | None) -> list[Change] | None:
+    """Raises InvalidInput."""
+    if previous is None:
+        return None
+    from forewarn.policies.render.changes import of_risks
+
+    try:
+        chosen = previous
+        if isinstance(rows := previous.get("workloads"), list):
+            names = [(str(at(row, "namespace")), str(at(row, "priorityClass"))) for row in rows]
+            kept = [row for row, of in zip(rows, names, strict=True) if _is_chosen(*of, options)]
+            chosen = {**previous, "workloads": kept}
+        return of_risks(found, chosen)
+    except ValueError as fault:
+        raise InvalidInput(f"{options.since}: {fault}") from None
 
 
 def _is_chosen(namespace: str, name: str, options: argparse.Namespace) -> bool:
@@ -85,8 +128,8 @@ def _is_chosen(namespace: str, name: str, options: argparse.Namespace) -> bool:
 
 def _refuse(options: argparse.Namespace, cluster: ClusterSnapshot) -> None:
     """If -n or --class selects no workload. Raises InvalidInput if the cluster does not have it, else InvalidObject."""
-    from policies.rules.support.names import suggested
-    from policies.whatif.questions import namespace_not_found
+    from forewarn.policies.rules.support.names import suggested
+    from forewarn.policies.whatif.questions import namespace_not_found
 
     chosen, name = _chosen(options), options.priority_class
     unknown = namespace_not_found(cluster, options.namespace) if options.namespace is not None else ""
@@ -106,8 +149,8 @@ def _chosen(options: argparse.Namespace) -> str:
 
 
 def _watched(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
-    from policies.commands.losses import counted
-    from policies.risk import Tried
+    from forewarn.policies.commands.losses import counted
+    from forewarn.policies.whatif.risk import Tried
 
     return progress(counted(world, asked, Tried), len(asked), "losses", sys.stderr)
 
@@ -141,6 +184,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_until_option(add)
     add("--fail-on", choices=("loss",), help="exit with 1 if a workload does not survive a loss")
+    add_since_option(add)
+    add("-v", "--verbose", action="store_true", help="print the details of each workload instead of a table")
     add_output_option(add, FORMATS)
     add_color_option(add)
     return parser

@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from policies.audit import audit, stored_objects
-from policies.cluster import Cache
-from policies.commands.lint import as_update
-from policies.commands.lint_input import wanted_kinds
-from policies.config import Config, read_config
-from policies.evaluator import Phase, evaluate
-from policies.findings import Severity
-from policies.foreign_rules import guarded
-from policies.manifests import read
-from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
-from policies.rules import RULES
-from policies.rules.support.context import Target
-from policies.rules.support.documentation import documentation_of
-from policies.suppressions import of_annotations, of_comments, suppress
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.commands.lint import as_update
+from forewarn.policies.commands.lint_input import wanted_kinds
+from forewarn.policies.config import Config, read_config
+from forewarn.policies.evaluation.audit import audit, stored_objects
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.evaluation.foreign_rules import guarded
+from forewarn.policies.evaluation.suppressions import of_annotations, of_comments, suppress
+from forewarn.policies.findings import Severity
+from forewarn.policies.manifests import read
+from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.rules import RULES
+from forewarn.policies.rules.support.context import Target
+from forewarn.policies.rules.support.documentation import documentation_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.findings import Finding
-    from policies.rules.support.context import Rule
-    from policies.rules.support.documentation import Example
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.findings import Finding
+    from forewarn.policies.rules.support.context import Rule
+    from forewarn.policies.rules.support.documentation import Example
 
 FILE: Final = "example.yaml"
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -36,10 +36,10 @@ NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def findings_of(rule: Rule, heading: str) -> list[Finding]:
-    """The findings of the rule on the example with this heading (Bad or Good), and the errors of other rules.
+    """Return the findings of the rule for the example with this heading (Bad or Good), and errors of other rules.
 
-    They are those of the linter; of the webhook if the example says so; of `forewarn audit` if the rule is about the
-    whole cluster.
+    The findings are those of the linter; of the webhook if the example says so; of `forewarn audit` if the rule is
+    about the whole cluster.
     """
     examples = documentation_of(rule).examples
     (example,) = [e for e in examples if e.heading == heading]
@@ -58,7 +58,9 @@ def _all_on(rule: Rule, example: Example, examples: Sequence[Example]) -> list[F
     subjects = [reviewed(subject, example, cluster) for subject in reading.subjects]
     (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]
     config = config if rule in RULES else config._replace(foreign=(guarded(rule),))
-    found = evaluate(ChangeSet(tuple(subjects), reading.diagnostics), cluster, config, phase=phase, now=NOW)
+    found = evaluate(
+        EvaluationRequest(ChangeSet(tuple(subjects), reading.diagnostics), cluster, config, phase=phase, now=NOW)
+    )
     suppressions = [*of_comments(reading.comments), *of_annotations(subjects)]
     return suppress(found, suppressions, config.told, NOW.date()).kept
 

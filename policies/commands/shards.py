@@ -1,8 +1,8 @@
-"""A part of a run that is shared among several processes: which part, what it writes, and how parts are put together.
+"""Parts of a run that several processes share: the selection of a part, its output, and the merge of all parts.
 
-A part's answer is the answer of the command about its part alone, with a key `shard` that says of what it is a part.
-Parts are of one run where all of that but their number is the same: how many there are, the questions, the state of
-the cluster, and everything that was asked for.
+The output of a part is that of the command for this part alone, with a key `shard` that identifies the run. Parts
+belong to one run if everything but their number is equal: the number of parts, the questions, the state of the cluster,
+and the options.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from policies import VERSION
-from policies.findings import listed, plural
-from policies.sources import SourceError
+from forewarn.policies import VERSION
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.sources import SourceError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping, Sequence
 
-    from policies.cluster import Cache
+    from forewarn.policies.cluster.cache import Cache
 
 T = TypeVar("T")
 
 INDEX: Final = "JOB_COMPLETION_INDEX"
-"""What a Job of completionMode Indexed gives its containers. Source: pkg/controller/job `completionIndexEnvName`."""
+"""The variable that a Job with completionMode Indexed sets. Source: pkg/controller/job `completionIndexEnvName`."""
 COMPLETIONS: Final = "JOB_COMPLETIONS"
-"""What the Job is to give them beside: Kubernetes does not say how many there are."""
+"""A variable that the Job must set in addition, because Kubernetes does not provide the number of completions."""
 MOST: Final = 100_000
 
 
@@ -52,7 +52,7 @@ def add_shard_option(add: Callable[..., object]) -> None:
 
 
 def shard_of(given: str | None, environment: Mapping[str, str]) -> Shard | None:
-    """What the option and the variables of an Indexed Job say; None: all of it. Raises ValueError."""
+    """Return the part from the option or the variables of an Indexed Job; None: everything. Raises ValueError."""
     index, count = environment.get(INDEX, ""), environment.get(COMPLETIONS, "")
     if given is not None:
         asked, slash, count = given.partition("/")
@@ -74,7 +74,7 @@ def shard_of(given: str | None, environment: Mapping[str, str]) -> Shard | None:
 
 
 def shard_given(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Shard | None:
-    """The same of a command's options; ends the program where they are wrong. A part is told as JSON."""
+    """Return the part of a command's options; exit if they are invalid. The output of a part is JSON."""
     try:
         shard = shard_of(options.shard, os.environ)
     except ValueError as fault:
@@ -101,7 +101,7 @@ def digest_of(*parts: bytes) -> str:
 
 
 def asked_of(command: str, options: argparse.Namespace, cache: Cache) -> dict[str, Any]:
-    """What of a command's options makes a run that run, besides the cluster."""
+    """Return the options that identify a run, other than the cluster."""
     config = options.scheduler_config
     return {
         "command": command,
@@ -131,7 +131,7 @@ class Part(NamedTuple):
 
 
 def read_part(file: str, value: Any) -> Part:
-    """What a file holds. Raises SourceError."""
+    """Read a file. Raises SourceError."""
     place = value.get("shard") if isinstance(value, dict) else None
     if not isinstance(place, dict):
         raise SourceError(file, "not a part written with --shard")
@@ -148,7 +148,7 @@ def _count(value: Any) -> int:
 
 
 def in_order(parts: Sequence[Part]) -> list[Part]:
-    """All parts of one run, the first one first. Raises SourceError, which says what keeps them from being that."""
+    """Return all parts of one run, the first part first. Raises SourceError for missing or different parts."""
     first, found = parts[0], dict[int, Part]()
     for part in parts:
         _same_run(first, part)

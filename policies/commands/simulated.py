@@ -1,4 +1,4 @@
-"""What commands that simulate have in common: what arrives from files, until when, and progress on a terminal."""
+"""The common parts of commands that simulate: arrivals from files, the end, and progress on a terminal."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from policies.commands.parser import whole
-from policies.findings import listed, plural
-from policies.kinds import LIMIT_RANGE, NAMESPACE, NODE, POD_TEMPLATE_PATHS, PRIORITY_CLASS
-from policies.objects.fields import InvalidObject, group_kind, mapping, ref_of, text
-from policies.sources import SourceError, find_files, read_file
+from forewarn.policies.commands.parser import whole
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.kinds.registry import LIMIT_RANGE, NAMESPACE, NODE, POD_GROUP, POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from forewarn.policies.objects.fields import InvalidObject, group_kind, mapping, ref_of, text
+from forewarn.policies.sources import SourceError, find_files, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.commands.places import Places
-    from policies.simulation.dump import DumpCache
-    from policies.simulation.scenario import Arrival, World
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.commands.places import Places
+    from forewarn.policies.simulation.dump import DumpCache
+    from forewarn.policies.simulation.scenario import Arrival, World
 
 BUDGET: Final = "policy/PodDisruptionBudget"
 AT_ONCE: Final = (PRIORITY_CLASS, NAMESPACE, LIMIT_RANGE)
-"""What counts from time 0 on, whenever it comes: admission asks for it."""
+"""Kinds that count from time 0, regardless of their arrival, because admission reads them."""
 DEFAULT_UNTIL: Final = 3600.0
 """Seconds."""
 MOST_UNTIL: Final = 31 * 86400.0
@@ -33,7 +33,7 @@ MOST_RUNS: Final = 1000
 
 def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> World:
     """The world of a dump with what arrives in it. Raises InvalidObject."""
-    from policies.simulation.dump import world_of
+    from forewarn.policies.simulation.dump import world_of
 
     admit_at_once(cache, arrivals)
     return world_of(cache, sorted(arrivals, key=lambda arrival: arrival.at), until=until)
@@ -45,8 +45,8 @@ def rejected_classes(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> I
     Source: pkg/apis/scheduling/validation, `ValidatePriorityClassUpdate`; plugin/pkg/admission/priority. Raises
     InvalidObject.
     """
-    from policies.kube_apiserver.priority import check_default
-    from policies.objects.priority_class import PriorityClass
+    from forewarn.policies.kube_apiserver.priority import check_default
+    from forewarn.policies.objects.priority_class import PriorityClass
 
     for arrival in arrivals:
         if group_kind(arrival.object) != PRIORITY_CLASS or arrival.op != "create":
@@ -75,8 +75,8 @@ def admit_at_once(cache: DumpCache, arrivals: Iterable[Arrival]) -> None:
 
 def rejected(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, InvalidObject]]:
     """Objects whose new Pods admission rejects because of their PriorityClass, and the reason of each."""
-    from policies.kube_apiserver.priority import Forbidden, establish_new_priority
-    from policies.objects.workload import pod_template_of
+    from forewarn.policies.kube_apiserver.priority import Forbidden, establish_new_priority
+    from forewarn.policies.objects.workload import pod_template_of
 
     for arrival in arrivals:
         template = pod_template_of(arrival.object, POD_TEMPLATE_PATHS) if arrival.op == "create" else None
@@ -90,7 +90,7 @@ def rejected(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[
 
 
 def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
-    """What is asked for and plays no part, a sentence for each kind of change."""
+    """Return a sentence for each kind of change that has no effect."""
     changes = Counter(
         (group_kind(arrival.object).rpartition("/")[2], arrival.op)
         for arrival in arrivals
@@ -103,7 +103,7 @@ def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
 
 def nowhere(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[str]:
     """A sentence on events about what is neither in the cluster nor made by an event before."""
-    from policies.whatif.questions import is_there
+    from forewarn.policies.whatif.questions import is_there
 
     made, missing = set[tuple[str, str, str]](), list[str]()
     for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
@@ -119,10 +119,10 @@ def nowhere(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[s
 
 
 def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Places) -> Iterator[str]:
-    """What comes of it when these files are applied, line by line. Raises SourceError, InvalidObject and ValueError."""
-    from policies.render.simulation import ending, settled
-    from policies.simulation.simulation import Simulation
-    from policies.simulation.summary import summarize
+    """Return the effects of applying these files, line by line. Raises SourceError, InvalidObject and ValueError."""
+    from forewarn.policies.render.simulation import ending, settled
+    from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.simulation.summary import summarize
 
     simulation = Simulation(world_with(cache, [*applied(paths, namespace, places)], DEFAULT_UNTIL))
     simulation.run()
@@ -137,11 +137,11 @@ def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Ar
 
     Raises SourceError, and InvalidObject where no pod could be made of a template.
     """
-    from policies.controllers.new_pods import check_template
-    from policies.manifests import read
-    from policies.simulation.scenario import Arrival, bounded
+    from forewarn.policies.controllers.new_pods import check_template
+    from forewarn.policies.manifests import read
+    from forewarn.policies.simulation.scenario import Arrival, bounded
 
-    wanted = frozenset(("/Pod", "/Node", BUDGET, *AT_ONCE, *POD_TEMPLATE_PATHS))
+    wanted = frozenset(("/Pod", "/Node", BUDGET, POD_GROUP, *AT_ONCE, *POD_TEMPLATE_PATHS))
     for path in paths:
         found = False
         for file in find_files([path]):
@@ -164,9 +164,9 @@ def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Ar
 
 def events_of(path: str) -> Iterator[Arrival]:
     """The events of a file. Raises SourceError."""
-    from policies.config.document import place_of_entry
-    from policies.manifests import Fault, values
-    from policies.simulation.events_file import MOST_BYTES, EntryFault, read_events
+    from forewarn.policies.config.document import place_of_entry
+    from forewarn.policies.manifests import Fault, values
+    from forewarn.policies.simulation.events_file import MOST_BYTES, EntryFault, read_events
 
     name = "<stdin>" if path == "-" else path
     data = read_file(path, MOST_BYTES)
@@ -189,7 +189,7 @@ def events_of(path: str) -> Iterator[Arrival]:
 
 @contextmanager
 def watched() -> Iterator[Callable[[float, int], None] | None]:
-    """What says on a terminal how far a run is; that line is wiped at the end."""
+    """Return a callback that shows the progress of a run on a terminal, and clears the line at the end."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -215,7 +215,7 @@ def simulated_until(text: str) -> float:
 
 def simulated_time(text: str) -> float:
     """Seconds, or `90s`, `5m`, `1h`. Raises argparse.ArgumentTypeError."""
-    from policies.simulation.events_file import seconds
+    from forewarn.policies.simulation.events_file import seconds
 
     try:
         until = seconds(int(text) if text.isdecimal() and len(text) < 10 else text, "")

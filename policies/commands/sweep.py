@@ -5,25 +5,25 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.commands.autoscaling import recreated_by
-from policies.commands.cluster_command import loaded
-from policies.commands.release import settle
-from policies.commands.shards import asked_of, digest_of, marked
-from policies.commands.simulated import world_with
-from policies.config.document import contents
-from policies.objects.fields import InvalidObject
-from policies.terminal import as_json, as_markdown, clean, painter, progress, wants_color
+from forewarn.policies.commands.autoscaling import recreated_by
+from forewarn.policies.commands.cluster_command import loaded
+from forewarn.policies.commands.release import settle
+from forewarn.policies.commands.shards import asked_of, digest_of, marked
+from forewarn.policies.commands.simulated import world_with
+from forewarn.policies.config.document import contents
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.terminal import as_json, as_markdown, clean, painter, progress, wants_color
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from policies.commands.shards import Shard
-    from policies.releases import Release
-    from policies.simulation.dump import DumpCache
-    from policies.simulation.simulation import Simulation
-    from policies.whatif.autoscalers import Autoscaling
-    from policies.whatif.sweep import Sweep, Tally
+    from forewarn.policies.commands.shards import Shard
+    from forewarn.policies.releases.release import Release
+    from forewarn.policies.simulation.dump import DumpCache
+    from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.whatif.sweep import Sweep, Tally
 
 OK, FOUND, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "markdown", "html")
@@ -41,10 +41,10 @@ def add_fail_on(add: Callable[..., object]) -> None:
 
 def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | None, autoscaling: Autoscaling) -> int:
     """Ask it and print it; the exit status. Raises SourceError, InvalidObject and ValueError."""
-    from policies.commands.digested_cache import DigestedCache
-    from policies.scheduling.missing_lists import assumptions
-    from policies.simulation.dump import DumpCache, not_simulated
-    from policies.whatif.sweep import as_dict
+    from forewarn.policies.commands.digested_cache import DigestedCache
+    from forewarn.policies.scheduling.missing_lists import assumptions
+    from forewarn.policies.simulation.dump import DumpCache, not_simulated
+    from forewarn.policies.whatif.sweep import as_dict
 
     cache = DigestedCache() if shard else DumpCache()
     cache.recreated = recreated_by(options)
@@ -72,13 +72,13 @@ _KINDS: Final = {"node": "nodes", "zone": "zones", "class": "PriorityClasses bes
 
 
 def names_of(kind: str, cache: DumpCache) -> list[str]:
-    """Of what there is a question each: `node a-1`."""
+    """The questions by name: `node a-1`."""
     return list(_asked(kind, cache))
 
 
 def _asked(kind: str, cache: DumpCache) -> dict[str, Any]:
-    from policies.objects.priority_class import SYSTEM_CLASSES
-    from policies.whatif import questions
+    from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
+    from forewarn.policies.whatif import questions
 
     cluster = cache.snapshot()
     if kind == "class":
@@ -89,11 +89,11 @@ def _asked(kind: str, cache: DumpCache) -> dict[str, Any]:
 
 
 def swept(kind: str, cache: DumpCache, names: Sequence[str], until: float, autoscaling: Autoscaling) -> Sweep:
-    """What those of these names come to. Raises InvalidObject and ValueError."""
-    from policies.commands.losses import counted
-    from policies.whatif.comparison import at_rest
-    from policies.whatif.questions import Question
-    from policies.whatif.sweep import Sweep, Tally, row_of, worst_first
+    """Return the effects of the named questions. Raises InvalidObject and ValueError."""
+    from forewarn.policies.commands.losses import counted
+    from forewarn.policies.whatif.comparison import at_rest
+    from forewarn.policies.whatif.questions import Question
+    from forewarn.policies.whatif.sweep import Sweep, Tally, row_of, worst_first
 
     asked, tallies = _asked(kind, cache), list[Tally]()
     world = world_with(cache, [], until)
@@ -116,7 +116,7 @@ def swept(kind: str, cache: DumpCache, names: Sequence[str], until: float, autos
 
 
 def _asked_of_groups(options: argparse.Namespace, autoscaling: Autoscaling) -> dict[str, Any]:
-    """What makes rows that say which nodes are needed those of one run."""
+    """The identity of the run to which rows about required nodes belong."""
     if not options.node_templates:
         return {}
     groups = digest_of(contents(options.node_templates))
@@ -130,10 +130,10 @@ def _watched(found: Iterable[Any], count: int) -> Iterator[Any]:
 def _of_classes(
     cache: DumpCache, names: Sequence[str], until: float, autoscaling: Autoscaling
 ) -> Iterator[dict[str, Any]]:
-    from policies.commands.forks import mapped
-    from policies.simulation.simulation import Simulation
-    from policies.whatif.class_change import Change, apply_change, restarts
-    from policies.whatif.sweep import Tally
+    from forewarn.policies.commands.forks import mapped
+    from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.whatif.class_change import Change, apply_change, restarts
+    from forewarn.policies.whatif.sweep import Tally
 
     def deleted(name: str) -> dict[str, Any]:
         change = apply_change(cache, Change(name, delete=True))
@@ -152,15 +152,15 @@ def _of_classes(
 
 def write_sweep(sweep: Sweep, options: argparse.Namespace) -> None:
     """Print it in the format of the options."""
-    from policies.render import sweep as rendering
-    from policies.whatif.sweep import as_dict
+    from forewarn.policies.render import sweep as rendering
+    from forewarn.policies.whatif.sweep import as_dict
 
     if options.output == "json":
         sys.stdout.write(as_json(as_dict(sweep)))
     elif options.output == "markdown":
         sys.stdout.write(as_markdown(rendering.markdown(sweep)))
     elif options.output == "html":
-        from policies.render.html import sweep as pages
+        from forewarn.policies.render.html import sweep as pages
 
         sys.stdout.write(pages.page(sweep))
     else:

@@ -6,8 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.commands.autoscaling import add_config_option, recreated_by, refuse_node_templates
-from policies.commands.cluster_command import (
+from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, refuse_node_templates
+from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
     add_namespace_option,
@@ -16,12 +16,12 @@ from policies.commands.cluster_command import (
     loaded,
     options_with_cluster,
 )
-from policies.commands.parser import Parser, whole
-from policies.commands.places import Places
-from policies.commands.predict import given_objects
-from policies.commands.release import add_release_options, release_of, settle
-from policies.commands.shards import add_shard_option, asked_of, digest_of, marked, shard_given
-from policies.commands.simulated import (
+from forewarn.policies.commands.parser import Parser, whole
+from forewarn.policies.commands.places import Places
+from forewarn.policies.commands.predict import given_objects
+from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.commands.shards import add_shard_option, asked_of, digest_of, marked, shard_given
+from forewarn.policies.commands.simulated import (
     AT_ONCE,
     DEFAULT_UNTIL,
     add_until_option,
@@ -30,21 +30,21 @@ from policies.commands.simulated import (
     rejected,
     world_with,
 )
-from policies.objects.fields import InvalidObject, group_kind
-from policies.sources import SourceError, find_files, read_file
-from policies.terminal import as_json, clean, complain, painter, progress, wants_color
+from forewarn.policies.objects.fields import InvalidObject, group_kind
+from forewarn.policies.sources import SourceError, find_files, read_file
+from forewarn.policies.terminal import as_json, clean, complain, painter, progress, wants_color
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from policies.commands.shards import Shard
-    from policies.expectations.document import Expectation
-    from policies.expectations.judge import Setting
-    from policies.releases import Release
-    from policies.render.expectations import Result
-    from policies.simulation.dump import DumpCache
-    from policies.simulation.scenario import Arrival, World
+    from forewarn.policies.commands.shards import Shard
+    from forewarn.policies.expectations.document import Expectation
+    from forewarn.policies.expectations.judge import Setting
+    from forewarn.policies.releases.release import Release
+    from forewarn.policies.render.expectations import Result
+    from forewarn.policies.simulation.dump import DumpCache
+    from forewarn.policies.simulation.scenario import Arrival, World
 
 OK, BROKEN, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "junit", "json")
@@ -67,10 +67,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def _expectations(path: str) -> Iterator[tuple[str, Expectation]]:
     """The expectations of files, each with the directory that its own files are looked for in. Raises SourceError."""
-    from policies.config.document import place_of_entry
-    from policies.expectations.document import read_expectations
-    from policies.manifests import Fault, values
-    from policies.simulation.events_file import EntryFault
+    from forewarn.policies.config.document import place_of_entry
+    from forewarn.policies.expectations.document import read_expectations
+    from forewarn.policies.manifests import Fault, values
+    from forewarn.policies.simulation.events_file import EntryFault
 
     found = False
     for file in find_files([path]):
@@ -92,8 +92,8 @@ def _expectations(path: str) -> Iterator[tuple[str, Expectation]]:
 def _judged(
     options: argparse.Namespace, given: Sequence[tuple[str, Expectation]], release: Release, shard: Shard | None
 ) -> int:
-    from policies.commands.forks import mapped
-    from policies.render.expectations import from_dict
+    from forewarn.policies.commands.forks import mapped
+    from forewarn.policies.render.expectations import from_dict
 
     cluster = _Cluster(options, release, digested=shard is not None)
     part = shard.part_of(given) if shard else given
@@ -117,9 +117,9 @@ def status_of(results: Sequence[Result]) -> int:
 
 
 def _result(options: argparse.Namespace, place: str, each: Expectation, cluster: _Cluster) -> dict[str, Any]:
-    """What becomes of one, as JSON. Raises InvalidObject."""
-    from policies.expectations.judge import judge
-    from policies.render.expectations import as_dict, result_of
+    """Return the result of one expectation as JSON. Raises InvalidObject."""
+    from forewarn.policies.expectations.judge import judge
+    from forewarn.policies.render.expectations import as_dict, result_of
 
     places = Places()
     try:
@@ -130,7 +130,7 @@ def _result(options: argparse.Namespace, place: str, each: Expectation, cluster:
 
 
 def _asked(options: argparse.Namespace, given: Sequence[tuple[str, Expectation]], cache: DumpCache) -> dict[str, Any]:
-    """What makes a run that run, besides the cluster. Raises SourceError."""
+    """Return the identity of a run, other than the cluster. Raises SourceError."""
     parts = [repr(each._replace(line=0)).encode() for _, each in given]
     for place, each in given:
         files = [each.when.name] if each.when.what == "file" else []
@@ -142,7 +142,9 @@ def _asked(options: argparse.Namespace, given: Sequence[tuple[str, Expectation]]
 
 
 class _Cluster:
-    """The cluster of --cluster, read once, and anew after what an expectation applies: it is not there for the next."""
+    """The cluster of --cluster, read once, and again after an expectation that applies objects: the next must not see
+    them.
+    """
 
     def __init__(self, options: argparse.Namespace, release: Release, *, digested: bool) -> None:
         self._options, self._release, self._digested = options, release, digested
@@ -151,8 +153,8 @@ class _Cluster:
 
     def read(self) -> DumpCache:
         """Raises SourceError."""
-        from policies.commands.digested_cache import DigestedCache
-        from policies.simulation.dump import DumpCache
+        from forewarn.policies.commands.digested_cache import DigestedCache
+        from forewarn.policies.simulation.dump import DumpCache
 
         if self._cache is None:
             self._cache, self._world = DigestedCache() if self._digested else DumpCache(), None
@@ -162,7 +164,7 @@ class _Cluster:
         return self._cache
 
     def digest(self) -> str:
-        """Of its objects; empty where nobody asks for it."""
+        """The digest of its objects; empty if it is not needed."""
         return str(getattr(self.read(), "digest", ""))
 
     def world(self, arrivals: Sequence[Arrival]) -> World:
@@ -182,7 +184,7 @@ class _Cluster:
 
 
 def _setting(options: argparse.Namespace, place: str, cluster: _Cluster, places: Places) -> Setting:
-    from policies.expectations.judge import Setting
+    from forewarn.policies.expectations.judge import Setting
 
     there = cluster.read().snapshot()
     return Setting(
@@ -196,7 +198,7 @@ def _setting(options: argparse.Namespace, place: str, cluster: _Cluster, places:
 
 def write_results(results: Sequence[Result], options: argparse.Namespace) -> None:
     """Print them in the format of the options."""
-    from policies.render import expectations
+    from forewarn.policies.render import expectations
 
     if options.output == "junit":
         sys.stdout.write(expectations.junit(results, "forewarn test") + "\n")
@@ -208,7 +210,7 @@ def write_results(results: Sequence[Result], options: argparse.Namespace) -> Non
 
 
 def _told(results: Sequence[Result]) -> dict[str, Any]:
-    from policies.render.expectations import as_dict
+    from forewarn.policies.render.expectations import as_dict
 
     return {"version": 1, "expectations": [as_dict(each) for each in results]}
 

@@ -6,26 +6,19 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of, recreated_by
-from policies.commands.cluster_command import (
-    add_cluster_option,
-    add_color_option,
-    add_namespace_option,
-    add_output_option,
+from forewarn.policies.commands.autoscaling import autoscaling_of, recreated_by
+from forewarn.policies.commands.cluster_command import (
     answered,
     loaded,
     options_with_cluster,
     require_nodes,
 )
-from policies.commands.parser import Parser, whole
-from policies.commands.places import Places
-from policies.commands.release import add_release_options, release_of, settle
-from policies.commands.shards import add_shard_option, shard_given
-from policies.commands.simulated import (
+from forewarn.policies.commands.places import Places
+from forewarn.policies.commands.release import release_of, settle
+from forewarn.policies.commands.shards import shard_given
+from forewarn.policies.commands.simulated import (
     DEFAULT_UNTIL,
     MOST_UNTIL,
-    add_runs_options,
-    add_until_option,
     admit_at_once,
     applied,
     events_of,
@@ -33,45 +26,44 @@ from policies.commands.simulated import (
     passed_over,
     rejected,
     rejected_classes,
-    simulated_time,
     watched,
     world_with,
 )
-from policies.commands.sweep import FORMATS as SWEEP_FORMATS
-from policies.commands.sweep import HAPPENINGS, answer_sweep
-from policies.kinds import NODE
-from policies.objects.fields import group_kind
-from policies.sources import SourceError
-from policies.terminal import as_json, as_markdown, clean, complain, painter, wants_color
+from forewarn.policies.commands.sweep import FORMATS as SWEEP_FORMATS
+from forewarn.policies.commands.sweep import answer_sweep
+from forewarn.policies.commands.whatif_options import SCOPES, argument_parser
+from forewarn.policies.kinds.registry import NODE
+from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.sources import SourceError
+from forewarn.policies.terminal import as_json, as_markdown, clean, complain, painter, wants_color
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from policies.releases import Release
-    from policies.simulation.dump import DumpCache
-    from policies.simulation.outcomes import Outcome
-    from policies.simulation.scenario import Arrival, World
-    from policies.simulation.summary import Summary
-    from policies.whatif.autoscalers import Autoscaling
-    from policies.whatif.class_change import ClassChange
-    from policies.whatif.comparison import Answer
-    from policies.whatif.questions import Question
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.releases.release import Release
+    from forewarn.policies.simulation.dump import DumpCache
+    from forewarn.policies.simulation.outcomes import Outcome
+    from forewarn.policies.simulation.scenario import Arrival, World
+    from forewarn.policies.simulation.summary import Summary
+    from forewarn.policies.whatif.answer import Answer
+    from forewarn.policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.whatif.class_change import ClassChange
+    from forewarn.policies.whatif.questions import Question
 
 OK, FOUND, USAGE, FAILED = range(4)
-FORMATS: Final = ("text", "json", "markdown", "html", "svg")
 DRAWN: Final = ("html", "svg")
 """Formats for which a run is watched node by node."""
 SETTLED: Final = "counts cover the whole rollout at its end; `lint` and `predict` evaluate its start"
 """The basis of the counts of `whatif apply`."""
-MOST_VALUE: Final = 2**31 - 1
-SCOPES: Final = {"node": "one or more nodes", "zone": "one zone", "pool": "LABEL=VALUE[,LABEL=VALUE]"}
-"""What `whatif lose` loses -> what names it."""
+_A_DAY: Final = 86_400.0
+"""Seconds: a DaemonSet replaces its Pods node by node."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 answered, 1 --fail-on was met, 2 usage, 3 not done."""
-    options = options_with_cluster(_parser(), arguments)
+    options = options_with_cluster(argument_parser(), arguments)
     parser = options.own
     _check(options, parser)
     release = release_of(options, parser)
@@ -89,6 +81,8 @@ def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None
         _check_loss(options, parser)
     if options.what == "class":
         _check_class(options, parser)
+    if options.what == "upgrade" and options.max_surge and options.max_unavailable:
+        parser.error("give --max-surge or --max-unavailable")
     if options.what == "events" and not options.filename and not options.events:
         parser.error("give -f, --events or both")
     sweep = bool(getattr(options, "each", None))
@@ -127,9 +121,9 @@ def _check_class(options: argparse.Namespace, parser: argparse.ArgumentParser) -
 
 
 def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> int:
-    from policies.simulation.dump import DumpCache, not_simulated
-    from policies.whatif.comparison import ask
-    from policies.whatif.occupancy import Occupancy
+    from forewarn.policies.simulation.dump import DumpCache, not_simulated
+    from forewarn.policies.whatif.comparison import ask
+    from forewarn.policies.whatif.occupancy import Occupancy
 
     cache = DumpCache()
     cache.recreated = recreated_by(options)
@@ -137,7 +131,7 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     settle(cache, release)
     if cache.semantics.unknown:
         raise SourceError("--kubernetes-version", cache.semantics.unknown)
-    question, change = _question(options, cache, places)
+    question, change = _question(options, cache, places, autoscaling)
     if not autoscaling.groups and all(group_kind(arrival.object) != NODE for arrival in question.arrivals):
         require_nodes(cache.snapshot())
     classes = [note for _, note in rejected_classes(cache.snapshot(), question.arrivals)]
@@ -145,6 +139,7 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     left_out = [*passed_over(question.arrivals), *nowhere(cache.snapshot(), question.arrivals), *classes]
     left_out += [f"not simulated: {fault}" for fault in faults if options.output != "text"]
     horizon = question.upgrade.horizon if question.upgrade is not None else 0.0
+    horizon = _A_DAY if options.what == "restart" else horizon
     world = world_with(cache, question.arrivals, options.until or max(DEFAULT_UNTIL, min(horizon, MOST_UNTIL)))
     watch = Occupancy if options.output in DRAWN else None
     with watched() as show:
@@ -176,10 +171,10 @@ def _without_rejected(question: Question, cache: DumpCache, places: Places) -> t
 
 def _drawn(form: str, answer: Answer, change: ClassChange | None, notes: Iterable[str]) -> str:
     if form == "svg":
-        from policies.render.node_picture import picture
+        from forewarn.policies.render.node_picture import picture
 
         return picture(answer)
-    from policies.render import html
+    from forewarn.policies.render import html
 
     return html.page(answer, change, notes)
 
@@ -188,8 +183,10 @@ def _status(options: argparse.Namespace, answer: Answer) -> int:
     return FOUND if set(_happens(answer)) & set(options.fail_on) else OK
 
 
-def _question(options: argparse.Namespace, cache: DumpCache, places: Places) -> tuple[Question, ClassChange | None]:
-    from policies.whatif import questions
+def _question(
+    options: argparse.Namespace, cache: DumpCache, places: Places, autoscaling: Autoscaling
+) -> tuple[Question, ClassChange | None]:
+    from forewarn.policies.whatif import questions
 
     cluster = cache.snapshot()
     if options.what == "class":
@@ -203,13 +200,22 @@ def _question(options: argparse.Namespace, cache: DumpCache, places: Places) -> 
         "zone": lambda: questions.zone_lost(cluster, options.names[0]),
         "pool": lambda: questions.pool_lost(cluster, options.names[0]),
         "drain": lambda: questions.drained(cluster, options.names),
-        "upgrade": lambda: questions.upgraded(cluster, options.pool, options.max_unavailable, options.away),
+        "upgrade": lambda: _upgrade(options, cluster),
+        "add": lambda: questions.added(cluster, options.scope, options.name, options.count, autoscaling.groups),
+        "restart": lambda: questions.restart(cluster, options.name, options.namespace),
         "scale": lambda: questions.scaled(cluster, options.name, options.replicas, options.namespace),
         "apply": lambda: questions.Question(f"{_named(options)} applied", files()),
         "delete": lambda: questions.deleted(cluster, _named(options), files()),
         "events": lambda: questions.Question(_events_title(options), [*files(), *_events(options)]),
     }
     return asked[options.scope if options.what == "lose" else options.what](), None
+
+
+def _upgrade(options: argparse.Namespace, cluster: ClusterSnapshot) -> Question:
+    from forewarn.policies.whatif.questions import upgraded
+
+    most, surge = options.max_surge or options.max_unavailable or 1, bool(options.max_surge)
+    return upgraded(cluster, options.pool, most, options.away, surge=surge, force=options.drain_timeout)
 
 
 def _events(options: argparse.Namespace) -> list[Arrival]:
@@ -222,8 +228,8 @@ def _events_title(options: argparse.Namespace) -> str:
 
 
 def _class_question(options: argparse.Namespace, cache: DumpCache, places: Places) -> tuple[Question, ClassChange]:
-    from policies.whatif.class_change import Change, apply_change, restarts, title
-    from policies.whatif.questions import Question
+    from forewarn.policies.whatif.class_change import Change, apply_change, restarts, title
+    from forewarn.policies.whatif.questions import Question
 
     asked = Change(options.name, options.value, options.default, options.preemption_policy, options.delete)
     change = apply_change(cache, asked)
@@ -246,20 +252,20 @@ def _print(
     if options.output == "json":
         sys.stdout.write(as_json(_as_dict(options, answer, change, notes, outcomes)))
         return
-    from policies.render import whatif
+    from forewarn.policies.render import whatif
 
     if options.output == "markdown":
         sys.stdout.write(as_markdown(whatif.markdown(answer, change, notes)))
         return
     color = wants_color(options.color, sys.stdout)
     if options.timeline:
-        from policies.render.simulation import timeline
+        from forewarn.policies.render.simulation import timeline
 
         lines = timeline(answer.simulation, painter(color))
         sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
     sys.stdout.writelines(clean(line, color) + "\n" for line in whatif.render(answer, change, painter(color)))
     if len(outcomes) > 1:
-        from policies.render.simulation import odds
+        from forewarn.policies.render.simulation import odds
 
         sys.stdout.writelines(clean(f"  {line}", color) + "\n" for line in odds(outcomes, painter(color)))
     sys.stdout.writelines(clean(f"  note: {note}", color=False) + "\n" for note in notes)
@@ -272,8 +278,8 @@ def _as_dict(
     notes: Sequence[str],
     outcomes: Sequence[tuple[Outcome, Summary]],
 ) -> dict[str, Any]:
-    from policies.whatif import class_change
-    from policies.whatif.comparison import as_dict
+    from forewarn.policies.whatif import class_change
+    from forewarn.policies.whatif.answer import as_dict
 
     told = as_dict(answer) | ({"classChange": class_change.as_dict(change)} if change else {})
     told |= {"basis": "settled"} if options.what == "apply" else {}
@@ -286,9 +292,9 @@ def _as_dict(
 
 def _explored(options: argparse.Namespace, world: World, answer: Answer) -> list[tuple[Outcome, Summary]]:
     """The outcomes of `whatif events`, that of the answer first; nothing of other changes."""
-    from policies.simulation.outcomes import Outcome, explore
-    from policies.simulation.simulation import Simulation
-    from policies.simulation.summary import summarize
+    from forewarn.policies.simulation.outcomes import Outcome, explore
+    from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.simulation.summary import summarize
 
     if options.what != "events" or options.output in DRAWN:
         return []
@@ -306,101 +312,8 @@ def _happens(answer: Answer) -> Iterator[str]:
         yield "pending"
     if answer.pushes:
         yield "preemption"
-    if answer.budgets or answer.summary.broken_budgets:
+    forced = answer.upgrade is not None and answer.upgrade.forced
+    if answer.budgets or answer.summary.broken_budgets or forced:
         yield "pdb"
     if answer.blocked:
         yield "blocked"
-
-
-def _common(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add_cluster_option(add)
-    add_release_options(add)
-    add_until_option(add, ", or as long as the upgrade takes")
-    add_namespace_option(add)
-    add_output_option(add, FORMATS)
-    add("--timeline", action="store_true", help="also show all events in order")
-    add(
-        "--fail-on",
-        action="append",
-        choices=(*HAPPENINGS, "blocked"),
-        default=[],
-        help="exit with 1 if this happens; blocked means that a node cannot be drained or upgraded (repeatable)",
-    )
-    add_autoscaling_options(add)
-    add_color_option(add)
-
-
-_EXAMPLES: Final = {
-    "lose": ("whatif lose zone eu-1a", "whatif lose --each node -o json=losses.json"),
-    "drain": ("whatif drain node-1 node-2", "whatif drain node-1 --fail-on blocked"),
-    "upgrade": ("whatif upgrade --fail-on blocked", "whatif upgrade --pool pool=blue --max-unavailable 2"),
-    "class": ("whatif class gold --value 100000", "whatif class bronze --delete --cluster cluster.json.gz"),
-    "scale": ("whatif scale deployment/web 10 -n shop", "whatif scale statefulset/db 5 -n shop -o json"),
-    "apply": ("whatif apply -f manifests/", "whatif apply -f web.yaml --timeline"),
-    "delete": ("whatif delete -f web.yaml", "whatif delete -f web.yaml --cluster cluster.json.gz"),
-    "events": ("whatif events --events outage.yaml --timeline", "whatif events -f web.yaml --runs 20"),
-}
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="forewarn whatif",
-        description="Simulate a change, and compare running Pods, Pending Pods and preemptions before and after the "
-        "change.",
-        epilog="Exit status: 0: simulated. 1: --fail-on is met. 2: wrong usage. 3: no answer.",
-        examples=("whatif lose zone eu-1a", "whatif upgrade --fail-on blocked"),
-    )
-    kinds = parser.add_subparsers(dest="what", required=True, metavar="CHANGE")
-
-    def add(name: str, told: str) -> Parser:
-        sub = kinds.add_parser(name, help=told, description=f"Simulate: {told}.", examples=_EXAMPLES[name])
-        sub.set_defaults(own=sub)
-        _common(sub)
-        return sub
-
-    lose = add("lose", "a node, zone or pool is lost, or each node or zone separately")
-    lose.add_argument("scope", nargs="?", choices=SCOPES, metavar="node|zone|pool")
-    lose.add_argument("names", nargs="*", metavar="NAME", help="names of nodes, of a zone, or LABEL=VALUE of a pool")
-    lose.add_argument("--each", choices=("node", "zone"), help="simulate the loss of each node or each zone separately")
-    add_shard_option(lose.add_argument)
-    add("drain", "nodes are drained, as kubectl drain does").add_argument("names", nargs="+", metavar="NODE")
-    upgrade = add("upgrade", "each node is drained, replaced and uncordoned in turn")
-    upgrade.add_argument("--pool", default="", metavar="LABEL=VALUE", help="upgrade only nodes with these labels")
-    told = "number of nodes upgraded at the same time (default: 1)"
-    upgrade.add_argument("--max-unavailable", type=whole(1, 100_000), default=1, metavar="N", help=told)
-    told = "time until a drained node returns (default: 2m)"
-    upgrade.add_argument("--away", type=simulated_time, default=120.0, metavar="DURATION", help=told)
-    scale = add("scale", "the number of replicas of a workload changes")
-    scale.add_argument("name", metavar="KIND/NAME")
-    scale.add_argument("replicas", type=whole(0, MOST_VALUE), metavar="N")
-    _class(add("class", "a PriorityClass is created, changed or deleted"))
-    for name, told in (("apply", "manifests are applied"), ("delete", "the objects of manifests are deleted")):
-        add(name, told).add_argument("-f", "--filename", action="append", required=True, metavar="FILE", help=_FILE)
-    events = add("events", "several events at different times")
-    events.add_argument("-f", "--filename", action="append", default=[], metavar="FILE", help=f"{_FILE}, at time 0")
-    told = "list of `{at, create|update|delete|scale|cordon|drain|lost}`"
-    events.add_argument("--events", metavar="FILE", help=told)
-    add_runs_options(events.add_argument)
-    for name, told in (
-        ("pressure", "a node runs out of memory or disk"),
-        ("merge", "combine the parts of a divided run"),
-    ):
-        kinds.add_parser(name, help=told)  # for the list alone: policies.cli runs them
-    return parser
-
-
-_FILE: Final = "manifest (file or directory, repeatable)"
-
-
-def _class(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("name", nargs="?", metavar="NAME")
-    add("--value", type=whole(-(2**31), MOST_VALUE), metavar="N", help="new value; a missing PriorityClass is created")
-    add("--default", action="store_true", help="make the PriorityClass the global default")
-    add("--delete", action="store_true", help="delete the PriorityClass")
-    add("--preemption-policy", choices=("PreemptLowerPriority", "Never"), help="new preemptionPolicy")
-    add("--each", action="store_true", help="delete each PriorityClass separately")
-    add_shard_option(add)
-    told = "manifest to apply after the change (default: restart all workloads whose Pods change priority)"
-    add("-f", "--filename", action="append", default=[], metavar="FILE", help=told)

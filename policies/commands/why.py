@@ -1,12 +1,13 @@
-"""`forewarn why`: why a pod is pending, or was preempted, and what would help."""
+"""`forewarn why`: why a Pod is Pending, ended or does not end, and how to fix this."""
 
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
-from policies.cluster import Cache, key_of
-from policies.commands.cluster_command import (
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
     add_output_option,
@@ -15,44 +16,41 @@ from policies.commands.cluster_command import (
     options_with_cluster,
     pod_key,
 )
-from policies.commands.parser import Parser
-from policies.commands.release import add_release_options, release_of, settle
-from policies.findings import cut, one_line
-from policies.objects.fields import InvalidInput, at, group_kind
-from policies.objects.items import items
-from policies.pod_events import LONG, PodEvents
-from policies.sources import SourceError
-from policies.sources.cluster import events_about
-from policies.terminal import as_json, clean, painter, wants_color
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.findings import cut, one_line
+from forewarn.policies.kinds.registry import POD
+from forewarn.policies.objects.fields import InvalidInput
+from forewarn.policies.sources import SourceError
+from forewarn.policies.sources.cluster import events_about, has_events
+from forewarn.policies.terminal import as_json, clean, painter, wants_color
+from forewarn.policies.why.events import LONG
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.fields import ApiObject
-    from policies.releases import Release
-    from policies.troubles import Diagnosis
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.releases.release import Release
+    from forewarn.policies.why.evidence import Evidence
+    from forewarn.policies.why.troubles import Diagnosis
+
+    Painter = Callable[[str, str], str]
 
 OK, FOUND, USAGE, FAILED = range(4)
 
 
-class OnePodCache(Cache):
-    """A Cache that keeps one pod as it was read, and what Events say of it."""
+class _EvidenceCache(Cache):
+    """A Cache that also collects evidence."""
 
-    def __init__(self, namespace: str, name: str) -> None:
+    def __init__(self, evidence: Evidence) -> None:
         super().__init__()
-        self._key = (namespace, name)
-        self.pod: ApiObject = {}
-        self.events = PodEvents(namespace, name)
+        self._evidence = evidence
 
     def add(self, obj: ApiObject) -> bool:
         """See Cache."""
-        if self.events.add(obj):
-            return False
-        if group_kind(obj) == "/Pod" and key_of(obj) == self._key:
-            self.pod = obj
-        return super().add(obj)
+        return not self._evidence.add(obj) and super().add(obj)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -67,8 +65,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _check_fail_on(given: Sequence[str], parser: argparse.ArgumentParser) -> None:
     """End the program if a value of --fail-on is no state and no id."""
-    from policies.rules.support.names import nearest
-    from policies.troubles import IDS, STATES
+    from forewarn.policies.rules.support.names import nearest
+    from forewarn.policies.why.trouble import IDS, STATES
 
     known = {*STATES, *IDS}
     for what in given:
@@ -77,67 +75,127 @@ def _check_fail_on(given: Sequence[str], parser: argparse.ArgumentParser) -> Non
 
 
 def _answer(options: argparse.Namespace, release: Release) -> int:
-    from policies.troubles import diagnose, gone, ids, quota_hint
+    evidence = _target(options.pod, options.namespace)
+    cluster = settle(loaded(options, _EvidenceCache(evidence)), release).snapshot()
+    evidence.forget()
+    _read_events(options.cluster, evidence)
+    now = time.time() if evidence.is_live else None
+    write = _pod if evidence.kind == POD else _workload
+    return write(options, cluster, evidence, now)
 
-    namespace, name = pod_key(options.pod, options.namespace)
-    cache = OnePodCache(namespace, name)
-    cluster = settle(loaded(options, cache), release).snapshot()
-    not_read = _read_events(options.cluster, namespace, name, cache.events)
+
+def _target(given: str, namespace: str) -> Evidence:
+    """The Pod or workload of `POD`, `NAMESPACE/POD`, `KIND/NAME` or `NAMESPACE/KIND/NAME`. Raises InvalidInput."""
+    from forewarn.policies.why.evidence import Evidence
+    from forewarn.policies.why.timeline import kind_named
+
+    parts = given.split("/")
+    kind = kind_named(parts[-2]) if len(parts) > 1 and all(parts) else ""
+    if kind and len(parts) <= 3:
+        return Evidence(parts[0] if len(parts) == 3 else namespace, parts[-1], kind)
+    return Evidence(*pod_key(given, namespace))
+
+
+def _pod(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -> int:
+    from forewarn.policies.why.trouble import ids
+    from forewarn.policies.why.troubles import diagnose, gone, quota_hint
+
+    namespace, name = evidence.namespace, evidence.name
     pod = cluster.pods.get((namespace, name))
     key = f"{namespace}/{name}"
-    found = gone(cluster, cache.events) if pod is None else diagnose(cluster, pod, cache.pod, cache.events)
+    found = gone(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
     if found is None:
-        from policies.whatif.questions import pod_not_found
+        from forewarn.policies.whatif.questions import pod_not_found
 
-        told = f"{pod_not_found(cluster, namespace, name)}{quota_hint(cluster, namespace)}"
-        if not_read:  # they could name a Pod that was deleted
-            raise SourceError(key, f"{told}; Events not read: {not_read}")
-        raise InvalidInput(f"{key}: {told}")
-    said = _said(cache, pod.uid if pod is not None else "")
+        told = [f"{pod_not_found(cluster, namespace, name)}{quota_hint(cluster, namespace)}", *evidence.missing()]
+        if evidence.not_read:  # they could name a Pod that was deleted
+            raise SourceError(key, "; ".join(told))
+        raise InvalidInput(f"{key}: {'; '.join(told)}")
+    missing = evidence.missing() if found.state != "pending" or evidence.not_read else []
+    said = _said(evidence, pod.uid if pod is not None else "")
     if options.output == "json":
-        sys.stdout.write(as_json(_as_dict(key, found, said, not_read, cluster)))
+        sys.stdout.write(as_json(_as_dict(key, found, said, missing, cluster)))
     else:
-        color = wants_color(options.color, sys.stdout)
-        lines = _lines(key, found, said, not_read, cluster, painter(color))
-        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
+        _print(options, lambda paint: _lines(key, found, said, missing, cluster, paint))
     return FOUND if set(options.fail_on) & {found.state, *ids(found.troubles)} else OK
 
 
-def _read_events(sources: Sequence[str], namespace: str, name: str, events: PodEvents) -> str:
-    """Ask the sources that are no dumps for Events about the pod; why one did not tell them, or nothing."""
+def _workload(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -> int:
+    from forewarn.policies.why.timeline import lines, timeline, to_dict
+    from forewarn.policies.why.trouble import ids
+
+    found = timeline(cluster, evidence, now)
+    kind = evidence.kind.rpartition("/")[2]
+    if not evidence.workload and not found.states:
+        from forewarn.policies.whatif.questions import elsewhere
+
+        near = elsewhere(cluster, evidence.kind, evidence.namespace, evidence.name)
+        first = options.pod.partition("/")[0]
+        if (first, evidence.name) in cluster.pods:
+            near = f"; for the Pod, use pod/{evidence.name} -n {first}"
+        missing = "".join(f"; {each}" for each in evidence.missing())
+        raise InvalidInput(
+            f"{kind} {evidence.namespace}/{evidence.name} not found, and no Event names its Pods{near}{missing}"
+        )
+    if options.output == "json":
+        sys.stdout.write(as_json({**to_dict(found, evidence), "missing": evidence.missing()}))
+    else:
+        _print(options, lambda paint: (*lines(found, evidence, paint), *(f"  {each}" for each in evidence.missing())))
+    met = {*found.states, *(each for ending in found.endings for each in ids(ending.diagnosis.troubles))}
+    return FOUND if set(options.fail_on) & met else OK
+
+
+def _print(options: argparse.Namespace, lines: Callable[[Painter], Iterable[str]]) -> None:
+    color = wants_color(options.color, sys.stdout)
+    sys.stdout.writelines(clean(line, color) + "\n" for line in lines(painter(color)))
+
+
+def _read_events(sources: Sequence[str], evidence: Evidence) -> None:
+    """Read Events from the sources that are not files: about the Pod, its owners and its node."""
     try:
-        for source in sources:
-            for obj in events_about(source, namespace, name):
-                events.add(obj)
+        for source in filter(has_events, sources):
+            evidence.is_live = True
+            for name in evidence.event_names():
+                _add_events(source, evidence.namespace, name, evidence)
+            if node := evidence.node():
+                _add_events(source, "", node, evidence)
     except SourceError as fault:
-        return cut(one_line(str(fault)), LONG)
-    return ""
+        evidence.not_read = cut(one_line(str(fault)), LONG)
 
 
-def _said(cache: OnePodCache, uid: str) -> dict[str, str]:
-    """What the cluster itself says of the pod: the scheduler's condition, and Events."""
-    told = {}
-    for condition in items(cache.pod, "status", "conditions"):
-        if at(condition, "type") in ("PodScheduled", "DisruptionTarget") and (message := at(condition, "message")):
-            told[str(at(condition, "type"))] = cut(one_line(str(message)), LONG)
-    return {**told, **cache.events.said(uid)}
+def _add_events(source: str, namespace: str, name: str, evidence: Evidence) -> None:
+    for obj in events_about(source, namespace, name):
+        evidence.events.add(obj)
+
+
+def _said(evidence: Evidence, uid: str) -> dict[str, str]:
+    """What the cluster itself reports about the Pod: its conditions and Events."""
+    record = evidence.pods.get(evidence.name)
+    told = {
+        condition.type: cut(condition.message, LONG)
+        for condition in (record.conditions if record is not None else ())
+        if condition.type in ("PodScheduled", "DisruptionTarget") and condition.message
+    }
+    return {**told, **evidence.events.said(evidence.name, uid)}
 
 
 def _nodes(found: Diagnosis, cluster: ClusterSnapshot) -> list[tuple[int, str]]:
-    from policies.render.why_not import why_not
+    from forewarn.policies.render.why_not import why_not
 
     prediction = found.prediction
     return why_not(prediction, cluster) if prediction is not None and prediction.outcome == "pending" else []
 
 
 def _lines(
-    key: str, found: Diagnosis, said: dict[str, str], not_read: str, cluster: ClusterSnapshot, paint: Any
+    key: str, found: Diagnosis, said: dict[str, str], missing: list[str], cluster: ClusterSnapshot, paint: Painter
 ) -> Iterator[str]:
-    from policies.findings import plural
+    from forewarn.policies.findings import plural
+    from forewarn.policies.why.records import shown_time
 
     yield _headline(key, found, paint)
     for trouble in found.troubles:
-        yield f"  {paint(trouble.id, 'bold')}: {trouble.message}"
+        when = shown_time(trouble.when)
+        yield f"  {paint(trouble.id, 'bold')}{when and f' at {when}'}: {trouble.message}"
         if trouble.help:
             yield f"    help: {trouble.help}"
     nodes = _nodes(found, cluster)
@@ -145,11 +203,10 @@ def _lines(
         yield "  nodes:"
     yield from (f"    {plural(count, 'node')}: {why}" for count, why in nodes)
     yield from (f"  {reason}: {message}" for reason, message in said.items())
-    if not_read:
-        yield f"  Events not read: {not_read}"
+    yield from (f"  {each}" for each in missing)
 
 
-def _headline(key: str, found: Diagnosis, paint: Any) -> str:
+def _headline(key: str, found: Diagnosis, paint: Painter) -> str:
     pod = found.pod
     if pod is None:
         return f"{paint(key, 'bold')}: {paint(found.state, 'warning')}"
@@ -160,7 +217,7 @@ def _headline(key: str, found: Diagnosis, paint: Any) -> str:
 
 
 def _as_dict(
-    key: str, found: Diagnosis, said: dict[str, str], not_read: str, cluster: ClusterSnapshot
+    key: str, found: Diagnosis, said: dict[str, str], missing: list[str], cluster: ClusterSnapshot
 ) -> dict[str, Any]:
     pod = found.pod
     about = (
@@ -179,23 +236,28 @@ def _as_dict(
         "troubles": [trouble.to_dict() for trouble in found.troubles],
         "nodes": [{"count": count, "reason": why} for count, why in _nodes(found, cluster)],
         "reported": said,
-        **({"eventsNotRead": not_read} if not_read else {}),
+        "missing": missing,
     }
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn why",
-        description="Explain why a Pod is Pending or was preempted, and how to fix this.",
+        description="Explain why a Pod is Pending, ended, or does not end, or list the ends of a workload's Pods.",
         epilog="Exit status: 0: explained. 1: --fail-on is met. 2: wrong usage. 3: no answer.",
-        examples=("why shop/web-5d9c7-x2x1z", "why web-0 -n shop --cluster cluster.json.gz"),
+        examples=(
+            "why shop/web-5d9c7-x2x1z",
+            "why deployment/web -n shop --cluster cluster.json --cluster events.json",
+        ),
     )
     add = parser.add_argument
-    add("pod", metavar="NAMESPACE/POD", help="Pod to explain")
+    add("pod", metavar="NAMESPACE/POD|KIND/NAME", help="Pod or workload to explain; the Pod may be deleted")
     add_cluster_option(add)
     add("-n", "--namespace", default="default", help="namespace if NAMESPACE/ is missing (default: default)")
     add_output_option(add)
-    told = "exit with 1 for this state (pending, preempted, running, ended, gone) or problem id (repeatable)"
+    told = (
+        "exit with 1 for this state (pending, preempted, terminating, running, ended, gone) or problem id (repeatable)"
+    )
     add("--fail-on", action="append", default=[], metavar="WHAT", help=told)
     add_color_option(add)
     add_release_options(add)

@@ -1,4 +1,4 @@
-"""The configuration: which rules say what, what they may be told, and whom they leave alone."""
+"""The configuration: severities and actions of rules, their options, and exemptions."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from policies.config.admission_configuration import load_limited_resources
-    from policies.config.load import load_config, read_config
-    from policies.config.model import Annotate, Config, ConfigError, DiscloseTo, Exemption, RepeatedWarnings
-    from policies.config.search import find_config
+    from forewarn.policies.config.admission_configuration import load_limited_resources
+    from forewarn.policies.config.load import load_config, read_config
+    from forewarn.policies.config.model import Annotate, Config, ConfigError, DiscloseTo, Exemption, RepeatedWarnings
+    from forewarn.policies.config.search import find_config
 
 __all__ = [
     "Annotate",

@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from policies.config.document import ConfigNode, contents, parse
-from policies.options import LimitedResource, ScopeSelector
+from forewarn.policies.config.document import ConfigNode, contents, parse
+from forewarn.policies.options import LimitedResource, ScopeSelector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""YAML with positions, for files that are ours: every fault is told with file, line and column."""
+"""YAML with positions, for forewarn's own files: every error has a file, line and column."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from policies.config.model import ConfigError
-from policies.findings import cut, listed
+from forewarn.policies.config.model import ConfigError
+from forewarn.policies.findings import cut, listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -32,19 +32,19 @@ class ConfigNode:
     path: str = ""
 
     def fault(self, problem: str) -> ConfigError:
-        """The error that says `problem` of this place."""
+        """Return an error about this position with the message `problem`."""
         mark = self.node.start_mark if self.node else None
         where = f"{self.file}:{mark.line + 1}:{mark.column + 1}" if mark else self.file
         return ConfigError(f"{where}: {cut(self.path, _SHOWN) + ': ' if self.path else ''}{problem}")
 
     @property
     def is_list(self) -> bool:
-        """Whether it is a list."""
+        """Whether the value is a list."""
         return isinstance(self.node, yaml.SequenceNode)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing at all: no document, or one without content."""
+        """Whether there is no document, or only one without content."""
         return self.node is None or (isinstance(self.node, yaml.ScalarNode) and self.node.value == "")
 
     def items(self, known: Collection[str] | None = None, what: str = "key") -> Iterator[tuple[str, ConfigNode]]:
@@ -182,7 +182,7 @@ def place_of_entry(data: bytes, number: int) -> tuple[int, int]:
 
 
 def _is_nothing(event: Any) -> bool:
-    """Whether it is a document without content."""
+    """Whether the document has no content."""
     return isinstance(event, yaml.ScalarEvent) and event.value == "" and not event.style
 
 

@@ -6,16 +6,24 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.class_paths import ITEMS, VALUES, BadPath, ClassPath, parse_path
-from policies.config.admission_configuration import limited_resource
-from policies.config.document import ConfigNode, contents, parse
-from policies.config.model import Annotate, Budget, Config, Exemption, RepeatedWarnings
-from policies.disclosure import Disclose
-from policies.findings import Action, Severity
-from policies.kinds import BY_GROUP_KIND
-from policies.options import AllowedClasses, BreakGlass, Ignored, LimitedResource, NamedGroup, Promise, Rendering
-from policies.rules import RULES
-from policies.selectors import InvalidSelector, LabelSelector, PodPattern, parse_label_selector
+from forewarn.policies.config.admission_configuration import limited_resource
+from forewarn.policies.config.document import ConfigNode, contents, parse
+from forewarn.policies.config.model import Annotate, Budget, Config, Exemption, RepeatedWarnings
+from forewarn.policies.disclosure import Disclose
+from forewarn.policies.findings import Action, Severity
+from forewarn.policies.kinds.class_paths import ITEMS, VALUES, BadPath, ClassPath, parse_path
+from forewarn.policies.kinds.registry import BY_GROUP_KIND
+from forewarn.policies.options import (
+    AllowedClasses,
+    BreakGlass,
+    Ignored,
+    LimitedResource,
+    NamedGroup,
+    Promise,
+    Rendering,
+)
+from forewarn.policies.rules import RULES
+from forewarn.policies.selectors import InvalidSelector, LabelSelector, PodPattern, parse_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +39,7 @@ def load_config(path: Path | str) -> Config:
 
 
 def says_nothing(path: Path | str) -> bool:
-    """Whether a configuration file has no content but comments. Raises ConfigError."""
+    """Report whether a configuration file contains only comments. Raises ConfigError."""
     return parse(contents(path), str(path)).is_empty
 
 
@@ -236,7 +244,7 @@ def _promises(entry: ConfigNode) -> tuple[Promise, ...]:
 
 
 def _promise(entry: ConfigNode, number: int) -> Promise:
-    """The part of what `forewarn test` takes that one prediction tells."""
+    """The maximum part of the work of `forewarn test` that one prediction may use."""
     given = dict(entry.items(("name", "when", "expect")))
     if "when" in given:
         raise given["when"].fault("not supported in the configuration; use `forewarn test`")

@@ -1,26 +1,26 @@
-"""What a configuration amounts to once it is read: frozen and valid."""
+"""A validated, immutable configuration."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.disclosure import Disclose
-from policies.findings import Action, Severity
-from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, exempt_until, not_honoured
-from policies.options import Options
-from policies.rules.support.context import Target
-from policies.selectors import one_of
+from forewarn.policies.disclosure import Disclose
+from forewarn.policies.findings import Action, Severity
+from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, exempt_until, not_honoured
+from forewarn.policies.options import Options
+from forewarn.policies.rules.support.context import Target
+from forewarn.policies.selectors import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from policies.objects.namespace import Namespace
-    from policies.objects.reviewed_object import User
-    from policies.options import LimitedResource
-    from policies.rules.support.context import Rule
-    from policies.selectors import LabelSelector
+    from forewarn.policies.objects.namespace import Namespace
+    from forewarn.policies.objects.reviewed_object import User
+    from forewarn.policies.options import LimitedResource
+    from forewarn.policies.rules.support.context import Rule
+    from forewarn.policies.selectors import LabelSelector
 
 
 _NO_OPTIONS: Final = Options()
@@ -40,7 +40,7 @@ class Annotate(StrEnum):
 
 
 class RepeatedWarnings(StrEnum):
-    """How warnings are told that one user gets by one rule again and again."""
+    """Limits on repeated warnings of one rule to one user."""
 
     SHORT = "short"
     FULL = "full"
@@ -56,7 +56,7 @@ class Exemption(NamedTuple):
     groups: tuple[str, ...] = ()
 
     def covers(self, user: User | None, namespace: Namespace | None) -> bool:
-        """Whether a request of this user in this namespace (None: of no namespace) is let pass."""
+        """Report whether a request of this user in this namespace (None: cluster-scoped) is exempt."""
         name, groups = (user.name, user.groups) if user else ("", ())
         return (
             (not self.namespaces or (namespace is not None and one_of(self.namespaces, namespace.name)))
@@ -67,16 +67,16 @@ class Exemption(NamedTuple):
 
 
 class DiscloseTo(NamedTuple):
-    """Who sees everything, whatever `disclose` says: `groups` are shell patterns.
+    """The users who see everything, whatever `disclose` says: `groups` are shell patterns.
 
-    `by_access_review`: whoever else the API server lets list pods in all namespaces.
+    `by_access_review`: also users whom the API server allows to list Pods in all namespaces.
     """
 
     groups: tuple[str, ...] = ("system:masters",)
     by_access_review: bool = False
 
     def covers(self, user: User) -> bool:
-        """Whether the user is in one of the groups."""
+        """Report whether the user is in one of the groups."""
         return any(one_of(self.groups, group) for group in user.groups)
 
 
@@ -88,7 +88,7 @@ class Budget(NamedTuple):
 
 
 class PredictionBudget(NamedTuple):
-    """How many predictions are shown to one user, and to all users in one namespace."""
+    """The numbers of predictions that one user, and all users of one namespace, may see in an hour."""
 
     user: Budget = Budget(100, 400)
     namespace: Budget = Budget(200, 800)
@@ -120,9 +120,9 @@ class Config(NamedTuple):
     foreign: tuple[Rule, ...] = ()
 
     def action(self, rule: Rule, target: Target) -> Action:
-        """What the webhook does with a finding: as configured; else the rule's default, on a template never deny.
+        """Return the webhook's action for a finding: as configured, or the rule's default; never deny for a template.
 
-        A template's fault is not refused by the API server either: it is its pods that will be missing.
+        The API server does not reject an invalid template either: later, its Pods are not created.
         """
         configured = self.actions.get(rule.ID)
         if configured is not None:
@@ -137,20 +137,22 @@ class Config(NamedTuple):
         return self._replace(options=self.options._replace(limited_resources=limited))
 
     def hears(self, rule: Rule) -> bool:
-        """Whether the linter was asked for a rule: all of them, or those that are selected, less those that are not."""
+        """Report whether the linter should run a rule: all rules, or the selected rules, without the ignored rules."""
         return rule.ID not in self.unheard and (not self.selected or rule.ID in self.selected)
 
     def told(self, rule: Rule) -> Severity | None:
-        """What the linter says of what this rule has found; None: nothing."""
+        """Return the linter's severity for a finding of this rule; None: no finding."""
         off = self.actions.get(rule.ID) is Action.OFF
         return self.severity(rule) if self.hears(rule) and not off else None
 
     def severity(self, rule: Rule) -> Severity | None:
-        """What the linter says; None: the rule is not a matter for the linter."""
+        """Return the configured severity; None: the linter does not run the rule."""
         return None if rule.SEVERITY is None else self.severities.get(rule.ID, rule.SEVERITY)
 
     def exemption(self, user: User | None, namespace: Namespace | None, now: datetime) -> str | None:
-        """Why a request is let pass, None where it is not: an exemption, or a namespace's break-glass annotation."""
+        """Return the reason why a request is exempt, None if it is not: an exemption or a namespace's break-glass
+        annotation.
+        """
         for exemption in self.exemptions:
             if exemption.covers(user, namespace):
                 return exemption.reason

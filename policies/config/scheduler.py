@@ -1,7 +1,7 @@
-"""`--scheduler-config`: a KubeSchedulerConfiguration out of a file, or a preset by its name.
+"""`--scheduler-config`: a KubeSchedulerConfiguration from a file, or the name of a preset.
 
-What is wrong with it is told with file, line and column. Unlike kube-scheduler itself it may name plugins that are not
-known here: those have a part where they are named, and nothing is predicted that they may decide.
+Errors have a file, line and column. Unlike kube-scheduler, forewarn accepts unknown plugins: they take part at the
+extension points that name them, and forewarn does not predict outcomes that they may decide.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.config.document import ConfigNode, parse
-from policies.config.model import ConfigError
+from forewarn.policies.config.document import ConfigNode, parse
+from forewarn.policies.config.model import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.findings import Path as FieldPath
-    from policies.kube_apiserver.validation.field_errors import FieldError
-    from policies.profiles import SchedulerConfiguration
-    from policies.semantics import Semantics
+    from forewarn.policies.findings import Path as FieldPath
+    from forewarn.policies.kube_apiserver.validation.field_errors import FieldError
+    from forewarn.policies.releases.profiles import SchedulerConfiguration
+    from forewarn.policies.releases.semantics import Semantics
 
 _SHOWN: Final = 10
-"""Faults that are told."""
+"""The maximum number of reported errors."""
 _LARGEST: Final = 1024 * 1024
 """Bytes of a file."""
 _DEEPEST: Final = 50
@@ -33,7 +33,7 @@ _NUMERIC: Final = frozenset("+-.0123456789")
 
 
 class SchedulerSource:
-    """A scheduler's configuration as it was given; what it comes to depends on the release."""
+    """The given configuration of a scheduler; its profiles depend on the release."""
 
     def __init__(self, name: str, config: Any, entry: ConfigNode | None = None) -> None:
         self.name, self._config, self._entry = name, config, entry
@@ -45,16 +45,16 @@ class SchedulerSource:
         return self._config
 
     def __call__(self, semantics: Semantics) -> SchedulerConfiguration:
-        """What it comes to in a release; the same value for the same release. Raises ConfigError."""
+        """Return the profiles for a release; the same value for the same release. Raises ConfigError."""
         made = self._made.get(semantics)
         if made is None:
             made = self._made[semantics] = self._make(semantics)
         return made
 
     def _make(self, semantics: Semantics) -> SchedulerConfiguration:
-        from policies.scheduling.configuration import InvalidConfiguration, scheduler_configuration
-        from policies.scheduling.extension_points import InvalidPlugin
-        from policies.scheduling.foreign_plugins import named_only, with_installed
+        from forewarn.policies.scheduling.configuration import InvalidConfiguration, scheduler_configuration
+        from forewarn.policies.scheduling.extension_points import InvalidPlugin
+        from forewarn.policies.scheduling.foreign_plugins import named_only, with_installed
 
         try:
             return scheduler_configuration(self._config, semantics, with_installed(), self.name, named_only)
@@ -75,7 +75,7 @@ class SchedulerSource:
 
 def scheduler_source(given: str) -> SchedulerSource:
     """A file (FILE, or anything with a dot or slash), or a preset. Raises ConfigError."""
-    from policies.scheduling.configuration.presets import PRESETS
+    from forewarn.policies.scheduling.configuration.presets import PRESETS
 
     if given in PRESETS:
         return SchedulerSource(given, PRESETS[given])
@@ -88,7 +88,7 @@ def scheduler_source(given: str) -> SchedulerSource:
 
 
 def read_scheduler(text: bytes, file: str) -> SchedulerSource:
-    """The configuration that a text holds. Raises ConfigError where it is no YAML, or says a thing twice."""
+    """Parse a configuration. Raises ConfigError for invalid YAML and duplicate keys."""
     entry = parse(text, file)
     _check(entry)
     return SchedulerSource(file, None if entry.is_empty else entry.plain(), entry)
@@ -144,6 +144,6 @@ def _at(entry: ConfigNode, path: FieldPath) -> ConfigNode:
 
 
 def _joined(path: FieldPath) -> str:
-    from policies.findings import field_path
+    from forewarn.policies.findings import field_path
 
     return field_path(path)

@@ -1,19 +1,19 @@
-"""Where the configuration file is."""
+"""The search for the configuration file."""
 
 from __future__ import annotations
 
 import os
 from typing import Final
 
-from policies.sources.files import is_inside
+from forewarn.policies.sources.files import is_inside
 
 NAME: Final = ".forewarn.yaml"
 
 
 def find_config(start: str) -> str | None:
-    """`.forewarn.yaml` in this directory or above, up to the repository's root (the one that has `.git`).
+    """Return `.forewarn.yaml` in this directory or above, up to the root of the repository (the directory with `.git`).
 
-    A link out of its directory is none: a repository need not be told what is in other places.
+    A link to a file outside of its directory is ignored, so that a repository cannot use files of other places.
     """
     directory = os.path.abspath(start)
     while True:

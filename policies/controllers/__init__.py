@@ -1,7 +1,7 @@
-"""What kube-controller-manager does next: one controller a module, pure functions of what is there and of the time.
+"""The syncs of kube-controller-manager: one module for each controller, as pure functions of the state and the time.
 
-`reconcile` gives the writes of one sync of one object. Whoever asks applies them, in order, and asks again when
-something that belongs to the object has changed: nothing here waits, knows a clock or draws lots.
+`reconcile` returns the writes of one sync of one object. The caller applies the writes in order, and calls `reconcile`
+again when an object that belongs to the workload changes. No function here waits, reads a clock or uses random numbers.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policies.controllers.actions import Action
-    from policies.controllers.view import Key, View
+    from forewarn.policies.controllers.actions import Action
+    from forewarn.policies.controllers.view import Key, View
 
 CONTROLLERS: Final[Mapping[str, str]] = {
     "apps/Deployment": "deployment",
@@ -36,9 +36,10 @@ Source: pkg/controller/job `SyncJobBatchPeriod`; what changes meanwhile does not
 
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
-    """The writes of one sync of the object at `now` (seconds since 1970); none for what is gone, or nobody controls.
+    """Return the writes of one sync of the object at `now` (seconds since 1970); none for a deleted or uncontrolled
+    object.
 
-    Raises InvalidObject: a field that the controller reads, or a pod template, that cannot be read.
+    Raises InvalidObject: a field that the controller reads, or a Pod template, is invalid.
     """
     if key[0] not in CONTROLLERS or view.workload(key) is None:
         return []

@@ -1,4 +1,4 @@
-"""What a controller asks of the API server: one write each, in the order given."""
+"""The requests of a controller to the API server: one write each, in order."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.controllers.view import Key
-    from policies.objects.fields import ApiObject
-    from policies.objects.pod import Owner, Pod
-    from policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.controllers.view import Key
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Owner, Pod
+    from forewarn.policies.objects.storage import PersistentVolumeClaim
 
 
 class CreatePod(NamedTuple):
@@ -59,8 +59,10 @@ class CreateWorkload(NamedTuple):
 
 
 class UpdateWorkload(NamedTuple):
-    """A workload in another size, or with other annotations; the pod template in it is the same object. `may_fail`: the
-    sync goes on with its status where the API server refuses it."""
+    """An update of a workload other than its Pod template: replicas, annotations, minReadySeconds.
+
+    `may_fail`: if the API server rejects the update, the sync skips later updates, but still writes the status.
+    """
 
     key: Key
     object: ApiObject
@@ -80,14 +82,14 @@ class DeleteWorkload(NamedTuple):
 
 
 class SetStatus(NamedTuple):
-    """What the controller remembers and tells of an object: handed to it at its next sync as `WorkloadState.status`."""
+    """The status that the controller reports for an object. Its next sync reads it as `WorkloadState.status`."""
 
     key: Key
     status: Any
 
 
 class ReleasePod(NamedTuple):
-    """A Job has counted a pod (its finalizer goes): `View.pods_of` need not show it once it is gone."""
+    """A Job has counted a Pod and removes its finalizer: `View.pods_of` need not return the Pod after its deletion."""
 
     key: Key
     uid: str
@@ -101,7 +103,7 @@ class Requeue(NamedTuple):
 
 
 class Report(NamedTuple):
-    """Something that people are told: `reason` is the condition's or the event's."""
+    """An event or a change of a condition; `reason` is the reason of the event or condition."""
 
     key: Key
     reason: str

@@ -1,18 +1,18 @@
-"""How many pods a workload asks for, as far as quotas are concerned: they count pods, wherever those run."""
+"""The number of Pods that a workload requests, for quotas: quotas count Pods on all nodes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.controllers.daemon_set import surge_and_unavailable
-from policies.controllers.deployment import max_surge
-from policies.controllers.new_pods import count_daemons, replicas_of
-from policies.controllers.own_pods import pods_of
-from policies.objects.fields import at, group_kind, int32, text
+from forewarn.policies.controllers.daemon_set import surge_and_unavailable
+from forewarn.policies.controllers.new_pods import count_daemons, replicas_of
+from forewarn.policies.controllers.own_pods import pods_of
+from forewarn.policies.controllers.replica_set_sizes import max_surge
+from forewarn.policies.objects.fields import at, group_kind, int32, text
 
 if TYPE_CHECKING:
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
 
 
 class Arrivals(NamedTuple):
@@ -23,10 +23,12 @@ class Arrivals(NamedTuple):
 
 
 def arrivals(obj: ApiObject, template: ApiObject, old: ApiObject | None, cluster: ClusterSnapshot | None) -> Arrivals:
-    """What an object with a pod template asks for. `old`: the stored object that it replaces, for what it leaves out.
+    """Return the number of Pods that an object with a Pod template requests.
 
-    Of a Job, what runs at a time, of a CronJob, one run; of a DaemonSet, a pod for each node that lets it in, or one
-    where no nodes are known. Raises InvalidObject.
+    `old`: the stored object, for missing fields.
+
+    A Job counts its parallelism; a CronJob, one run; a DaemonSet, one Pod for each node that admits it, or one Pod if
+    no nodes are known. Raises InvalidObject.
     """
     kind = group_kind(obj)
     if kind == "apps/DaemonSet":
@@ -38,10 +40,11 @@ def arrivals(obj: ApiObject, template: ApiObject, old: ApiObject | None, cluster
 
 
 def present(obj: ApiObject, old: ApiObject, template: ApiObject, cluster: ClusterSnapshot | None) -> int:
-    """How many of the pods that an object asks for are there already, as pods of the stored object.
+    """Return how many of the Pods that an object requests exist already as Pods of the stored object.
 
-    As its status says, else as many as the state has; where that has no pods at all, as many as it asks for. A
-    CronJob's next run comes beside those that run, unless its concurrencyPolicy forbids that. Raises InvalidObject.
+    The number is that of the status, or else of the cluster state; if the cluster state has no Pods at all, the
+    requested number. A CronJob creates its next run in addition to active runs, unless its concurrencyPolicy forbids
+    that. Raises InvalidObject.
     """
     if group_kind(obj) == "batch/CronJob" and text(obj, "spec", "concurrencyPolicy", default="Allow") == "Allow":
         return 0

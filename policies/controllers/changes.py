@@ -1,46 +1,54 @@
-"""What comes of a change that somebody asks for: which pods are made, in which order, and which end before."""
+"""The effects of a change to a workload: the Pods that its controller creates, their order, and the Pods that it
+deletes first.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from policies.controllers.daemon_set import surge_and_unavailable
-from policies.controllers.deployment import max_surge, max_unavailable
-from policies.controllers.job import is_finished
-from policies.controllers.new_pods import has_replica_set, is_of_template, new_pods, replicas_of, without_missing_claims
-from policies.controllers.own_pods import pods_of
-from policies.controllers.pod_sequences import Chained, DaemonPods
-from policies.controllers.stateful_set import ordinal_of, start_ordinal
-from policies.objects.fields import at, group_kind, int32, mapping, ref_of, text
-from policies.objects.reviewed_object import Operation
-from policies.objects.workload import holds, pod_template_of
+from forewarn.policies.controllers.daemon_set import surge_and_unavailable
+from forewarn.policies.controllers.job import is_finished
+from forewarn.policies.controllers.new_pods import (
+    has_replica_set,
+    is_of_template,
+    new_pods,
+    replicas_of,
+    without_missing_claims,
+)
+from forewarn.policies.controllers.own_pods import pods_of
+from forewarn.policies.controllers.pod_sequences import Chained, DaemonPods
+from forewarn.policies.controllers.replica_set_sizes import max_surge, max_unavailable
+from forewarn.policies.controllers.stateful_set import ordinal_of, start_ordinal
+from forewarn.policies.objects.fields import at, group_kind, int32, mapping, ref_of, text
+from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.policies.objects.workload import holds, pod_template_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.fields import ApiObject
-    from policies.objects.pod import Pod
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 _MOST_STEPS: Final = 500
-"""Pods of a StatefulSet whose updates are looked at one after the other."""
+"""The maximum number of Pods of a StatefulSet whose updates are evaluated one after the other."""
 
 _ROLLED_OUT: Final = ("apps/Deployment", "apps/StatefulSet", "apps/DaemonSet")
 
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """The pods that a change brings, in order.
+    """The new Pods of a change, in order of creation.
 
-    `own`: the workload's pods that run now. `ended`: place among `pods` -> those of its own that have ended before that
-    pod comes; the others are on their nodes still, ending or not. `window`: a rollout makes no more while so many of
-    its new pods do not run; None: all come at once. `one_by_one`: each comes when the one before it runs.
-    `ended_first`: how many old pods are told to end before it is known what becomes of the first new one. `beside_old`:
-    the pods stand in for old ones that are still there when they come. `rolled_out`: the changed object, of a workload
-    that is stored and whose new template its controller rolls out. `under_way`: that has begun already; as it
-    grows, some of the pods that come first are of an old template.
+    `own`: the workload's running Pods. `ended`: index in `pods` -> Pods of the workload that terminate before that Pod
+    is created; the others are still on their nodes. `window`: a rollout creates no more Pods while this many new Pods
+    do not run; None: all Pods are created at once. `one_by_one`: each Pod is created when the Pod before it runs.
+    `ended_first`: the number of old Pods that are deleted before the first new Pod is scheduled. `beside_old`: the Pods
+    replace old Pods that still exist at that time. `rolled_out`: the changed object, if it is stored and its controller
+    rolls out the new template. `under_way`: a rollout has already begun; if the workload also grows, some of the first
+    Pods have an old template.
     """
 
     pods: Sequence[Pod] = ()
@@ -53,7 +61,7 @@ class Coming:
     rolled_out: ApiObject | None = None
     under_way: bool = False
     without_claims: bool = False
-    """Whether volumes are left out whose claims are created with the pods."""
+    """Whether the change ignores volumes whose claims are created with the Pods."""
     creates_claims: ApiObject | None = None
     """The object of whose pods that is so, if a simulation can create the claims."""
 
@@ -65,9 +73,10 @@ def coming(
     *,
     pods_defaulted: bool = False,
 ) -> Coming:
-    """What a change brings. Raises InvalidObject.
+    """Return the effects of a change. Raises InvalidObject.
 
-    `pods_defaulted`: a pod that stands alone has been through LimitRanger; those of a template never have.
+    `pods_defaulted`: LimitRanger has already processed a bare Pod; it never processes Pods of a template before their
+    creation.
     """
     metadata = mapping(subject.object, "metadata")
     obj = {**subject.object, "metadata": {**metadata, "namespace": subject.ref.namespace}}
@@ -77,8 +86,9 @@ def coming(
     if not template.is_template:
         return _single(subject, obj, cluster, pods_defaulted=pods_defaulted)
     old = subject.old or _stored(subject, cluster)
-    if old is not None and at(obj, "spec", "replicas") is None and at(old, "spec", "replicas") is not None:
-        obj = {**obj, "spec": {**mapping(obj, "spec"), "replicas": at(old, "spec", "replicas")}}  # an apply leaves it
+    stored_replicas = None if old is None else at(old, "spec", "replicas")
+    if stored_replicas is not None and at(obj, "spec", "replicas") is None:
+        obj = {**obj, "spec": {**mapping(obj, "spec"), "replicas": stored_replicas}}  # an apply leaves it
     own = tuple(pods_of(cluster, obj))
     same = old is not None and _same_template(subject, old, template.object, paths)
     if group_kind(obj) == "apps/Deployment" and (_is_paused(obj) or _is_paused(old)):
@@ -88,16 +98,29 @@ def coming(
             return Coming(own=own)
         template = stored or template
         same = stored is not None or has_replica_set(cluster, obj, template.object)
+    return _of_change(cluster, obj, old, template.object, own, paths, same=same)
+
+
+def _of_change(
+    cluster: ClusterSnapshot,
+    obj: ApiObject,
+    old: ApiObject | None,
+    template: ApiObject,
+    own: tuple[Pod, ...],
+    paths: Mapping[str, tuple[str, ...]],
+    *,
+    same: bool,
+) -> Coming:
+    """What a controller creates. `same`: whether the template is the stored one, or has a ReplicaSet."""
     if old is not None and (_is_over(old) or (same and replicas_of(old) == replicas_of(obj))):
         return Coming(own=own)  # a no-op for the scheduler, whatever its controller is still at
-    if own and not same:
-        grows = old is not None and replicas_of(obj) > replicas_of(old)
-        before = pod_template_of(old, paths) if old is not None and grows else None
-        found = _rollout(cluster, obj, template.object, own, before.object if before else None)
-        return found if old is None or group_kind(obj) not in _ROLLED_OUT else replace(found, rolled_out=obj)
     grows = old is not None and replicas_of(obj) > replicas_of(old)
-    under_way = _scaled_while_rolled_out(cluster, obj, template.object, own) if grows and _is_rolling(obj) else None
-    found = under_way or _scaled(cluster, obj, template.object, own)
+    if own and not same:
+        before = pod_template_of(old, paths) if old is not None and grows else None
+        found = _rollout(cluster, obj, template, own, before.object if before else None)
+        return found if old is None or group_kind(obj) not in _ROLLED_OUT else replace(found, rolled_out=obj)
+    under_way = _scaled_while_rolled_out(cluster, obj, template, own) if grows and _is_rolling(obj) else None
+    found = under_way or _scaled(cluster, obj, template, own)
     simulated = found.without_claims and group_kind(obj) in _ROLLED_OUT
     return replace(found, creates_claims=obj) if simulated else found
 
@@ -105,12 +128,12 @@ def coming(
 def still_to_come(
     obj: ApiObject, wanted: int, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]
 ) -> Sequence[Pod]:
-    """The pods, of so many `wanted`, that have no place yet, of an object that was admitted a moment ago.
+    """Return how many of `wanted` Pods are not yet scheduled, for an object that was admitted a moment ago.
 
-    Of a StatefulSet that goes in order, the first one. Raises InvalidObject.
+    For an ordered StatefulSet, only the first Pod counts. Raises InvalidObject.
     """
-    from policies.cluster import with_priority
-    from policies.objects.pod import Pod
+    from forewarn.policies.cluster.admission import with_priority
+    from forewarn.policies.objects.pod import Pod
 
     template = pod_template_of(obj, paths)
     if template is None:
@@ -140,9 +163,10 @@ def _scaled(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: 
 
 
 def asks_for_no_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], *, fewer: bool = False) -> bool:
-    """Whether an update leaves the Pods of an object as they are, and their number; `fewer`: or makes that smaller.
+    """Report whether an update changes neither the Pods of an object nor their number; `fewer`: a smaller number counts
+    too.
 
-    Of a Pod: whether kube-scheduler has nothing to do for it. Raises InvalidObject.
+    For a Pod: whether kube-scheduler has nothing to do. Raises InvalidObject.
     """
     old = subject.old
     if subject.operation is not Operation.UPDATE or old is None:
@@ -163,20 +187,20 @@ def _is_same(one: ApiObject, other: ApiObject) -> bool:
 
 
 def _is_over(old: ApiObject) -> bool:
-    """Whether it is a Job that makes no more pods."""
+    """Report whether the object is a Job that creates no more Pods."""
     return group_kind(old) == "batch/Job" and is_finished(old)
 
 
 def _goes_in_order(obj: ApiObject) -> bool:
-    """Whether each pod waits until the one before it runs."""
+    """Report whether each Pod is created after the Pod before it runs."""
     return group_kind(obj) == "apps/StatefulSet" and text(obj, "spec", "podManagementPolicy") != "Parallel"
 
 
 def _first_that_waits(obj: ApiObject, own: Sequence[Pod]) -> int | None:
-    """The lowest ordinal of a StatefulSet that waits for a node; None where none does.
+    """Return the lowest ordinal of a StatefulSet whose Pod is Pending; None if no Pod is Pending.
 
-    A set that goes in order makes, ends and replaces nobody until that one runs. Source: pkg/controller/statefulset,
-    `processReplica`: `if !isRunningAndReady(pod) && monotonic` nothing more is done.
+    An ordered StatefulSet creates, deletes and replaces no Pod until that Pod runs. Source: pkg/controller/statefulset,
+    `processReplica`: `if !isRunningAndReady(pod) && monotonic`, upstream returns.
     """
     waiting = (ordinal_of(pod.name, ref_of(obj).name) for pod in own if not _has_a_place(pod))
     start = start_ordinal(obj)
@@ -192,8 +216,8 @@ def _before(obj: ApiObject, own: Sequence[Pod], missing: Sequence[Pod], ordinal:
 
 def _single(subject: ReviewedObject, obj: ApiObject, cluster: ClusterSnapshot, *, pods_defaulted: bool) -> Coming:
     """A pod on its own comes when it is made, or let go."""
-    from policies.cluster import admitted, with_priority
-    from policies.objects.pod import Pod
+    from forewarn.policies.cluster.admission import admitted, with_priority
+    from forewarn.policies.objects.pod import Pod
 
     if subject.old is not None and not _is_let_go(subject.old, obj):
         return Coming()
@@ -203,7 +227,7 @@ def _single(subject: ReviewedObject, obj: ApiObject, cluster: ClusterSnapshot, *
 
 
 def _is_let_go(old: ApiObject, obj: ApiObject) -> bool:
-    """Whether a pod loses the last of its scheduling gates: until then the scheduler has not looked at it."""
+    """Report whether an update removes the Pod's last scheduling gate: kube-scheduler ignores gated Pods."""
     return bool(at(old, "spec", "schedulingGates")) and not at(obj, "spec", "schedulingGates")
 
 
@@ -214,7 +238,7 @@ def _is_paused(obj: ApiObject | None) -> bool:
 def _same_template(
     subject: ReviewedObject, old: ApiObject, template: ApiObject, paths: Mapping[str, tuple[str, ...]]
 ) -> bool:
-    """Whether the pods stay as they are. What the linter reads has none of the defaults that are stored."""
+    """Report whether the Pods do not change. Manifests that the linter reads lack the defaults of stored objects."""
     stored = pod_template_of(old, paths)
     if stored is None:
         return False
@@ -222,7 +246,7 @@ def _same_template(
 
 
 def _stored(subject: ReviewedObject, cluster: ClusterSnapshot) -> ApiObject | None:
-    """What the cluster has of this workload."""
+    """Return the stored state of this workload."""
     found = cluster.workload(group_kind(subject.object), subject.ref.namespace, subject.ref.name)
     return found.object if found else None
 
@@ -230,8 +254,10 @@ def _stored(subject: ReviewedObject, cluster: ClusterSnapshot) -> ApiObject | No
 def _rollout(
     cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...], before: ApiObject | None
 ) -> Coming:
-    """What becomes of a changed template, by the kind's controller. `before`: the template of its pods, where it
-    grows at once."""
+    """Return the effects of a changed template, by the kind's controller.
+
+    `before`: the template of existing Pods, if the workload also grows.
+    """
     kind = group_kind(obj)
     if kind == "apps/Deployment":
         return _of_deployment(cluster, obj, template, own, before)
@@ -263,7 +289,7 @@ def _of_deployment(
 
 
 def _is_rolling(obj: ApiObject) -> bool:
-    """Whether it is a Deployment that replaces its old pods a few at a time."""
+    """Report whether the object is a Deployment with a rolling update."""
     rolling = text(obj, "spec", "strategy", "type") != "Recreate"
     return group_kind(obj) == "apps/Deployment" and rolling and not _is_paused(obj)
 
@@ -271,10 +297,10 @@ def _is_rolling(obj: ApiObject) -> bool:
 def _scaled_while_rolled_out(
     cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]
 ) -> Coming | None:
-    """What comes of more replicas of a Deployment of which old pods are still there; None where none are.
+    """Return the effects of more replicas of a Deployment that still has old Pods; None if it has none.
 
-    All its ReplicaSets grow. Its own pods are as many as it asks for already, or more: some of them surge. Source:
-    pkg/controller/deployment, `scale`.
+    All its ReplicaSets grow. The Deployment may already have as many Pods as requested, or more, because some surge.
+    Source: pkg/controller/deployment, `scale`.
     """
     new = sum(is_of_template(cluster, obj, template, own))
     if new == len(own) or not has_replica_set(cluster, obj, template):
@@ -286,7 +312,7 @@ def _scaled_while_rolled_out(
 
 
 def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> Coming:
-    """Missing ordinals come first, then each pod is ended and made anew, from the highest ordinal down."""
+    """Create missing ordinals first, then replace each Pod from the highest ordinal to the lowest."""
     missing = new_pods(cluster, obj, template, own=own).pods
     if _goes_in_order(obj) and (waits := _first_that_waits(obj, own)) is not None:
         return Coming(_before(obj, own, missing, waits), own, one_by_one=True)

@@ -6,19 +6,19 @@ from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from policies.controllers.actions import Action, CreateWorkload, DeleteWorkload, Report, Requeue, SetStatus
-from policies.controllers.cron_schedule import CronSchedule, InvalidSchedule, parse_schedule
-from policies.controllers.job import JobStatus
-from policies.objects.fields import boolean, int32, mapping, ref_of, text
+from forewarn.policies.controllers.actions import Action, CreateWorkload, DeleteWorkload, Report, Requeue, SetStatus
+from forewarn.policies.controllers.cron_schedule import CronSchedule, InvalidSchedule, parse_schedule
+from forewarn.policies.controllers.job import JobStatus
+from forewarn.policies.objects.fields import boolean, int32, mapping, ref_of, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.controllers.view import Key, View, WorkloadState
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.controllers.view import Key, View, WorkloadState
+    from forewarn.policies.objects.fields import ApiObject
 
 _NEXT_SCHEDULE_DELTA: Final = 0.1
-"""Seconds that upstream looks later than the schedule says, for clocks that differ."""
+"""Seconds that upstream adds to the scheduled time, because clocks differ."""
 _MOST_ZONE: Final = 64
 
 
@@ -46,7 +46,10 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
 
 
 def _zone(obj: ApiObject) -> tzinfo:
-    """The time zone of its schedule: kube-controller-manager's own is taken for UTC. Raises ValueError, OSError."""
+    """Return the time zone of the schedule; the time zone of kube-controller-manager is assumed to be UTC.
+
+    Raises ValueError, OSError.
+    """
     name = text(obj, "spec", "timeZone")
     if not name:
         return UTC
@@ -109,8 +112,10 @@ def _active(jobs: Sequence[WorkloadState]) -> list[WorkloadState]:
 
 
 def _job(state: WorkloadState, due: float) -> dict[str, Any]:
-    """Source: `getJobFromTemplate2`: its name ends in the minutes since 1970. Its pod template is an object of its own,
-    by which its pods are told from those of other Jobs."""
+    """Return the Job of a run. Source: `getJobFromTemplate2`: the name ends with the minutes since 1970.
+
+    The Pod template is an object of its own, which identifies the Pods of this Job.
+    """
     template = mapping(state.object, "spec", "jobTemplate")
     ref = ref_of(state.object)
     reference = {"apiVersion": ref.api_version, "kind": "CronJob", "name": ref.name, "controller": True}

@@ -30,7 +30,7 @@ _MOST_YEARS: Final = 5
 _LONGEST: Final = 256
 _FIRST: Final = datetime(2, 1, 1, tzinfo=UTC).timestamp()
 _LAST: Final = datetime(9990, 1, 1, tzinfo=UTC).timestamp()
-"""Between these no zone's clock leaves the years that Python knows."""
+"""Between these times, each time zone's clock is within the years that Python supports."""
 
 
 class InvalidSchedule(ValueError):

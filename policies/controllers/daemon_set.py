@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.controllers.actions import Action, CreatePod, DeletePod, Requeue, SetStatus
-from policies.controllers.replica_set import min_ready_seconds
-from policies.controllers.scaling import scaled
-from policies.controllers.templates import CONTROLLER_REVISION, labelled, made_of, template_hash, template_of
-from policies.metering import each
-from policies.objects.fields import NOTHING, ApiObject, at, mapping, sequence, text
-from policies.objects.items import items
-from policies.objects.node_selector import FieldRequirement, NodeAffinity, NodeSelector
-from policies.objects.taints import NO_EXECUTE, tolerations_tolerate_taint, untolerated_taint
+from forewarn.policies.controllers.actions import Action, CreatePod, DeletePod, Requeue, SetStatus
+from forewarn.policies.controllers.replica_set import min_ready_seconds
+from forewarn.policies.controllers.scaling import scaled
+from forewarn.policies.controllers.templates import CONTROLLER_REVISION, labelled, made_of, template_hash, template_of
+from forewarn.policies.metering import each
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, mapping, sequence, text
+from forewarn.policies.objects.items import items
+from forewarn.policies.objects.node_selector import FieldRequirement, NodeAffinity, NodeSelector
+from forewarn.policies.objects.taints import NO_EXECUTE, tolerations_tolerate_taint, untolerated_taint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from policies.controllers.view import Key, PodState, View, WorkloadState
-    from policies.objects.node import Node
-    from policies.objects.pod import Pod
+    from forewarn.policies.controllers.view import Key, PodState, View, WorkloadState
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
 
 BURST_REPLICAS: Final = 250
 """Pods that one sync makes, or deletes, at most."""
@@ -33,15 +33,17 @@ DAEMON_TOLERATIONS: Final = (
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 )
-"""What the controller lets its pods tolerate. Source: pkg/controller/daemon/util/daemonset_util.go."""
+"""The tolerations that the controller adds to Pods. Source: pkg/controller/daemon/util/daemonset_util.go."""
 NETWORK_UNAVAILABLE: Final = "node.kubernetes.io/network-unavailable"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _TERMS: Final = "nodeSelectorTerms"
 
 
 class DaemonSetStatus(NamedTuple):
-    """The revision of the template, and how many nodes have what. `first`: the revision when it was looked at first:
-    that of pods which name none."""
+    """The revision of the template, and the numbers of nodes by state.
+
+    `first`: the revision at the first sync; Pods without a revision label have this revision.
+    """
 
     revision: str = ""
     template: ApiObject = NOTHING
@@ -67,7 +69,7 @@ class _Daemons(NamedTuple):
         return pod.available(min_ready_seconds(self.state), self.now)
 
     def is_updated(self, pod: PodState) -> bool:
-        return pod.pod.labels.get(CONTROLLER_REVISION, self.status.first) == self.status.revision
+        return _revision_of(pod, self.status) == self.status.revision
 
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
@@ -98,9 +100,29 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     return actions
 
 
+def is_rolled_out(view: View, key: Key) -> bool:
+    """Report whether all Pods of a synced DaemonSet have its current revision.
+
+    Then Pods on deleted nodes do not affect its syncs, which ignore such Pods and have no old Pod to replace. Source:
+    upstream `manage`, `rollingUpdate`.
+    """
+    state = view.workload(key)
+    if state is None or not isinstance(state.status, DaemonSetStatus):
+        return False
+    status = state.status
+    return all(_revision_of(pod, status) == status.revision for pod in view.pods_of(key))
+
+
+def _revision_of(pod: PodState, status: DaemonSetStatus) -> str:
+    return pod.pod.labels.get(CONTROLLER_REVISION, status.first)
+
+
 def is_concerned(view: View, key: Key, old: Node | None, new: Node) -> bool:
-    """Whether a node that came or changed is a reason to look at a DaemonSet; one that goes is none, so that pods which
-    wait for it stay until another change. Source: `addNode`, `updateNode`, `syncNodeUpdate`. Raises InvalidObject."""
+    """Report whether a new or changed node triggers a sync of a DaemonSet.
+
+    A deleted node triggers no sync, so Pods that wait for its deletion wait until the next change. Source: `addNode`,
+    `updateNode`, `syncNodeUpdate`. Raises InvalidObject.
+    """
     state = view.workload(key)
     if state is None or (old is not None and (old.labels, old.taints) == (new.labels, new.taints)):
         return False
@@ -188,7 +210,10 @@ def nodes_that_should_run(template: ApiObject, anywhere: Pod, nodes: Mapping[str
 
 
 def may_stay(template: ApiObject, anywhere: Pod, node: Node) -> bool:
-    """Whether a pod that is on a node where none would be made may go on. Source: `NodeShouldRunDaemonPod`."""
+    """Report whether a Pod may continue on a node where the controller would not create it.
+
+    Source: `NodeShouldRunDaemonPod`.
+    """
     named = text(template, "spec", "nodeName")
     affinity = NodeAffinity.from_api({"spec": mapping(template, "spec")})
     if named not in ("", node.name) or not affinity.matches(node.labels, node.name):
@@ -270,7 +295,10 @@ def surge_and_unavailable(obj: ApiObject, desired: int) -> tuple[int, int]:
 
 
 def _rolling_update(this: _Daemons) -> tuple[list[str], list[PodState]]:
-    """Upstream `rollingUpdate`; it goes through the nodes in the order of a Go map: here by lot."""
+    """Roll out the template (upstream `rollingUpdate`).
+
+    Upstream iterates over a Go map; here the order of nodes is random.
+    """
     if not _rolls(this.state.object):
         return [], []
     surge, unavailable = surge_and_unavailable(this.state.object, len(this.should_run))

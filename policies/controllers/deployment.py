@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.controllers.actions import (
+from forewarn.policies.controllers.actions import (
     Action,
     CreateWorkload,
     DeleteWorkload,
@@ -15,11 +15,26 @@ from policies.controllers.actions import (
     UpdateConflict,
     UpdateWorkload,
 )
-from policies.controllers.replica_set import ReplicaSetStatus, calculate_status, min_ready_seconds, replicas_of
-from policies.controllers.scaling import scaled
-from policies.controllers.templates import TEMPLATE_HASH, template_hash, template_of, without_hash
-from policies.controllers.view import WorkloadState
-from policies.objects.fields import (
+from forewarn.policies.controllers.replica_set import ReplicaSetStatus, calculate_status, min_ready_seconds, replicas_of
+from forewarn.policies.controllers.replica_set_sizes import (
+    DESIRED,
+    MAX,
+    MAX_INT32,
+    Rollout,
+    Size,
+    annotation_of,
+    is_rolling,
+    max_surge,
+    natural,
+    new_rs_new_replicas,
+    reconcile_new,
+    reconcile_old,
+    resized,
+    scale_in_proportion,
+)
+from forewarn.policies.controllers.templates import TEMPLATE_HASH, template_hash, template_of, without_hash
+from forewarn.policies.controllers.view import WorkloadState
+from forewarn.policies.objects.fields import (
     NOTHING,
     at,
     boolean,
@@ -29,30 +44,26 @@ from policies.objects.fields import (
     string_map,
     text,
 )
-from policies.objects.workload import holds
+from forewarn.policies.objects.workload import holds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from policies.controllers.view import Key, View
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.controllers.view import Key, View
+    from forewarn.policies.objects.fields import ApiObject
 
 REVISION: Final = "deployment.kubernetes.io/revision"
-DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
-MAX: Final = "deployment.kubernetes.io/max-replicas"
-_SURGE: Final = ("spec", "strategy", "rollingUpdate", "maxSurge")
-_UNAVAILABLE: Final = ("spec", "strategy", "rollingUpdate", "maxUnavailable")
-_DEFAULT_SHARE: Final = "25%"
 _DEFAULT_DEADLINE: Final = 600
 _DEFAULT_HISTORY: Final = 10
-_INT32: Final = 2**31 - 1
 
 
 class DeploymentStatus(NamedTuple):
-    """Counts over all ReplicaSets. `unavailable`: of the pods they ask for; `progressed`: seconds since 1970 of the
-    last step that was one; `stalled`: the deadline for the next has passed; `paused`: it says that it is paused;
-    `revision`: that of its template, which it says in an annotation; `observed`: the spec of which it tells (upstream
-    `observedGeneration`)."""
+    """Counts over all ReplicaSets.
+
+    `unavailable`: of the requested Pods. `progressed`: the time of the last progress (seconds since 1970). `stalled`:
+    the progress deadline has passed. `paused`: the Paused condition is set. `revision`: the revision in the annotation.
+    `observed`: the spec that the status describes (upstream `observedGeneration`).
+    """
 
     replicas: int = 0
     updated: int = 0
@@ -64,49 +75,6 @@ class DeploymentStatus(NamedTuple):
     paused: bool = False
     revision: int = 0
     observed: Mapping[str, object] = NOTHING
-
-
-class Size(NamedTuple):
-    """A ReplicaSet, as it is and as this sync leaves it."""
-
-    state: WorkloadState
-    replicas: int
-    status: ReplicaSetStatus
-
-    @property
-    def name(self) -> str:
-        """The ReplicaSet's name."""
-        return self.state.key[2]
-
-    @property
-    def age(self) -> tuple[float, str]:
-        """Source: `ReplicaSetsByCreationTimestamp`."""
-        return self.state.created, self.name
-
-
-class Rollout(NamedTuple):
-    """A Deployment in one sync. `new`: the ReplicaSet of its template, `old`: the others, oldest first."""
-
-    view: View
-    state: WorkloadState
-    new: Size | None
-    old: list[Size]
-    now: float
-
-    @property
-    def object(self) -> ApiObject:
-        """The Deployment."""
-        return self.state.object
-
-    @property
-    def replicas(self) -> int:
-        """How many pods it wants."""
-        return replicas_of(self.state)
-
-    @property
-    def every(self) -> list[Size]:
-        """All its ReplicaSets, the new one last."""
-        return [*self.old, *([self.new] if self.new else [])]
 
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
@@ -127,8 +95,8 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
         rollout, updates = _told_of_revision(rollout)
     actions += updates
     if paused or _is_scaling(rollout):
-        actions += _scale(rollout)
-    elif _is_rolling(state.object):
+        actions += scale_in_proportion(rollout)
+    elif is_rolling(state.object):
         actions += _roll(rollout)
     else:
         actions += _recreate(rollout)
@@ -136,19 +104,19 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
 
 
 def _told_of_pause(state: WorkloadState, now: float) -> tuple[WorkloadState, list[Action]]:
-    """A Deployment that is paused, or goes on, says so first, and the time to the deadline begins anew.
+    """Return the condition of a Deployment that was paused or resumed; its progress deadline starts again.
 
     Source: `checkPausedConditions`.
     """
     known, paused = _status(state), _is_paused(state.object)
-    if paused == known.paused or known.stalled or _deadline(state.object) == _INT32:
+    if paused == known.paused or known.stalled or _deadline(state.object) == MAX_INT32:
         return state, []
     status = known._replace(paused=paused, progressed=now)
     return replace(state, status=status), [SetStatus(state.key, status)]
 
 
 def _told_of_revision(rollout: Rollout) -> tuple[Rollout, list[Action]]:
-    """A Deployment that goes back to an older ReplicaSet says whose revision its own is now.
+    """Return the revision that a Deployment reports after it rolls back to an older ReplicaSet.
 
     Source: `getNewReplicaSet`, `SetDeploymentRevision`.
     """
@@ -174,10 +142,10 @@ def _size(view: View, owned: WorkloadState, now: float) -> Size:
 
 
 def find_new_replica_set(template: ApiObject, sets: Sequence[ApiObject]) -> ApiObject | None:
-    """The ReplicaSet of a Deployment's template, None where it is to be made. `sets`: oldest first.
+    """Return the ReplicaSet of a Deployment's template, None if the controller must create it. `sets`: oldest first.
 
-    Source: deployment util `FindNewReplicaSet`. A manifest lacks the defaults that are stored: where nothing is equal,
-    the latest revision will do if it says all that the manifest says.
+    Source: deployment util `FindNewReplicaSet`. A manifest lacks the defaults of stored objects: if no template is
+    equal, the latest revision matches if it contains all fields of the manifest.
     """
     bare = without_hash(template)
     for replica_set in sets:
@@ -193,56 +161,10 @@ def revision_of(replica_set: ApiObject) -> tuple[int, str]:
     return len(text_of), text_of
 
 
-def _is_rolling(obj: ApiObject) -> bool:
-    return text(obj, "spec", "strategy", "type") != "Recreate"
-
-
-def max_surge(obj: ApiObject, replicas: int) -> int:
-    """Pods that a rollout may have beside the wanted ones. Source: deployment util `MaxSurge`. Raises InvalidObject."""
-    return scaled(obj, _SURGE, replicas, up=True, default=_DEFAULT_SHARE) if _is_rolling(obj) else 0
-
-
-def max_unavailable(obj: ApiObject, replicas: int) -> int:
-    """Pods that may be missing. Source: `MaxUnavailable`, `ResolveFenceposts`. Raises InvalidObject."""
-    if not _is_rolling(obj) or not replicas:
-        return 0
-    missing = scaled(obj, _UNAVAILABLE, replicas, up=False, default=_DEFAULT_SHARE)
-    return min(missing if missing or max_surge(obj, replicas) else 1, replicas)
-
-
-def new_rs_new_replicas(obj: ApiObject, replicas: int, every: int, new: int) -> int:
-    """How large the new ReplicaSet becomes, of `every` pods that all of them ask for now.
-
-    Source: deployment util `NewRSNewReplicas`. Raises InvalidObject.
-    """
-    if not _is_rolling(obj):
-        return replicas
-    most = replicas + max_surge(obj, replicas)
-    return new if every >= most else new + min(most - every, replicas - new)
-
-
 def _is_scaling(rollout: Rollout) -> bool:
     """Source: `isScalingEvent`."""
-    desired = (_annotated(size, DESIRED) for size in rollout.every if size.replicas > 0)
+    desired = (annotation_of(size, DESIRED) for size in rollout.every if size.replicas > 0)
     return any(number is not None and number != rollout.replicas for number in desired)
-
-
-def _annotated(size: Size, name: str) -> int | None:
-    """A number from an annotation, None where there is none. Source: `getNonNegativeInt32FromAnnotationVerbose`."""
-    return _natural(at(size.state.object, "metadata", "annotations", name))
-
-
-def _resized(rollout: Rollout, size: Size, replicas: int, *, force: bool = False) -> list[UpdateWorkload]:
-    """Upstream `scaleReplicaSet`."""
-    desired, most = rollout.replicas, rollout.replicas + max_surge(rollout.object, rollout.replicas)
-    annotated = (_annotated(size, DESIRED), _annotated(size, MAX)) == (desired, most)
-    if size.replicas == replicas and (annotated or not force):
-        return []
-    obj = size.state.object
-    annotations = {**string_map(obj, "metadata", "annotations"), DESIRED: str(desired), MAX: str(most)}
-    metadata = {**mapping(obj, "metadata"), "annotations": annotations}
-    spec = {**mapping(obj, "spec"), "replicas": replicas}
-    return [UpdateWorkload(size.state.key, {**obj, "metadata": metadata, "spec": spec})]
 
 
 def _annotated_new(rollout: Rollout) -> tuple[Rollout, list[Action]]:
@@ -272,14 +194,7 @@ def _number(size: Size) -> int:
 
 
 def _revision(replica_set: ApiObject) -> int:
-    return _natural(at(replica_set, "metadata", "annotations", REVISION)) or 0
-
-
-def _natural(value: object) -> int | None:
-    """What an annotation says, where that is a number of 32 bits."""
-    if not isinstance(value, str) or not (value.isascii() and value.isdigit()) or len(value) > len(str(_INT32)):
-        return None
-    return int(value) if int(value) <= _INT32 else None
+    return natural(at(replica_set, "metadata", "annotations", REVISION)) or 0
 
 
 def _new_replica_set(rollout: Rollout) -> CreateWorkload:
@@ -321,8 +236,8 @@ def _roll(rollout: Rollout) -> list[Action]:
     if rollout.new is None:
         rollout, created = _created(rollout)
     assert rollout.new is not None
-    grown = _reconcile_new(rollout, rollout.new)
-    return [*created, *(grown or _reconcile_old(rollout, rollout.new) or _clean_up(rollout))]
+    grown = reconcile_new(rollout, rollout.new)
+    return [*created, *(grown or reconcile_old(rollout, rollout.new) or _clean_up(rollout))]
 
 
 def _created(rollout: Rollout) -> tuple[Rollout, list[Action]]:
@@ -333,58 +248,6 @@ def _created(rollout: Rollout) -> tuple[Rollout, list[Action]]:
     told = _status(rollout.state)._replace(progressed=rollout.now, stalled=False, revision=_revision(made.object))
     with_new = rollout._replace(new=Size(state, replicas_of(state), ReplicaSetStatus()))
     return with_new, [made, SetStatus(rollout.state.key, told)]
-
-
-def _reconcile_new(rollout: Rollout, new: Size) -> list[UpdateWorkload]:
-    """Source: `reconcileNewReplicaSet`."""
-    if new.replicas == rollout.replicas:
-        return []
-    if new.replicas > rollout.replicas:
-        return _resized(rollout, new, rollout.replicas)
-    every = sum(size.replicas for size in rollout.every)
-    return _resized(rollout, new, new_rs_new_replicas(rollout.object, rollout.replicas, every, new.replicas))
-
-
-def _reconcile_old(rollout: Rollout, new: Size) -> list[UpdateWorkload]:
-    """Source: `reconcileOldReplicaSets`: first what is not healthy, then as many as may be missing."""
-    old = [size for size in rollout.old if size.replicas > 0]
-    least = rollout.replicas - max_unavailable(rollout.object, rollout.replicas)
-    every = sum(size.replicas for size in rollout.every)
-    room = every - least - (new.replicas - new.status.available)
-    if not old or room <= 0:
-        return []
-    shrunk = _without_unhealthy(old, room)
-    writes = _shrinks(rollout, old[: len(shrunk)], shrunk)
-    if len(shrunk) < len(old):
-        return writes
-    spare = max(sum(size.status.available for size in (*old, new)) - least, 0)
-    left: list[Size] = []
-    for size in shrunk:
-        away = min(size.replicas, spare)
-        spare -= away
-        left.append(size._replace(replicas=size.replicas - away))
-    return writes + _shrinks(rollout, shrunk, left)
-
-
-def _shrinks(rollout: Rollout, before: Sequence[Size], after: Sequence[Size]) -> list[UpdateWorkload]:
-    """Where one of these is refused, those after it are not written, and the status is. Source:
-    `reconcileOldReplicaSets`."""
-    pairs = zip(before, after, strict=True)
-    writes = [write for size, less in pairs for write in _resized(rollout, size, less.replicas)]
-    return [write._replace(may_fail=True) for write in writes]
-
-
-def _without_unhealthy(old: Sequence[Size], room: int) -> list[Size]:
-    """The old ReplicaSets, less pods that are not available; up to one whose status is late and tells of more available
-    ones than it asks for: upstream takes that for a mistake. Source: `cleanupUnhealthyReplicas`."""
-    shrunk: list[Size] = []
-    for size in old:
-        if room > 0 and size.replicas < size.status.available:
-            break
-        away = min(room, size.replicas - size.status.available) if room > 0 else 0
-        room -= away
-        shrunk.append(size._replace(replicas=size.replicas - away))
-    return shrunk
 
 
 def _clean_up(rollout: Rollout) -> list[Action]:
@@ -401,12 +264,12 @@ def _clean_up(rollout: Rollout) -> list[Action]:
 
 def _recreate(rollout: Rollout) -> Sequence[Action]:
     """Upstream `rolloutRecreate`: the new pods come when the old ones have ended."""
-    shrunk = [write for size in rollout.old if size.replicas for write in _resized(rollout, size, 0)]
+    shrunk = [write for size in rollout.old if size.replicas for write in resized(rollout, size, 0)]
     if shrunk or _old_pods_running(rollout):
         return shrunk
     if rollout.new is None:
         return list(_created(rollout)[1])
-    return _resized(rollout, rollout.new, rollout.replicas) or _clean_up(rollout)
+    return resized(rollout, rollout.new, rollout.replicas) or _clean_up(rollout)
 
 
 def _old_pods_running(rollout: Rollout) -> bool:
@@ -415,141 +278,44 @@ def _old_pods_running(rollout: Rollout) -> bool:
     return any(size.status.replicas > 0 for size in rollout.old) or any(not pod.pod.terminal for pod in pods)
 
 
-def _scale(rollout: Rollout) -> list[Action]:
-    """All ReplicaSets in proportion, before any rollout goes on. Source: `sync`, `scale`."""
-    active = [size for size in rollout.every if size.replicas > 0]
-    if len(active) <= 1:
-        latest = active or ([rollout.new] if rollout.new else sorted(rollout.old, key=lambda s: s.age)[-1:])
-        return [write for size in latest for write in _resized(rollout, size, rollout.replicas)]
-    if rollout.new is not None and _is_saturated(rollout, rollout.new):
-        return [w for size in rollout.old if size.replicas for w in _resized(rollout, size, 0)]
-    if not _is_rolling(rollout.object):
-        return []
-    return _in_proportion(rollout, active)
-
-
-def _is_saturated(rollout: Rollout, new: Size) -> bool:
-    """Source: deployment util `IsSaturated`."""
-    return new.replicas == _annotated(new, DESIRED) == new.status.available == rollout.replicas
-
-
-def _in_proportion(rollout: Rollout, active: list[Size]) -> list[Action]:
-    """Source: `scale`, `GetReplicaSetProportion`."""
-    allowed = rollout.replicas + max_surge(rollout.object, rollout.replicas) if rollout.replicas else 0
-    to_add = allowed - sum(size.replicas for size in active)
-    ordered = sorted(active, key=lambda size: size.age, reverse=to_add > 0)
-    ordered.sort(key=lambda size: -size.replicas)
-    added = 0
-    sizes: list[int] = []
-    for size in ordered:
-        share = proportion(rollout, size, to_add, added)
-        sizes.append(size.replicas + share)
-        added += share
-    if to_add:
-        sizes[0] = max(sizes[0] + to_add - added, 0)
-    pairs = zip(ordered, sizes, strict=True)
-    return [write for size, replicas in pairs for write in _resized(rollout, size, replicas, force=True)]
-
-
-def proportion(rollout: Rollout, size: Size, to_add: int, added: int) -> int:
-    """How many of `to_add` pods one ReplicaSet gets. Source: `GetReplicaSetProportion`, `getReplicaSetFraction`."""
-    if not size.replicas or not to_add or to_add == added:
-        return 0
-    share = _fraction(rollout, size)
-    return min(share, to_add - added) if to_add > 0 else max(share, to_add - added)
-
-
-def _fraction(rollout: Rollout, size: Size) -> int:
-    if not rollout.replicas:
-        return -size.replicas
-    most = rollout.replicas + max_surge(rollout.object, rollout.replicas)
-    before = _annotated(size, MAX) or sum(s.status.replicas for s in rollout.every)
-    if not before:
-        return 0
-    exact = size.replicas * most / before
-    return (int(exact - 0.5) if exact < 0 else int(exact + 0.5)) - size.replicas
-
-
-class Settled(NamedTuple):
-    """A Deployment whose only ReplicaSet is as it should be: as long as both are these objects, a sync tells of counts
-    and deadlines alone."""
-
-    deployment: ApiObject
-    replica_set: ApiObject
-    replicas: int
-    deadline: int
-    paused: bool
-
-
-def settled(state: WorkloadState, owned: Sequence[WorkloadState], actions: Sequence[Action]) -> Settled | None:
-    """What a sync has shown that came to these actions; None where the next may have to do more. Raises InvalidObject.
-
-    Without old ReplicaSets no decision goes by counts.
-    """
-    if len(owned) != 1 or not all(isinstance(action, SetStatus | Requeue | Report) for action in actions):
-        return None
-    only = owned[0].object
-    if find_new_replica_set(template_of(state.object), [only]) is not only:
-        return None
-    return Settled(state.object, only, replicas_of(state), _deadline(state.object), _is_paused(state.object))
-
-
-def settled_sync(known: Settled, state: WorkloadState, owned: WorkloadState, now: float) -> list[Action] | None:
-    """The same as `reconcile`; None where it has to be asked. `owned`: the only ReplicaSet."""
-    if known.deployment is not state.object or known.replica_set is not owned.object:
-        return None
-    if not isinstance(owned.status, ReplicaSetStatus):
-        return None
-    return _report(state, known, [owned.status], owned.status, known.replicas, now)
-
-
 def _progress(rollout: Rollout, actions: Sequence[Action]) -> list[Action]:
     """The status, and the report when nothing has progressed for so long. Source: progress.go `syncRolloutStatus`."""
-    obj = rollout.object
-    about = Settled(obj, obj, rollout.replicas, _deadline(obj), _is_paused(obj))
-    statuses = [size.status for size in rollout.every]
-    new = rollout.new.status if rollout.new else ReplicaSetStatus()
-    made = [int32(action.object, "spec", "replicas") or 0 for action in actions if isinstance(action, CreateWorkload)]
-    asked = sum(size.replicas for size in rollout.every) + sum(made)
+    obj, now = rollout.object, rollout.now
     told = [action.status for action in actions if isinstance(action, SetStatus)]
     state = replace(rollout.state, status=told[-1]) if told else rollout.state
-    revision = None if rollout.new is None else _number(rollout.new)
-    return _report(state, about, statuses, new, asked, rollout.now, revision)
-
-
-def _report(
-    state: WorkloadState,
-    about: Settled,
-    statuses: Sequence[ReplicaSetStatus],
-    new: ReplicaSetStatus,
-    asked: int,
-    now: float,
-    revision: int | None = None,
-) -> list[Action]:
-    """`statuses`: of all ReplicaSets; `asked`: for how many pods they ask; `revision`: of the new one, None where it is
-    as it was."""
-    known = _status(state)
-    available = sum(status.available for status in statuses)
-    counts = (
-        sum(status.replicas for status in statuses),
-        new.replicas,
-        sum(status.ready for status in statuses),
-        available,
-        max(asked - available, 0),
-    )
-    said, spec = known.revision if revision is None else revision, mapping(state.object, "spec")
-    status = DeploymentStatus(*counts, known.progressed or now, known.stalled, known.paused, said, spec)
+    known, status = _status(state), _counted(rollout, state, actions)
     if _progressed(known, status):
         status = status._replace(progressed=now, stalled=False)
-    deadline = about.deadline
+    deadline = _deadline(obj)
     further: list[Action] = []
-    if not _is_complete(about.replicas, status) and deadline < _INT32 and not about.paused:
+    if not _is_complete(rollout.replicas, status) and deadline < MAX_INT32 and not _is_paused(obj):
         if now >= status.progressed + deadline and not status.stalled:
             status = status._replace(stalled=True)
             further.append(Report(state.key, "ProgressDeadlineExceeded", f"no progress for {deadline} seconds"))
         elif not status.stalled:
             further.append(Requeue(state.key, status.progressed + deadline))
     return further if status == known else [SetStatus(state.key, status), *further]
+
+
+def _counted(rollout: Rollout, state: WorkloadState, actions: Sequence[Action]) -> DeploymentStatus:
+    """The status by the counts of all ReplicaSets. Source: `calculateStatus`."""
+    known, statuses = _status(state), [size.status for size in rollout.every]
+    new = rollout.new.status if rollout.new else ReplicaSetStatus()
+    made = [int32(action.object, "spec", "replicas") or 0 for action in actions if isinstance(action, CreateWorkload)]
+    requested = sum(size.replicas for size in rollout.every) + sum(made)
+    available = sum(status.available for status in statuses)
+    return DeploymentStatus(
+        sum(status.replicas for status in statuses),
+        new.replicas,
+        sum(status.ready for status in statuses),
+        available,
+        max(requested - available, 0),
+        known.progressed or rollout.now,
+        known.stalled,
+        known.paused,
+        known.revision if rollout.new is None else _number(rollout.new),
+        mapping(state.object, "spec"),
+    )
 
 
 def _deadline(obj: ApiObject) -> int:

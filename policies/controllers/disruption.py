@@ -1,21 +1,21 @@
-"""What a PodDisruptionBudget allows. Source: pkg/controller/disruption/disruption.go."""
+"""The disruptions that a PodDisruptionBudget allows. Source: pkg/controller/disruption/disruption.go."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.controllers.actions import Action, SetStatus
-from policies.controllers.replica_set import replicas_of
-from policies.controllers.scaling import scaled
-from policies.objects.fields import at, mapping
-from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
+from forewarn.policies.controllers.actions import Action, SetStatus
+from forewarn.policies.controllers.replica_set import replicas_of
+from forewarn.policies.controllers.scaling import scaled
+from forewarn.policies.objects.fields import at, mapping
+from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.controllers.view import Key, Tally, View, WorkloadState
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.controllers.view import Key, Tally, View, WorkloadState
+    from forewarn.policies.objects.fields import ApiObject
 
 
 class BudgetStatus(NamedTuple):
@@ -37,9 +37,9 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:  # noqa: ARG001
 
 
 def budget_status(view: View, state: WorkloadState) -> BudgetStatus:
-    """What the budget comes to now. Raises InvalidObject.
+    """Return the current status of the PDB. Raises InvalidObject.
 
-    Where the scale of a pod's controller is asked for and cannot be known, nothing is allowed: upstream `failSafe`.
+    If the scale of a Pod's controller is required but unknown, no disruptions are allowed: upstream `failSafe`.
     """
     pods = [tally for tally in view.selected(state, partial(_selector, state.object)) if tally.pods]
     counted = _expected(view, state.object, pods)
@@ -81,9 +81,9 @@ _SCALED = ("apps/Deployment", "apps/ReplicaSet", "apps/StatefulSet", "/Replicati
 
 
 def expected_scale(view: View, pods: Sequence[Tally]) -> int | None:
-    """The sum of `replicas` of the pods' controllers, None where one of them has no scale.
+    """Return the sum of `replicas` of the Pods' controllers, None if one of them has no scale.
 
-    Source: `getExpectedScale`: pods that nobody controls are left out.
+    Source: `getExpectedScale`, which ignores Pods without a controller.
     """
     scales: dict[Key, int] = {}
     for key in dict.fromkeys(owner for tally in pods for owner in tally.owners):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.controllers.templates import claim_of_template
-from policies.objects.fields import mapping, text
-from policies.objects.items import items
-from policies.objects.pod import Owner
+from forewarn.policies.controllers.templates import claim_of_template
+from forewarn.policies.objects.fields import mapping, text
+from forewarn.policies.objects.items import items
+from forewarn.policies.objects.pod import Owner
 
 if TYPE_CHECKING:
-    from policies.controllers.view import PodState, View
-    from policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.controllers.view import PodState, View
+    from forewarn.policies.objects.storage import PersistentVolumeClaim
 
 
 def missing_claims(view: View, state: PodState) -> list[PersistentVolumeClaim]:

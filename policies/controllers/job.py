@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.controllers.actions import Action, CreatePod, DeletePod, ReleasePod, Report, Requeue, SetStatus
-from policies.controllers.replica_set import ordered_for_deletion
-from policies.controllers.templates import labelled, pod_of_template, template_of
-from policies.metering import charge
-from policies.objects.fields import at, boolean, int32, text, timestamp
-from policies.objects.items import items
+from forewarn.policies.controllers.actions import Action, CreatePod, DeletePod, ReleasePod, Report, Requeue, SetStatus
+from forewarn.policies.controllers.replica_set import ordered_for_deletion
+from forewarn.policies.controllers.templates import labelled, pod_of_template, template_of
+from forewarn.policies.metering import charge
+from forewarn.policies.objects.fields import at, boolean, int32, text, timestamp
+from forewarn.policies.objects.items import items
+from forewarn.policies.objects.job import backoff_limit, wanted_active
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policies.controllers.view import Key, PodState, View, WorkloadState
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.controllers.view import Key, PodState, View, WorkloadState
+    from forewarn.policies.objects.fields import ApiObject
 
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 JOB_NAME: Final = "batch.kubernetes.io/job-name"
@@ -24,9 +25,6 @@ MAX_PODS_PER_SYNC: Final = 500
 _BACKOFF: Final = 10.0
 _MAX_BACKOFF: Final = 600.0
 _BATCH_PERIOD: Final = 1.0
-_DEFAULT_BACKOFF_LIMIT: Final = 6
-_SIGNALLED: Final = (143, 137)
-"""Exit codes of containers that SIGTERM and SIGKILL end."""
 _COMPLETE: Final = frozenset({"Complete", "SuccessCriteriaMet"})
 _MOST_INDEXES: Final = 100_000
 """Upstream accepts no more completions of an indexed Job with a higher parallelism."""
@@ -35,10 +33,12 @@ _DIGITS: Final = 10
 
 
 class JobStatus(NamedTuple):
-    """What a Job has counted. `failures`: since the last success; `finished`: `Failed` or `Complete`, empty while it
-    runs; `failed_at`, `started`: seconds since 1970; `counted`: uids of pods that are there still, and are in the sums.
-    `terminating`, `ready`: how many pods are about to end, and how many of the active ones are ready. `failure`: why it
-    fails, empty where it does not: it makes no more pods then (upstream's condition FailureTarget).
+    """The counts of a Job.
+
+    `failures`: since the last success. `finished`: `Failed` or `Complete`, empty while the Job runs. `failed_at`,
+    `started`: seconds since 1970. `counted`: uids of existing Pods that the sums include. `terminating`, `ready`:
+    numbers of active Pods. `failure`: the reason of upstream's condition FailureTarget, empty without it; a Job with
+    this condition creates no more Pods.
     """
 
     failed: int = 0
@@ -90,14 +90,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     if known.finished:
         return [ReleasePod(key, pod.pod.uid) for pod in view.pods_of(key) if pod.gone]
     pods = view.pods_of(key)
-    uncounted = [pod for pod in pods if pod.pod.uid not in known.counted]
-    done = [pod for pod in uncounted if pod.pod.phase == "Succeeded"]
-    failed = [pod for pod in uncounted if _is_failed(pod, state.object)]
-    counted = frozenset(pod.pod.uid for pod in pods if not pod.gone) & (
-        known.counted | frozenset(pod.pod.uid for pod in (*done, *failed))
-    )
-    status = _counted(known, state.object, done, failed, now)._replace(counted=counted)
-    this = _Job(view, state, pods, status, now)
+    this = _Job(view, state, pods, _with_ended(known, state.object, pods, now), now)
     actions: list[Action] = [ReleasePod(key, pod.pod.uid) for pod in pods if pod.gone]
     status, further = _manage(this)
     actions += further
@@ -109,10 +102,22 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     return actions
 
 
-def stored_status(job: ApiObject, ended: Iterable[str]) -> JobStatus | None:
-    """What the status of a stored Job says; None where no controller has written one. Raises InvalidObject.
+def _with_ended(known: JobStatus, job: ApiObject, pods: Sequence[PodState], now: float) -> JobStatus:
+    """The status after the Pods that have ended since the previous sync are counted."""
+    uncounted = [pod for pod in pods if pod.pod.uid not in known.counted]
+    done = [pod for pod in uncounted if pod.pod.phase == "Succeeded"]
+    failed = [pod for pod in uncounted if _is_failed(pod, job)]
+    counted = known.counted.union(pod.pod.uid for pod in (*done, *failed))
+    present = frozenset(pod.pod.uid for pod in pods if not pod.gone)
+    return _counted(known, job, done, failed, now)._replace(counted=present & counted)
 
-    `ended`: uids of its pods that have ended and are there still, which the status has counted.
+
+def stored_status(job: ApiObject, ended: Iterable[str]) -> JobStatus | None:
+    """Return the counts in the status of a stored Job; None if no controller has written a status.
+
+    Raises InvalidObject.
+
+    `ended`: uids of existing terminated Pods that the status has counted.
     """
     status = at(job, "status")
     if not status:
@@ -132,7 +137,7 @@ def stored_status(job: ApiObject, ended: Iterable[str]) -> JobStatus | None:
 
 
 def is_finished(job: ApiObject) -> bool:
-    """Whether the status of a stored Job says that it makes no more pods. Source: `IsJobFinished`."""
+    """Report whether the status of a stored Job is final. Source: `IsJobFinished`."""
     known = stored_status(job, ())
     return known is not None and bool(known.finished)
 
@@ -155,7 +160,7 @@ def _indexes_in(listed: str, completions: int) -> frozenset[int]:
 
 
 def only_replaces_failed(job: ApiObject) -> bool:
-    """Whether a terminating pod still counts as running. Source: `onlyReplaceFailedPods`."""
+    """Report whether a terminating Pod still counts as running. Source: `onlyReplaceFailedPods`."""
     return text(job, "spec", "podReplacementPolicy") == "Failed" or at(job, "spec", "podFailurePolicy") is not None
 
 
@@ -193,7 +198,7 @@ def _counted(
 
 
 def _is_ignored(pod: PodState, job: ApiObject) -> bool:
-    """Whether the pod failure policy does not count it."""
+    """Report whether the Pod failure policy ignores the failure."""
     return _policy_action(pod, job) == "Ignore"
 
 
@@ -208,32 +213,18 @@ def _policy_action(pod: PodState, job: ApiObject) -> str:
     return ""
 
 
-def disruption_action(job: ApiObject) -> str:
-    """The action of the first rule of the pod failure policy that a disrupted pod can match; empty without one.
-
-    Its containers end by SIGTERM or SIGKILL, unless they handle the signal.
-    """
-    for rule in items(job, "spec", "podFailurePolicy", "rules"):
-        conditions = [at(pattern, "type") for pattern in items(rule, "onPodConditions")]
-        codes, operator = at(rule, "onExitCodes", "values"), text(rule, "onExitCodes", "operator")
-        listed = [code in codes for code in _SIGNALLED] if isinstance(codes, list) else []
-        if "DisruptionTarget" in conditions or (any(listed) if operator == "In" else listed and not all(listed)):
-            return text(rule, "action")
-    return ""
-
-
 def _is_suspended(job: ApiObject) -> bool:
     return boolean(job, "spec", "suspend")
 
 
 def _index_of(pod: PodState) -> int:
-    """The completion index that a pod stands for, -1 where it has none."""
+    """Return the completion index of a Pod, -1 without one."""
     number = pod.pod.labels.get(COMPLETION_INDEX, "")
     return int(number) if number.isascii() and number.isdigit() and len(number) <= len("2147483647") else -1
 
 
 def _manage(this: _Job) -> tuple[JobStatus, list[Action]]:
-    """What becomes of the Job, then of its pods."""
+    """Sync the Job first, then its Pods."""
     key, status = this.state.key, this.status
     reason = status.failure or _failure(this)
     if reason:
@@ -265,12 +256,6 @@ def _failure(this: _Job) -> str:
     return ""
 
 
-def backoff_limit(job: ApiObject) -> int:
-    """How many failed pods a Job survives."""
-    limit = int32(job, "spec", "backoffLimit")
-    return _DEFAULT_BACKOFF_LIMIT if limit is None else limit
-
-
 def _is_complete(this: _Job, active: int) -> bool:
     completions = int32(this.object, "spec", "completions")
     if completions is None:
@@ -280,17 +265,6 @@ def _is_complete(this: _Job, active: int) -> bool:
 
 def _succeeded(this: _Job) -> int:
     return len(this.status.succeeded_indexes) if this.indexed else this.status.succeeded
-
-
-def wanted_active(job: ApiObject, succeeded: int, active: int) -> int:
-    """How many pods shall run now. Source: `manageJob`. Raises InvalidObject."""
-    given, completions = int32(job, "spec", "parallelism"), int32(job, "spec", "completions")
-    parallelism = 1 if given is None else max(given, 0)
-    if completions is None and given is None:
-        completions = 1
-    if completions is None:
-        return active if succeeded else parallelism
-    return max(min(completions - succeeded, parallelism), 0)
 
 
 def _manage_pods(this: _Job) -> tuple[list[Action], int]:
@@ -353,7 +327,7 @@ def _new_pods(this: _Job, count: int) -> list[CreatePod]:
 
 
 def _first_pending(taken: frozenset[int], count: int, completions: int) -> Iterable[int]:
-    """The first indexes that nobody stands for. Source: `firstPendingIndexes`."""
+    """Return the lowest indexes without a Pod. Source: `firstPendingIndexes`."""
     found: list[int] = []
     for index in range(completions):
         if len(found) == count:

@@ -1,4 +1,4 @@
-"""The pods that a workload's controller would make next, as far as the scheduler looks at them."""
+"""The next Pods of a workload's controller, with the fields that kube-scheduler reads."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.cluster import admitted
-from policies.controllers.daemon_set import node_of, nodes_that_should_run, with_daemon_fields
-from policies.controllers.deployment import find_new_replica_set
-from policies.controllers.job import wanted_active
-from policies.controllers.own_pods import controlled, pods_of
-from policies.controllers.pod_sequences import DaemonPods, FreeNumbers, NumberedPods
-from policies.controllers.stateful_set import start_ordinal
-from policies.controllers.templates import TEMPLATE_HASH, made_of
-from policies.kinds import POD_TEMPLATE_PATHS
-from policies.metering import TooLarge, charge
-from policies.objects.fields import (
+from forewarn.policies.cluster.admission import admitted
+from forewarn.policies.controllers.daemon_set import node_of, nodes_that_should_run, with_daemon_fields
+from forewarn.policies.controllers.deployment import find_new_replica_set
+from forewarn.policies.controllers.own_pods import controlled, pods_of
+from forewarn.policies.controllers.pod_sequences import DaemonPods, FreeNumbers, NumberedPods
+from forewarn.policies.controllers.stateful_set import start_ordinal
+from forewarn.policies.controllers.templates import TEMPLATE_HASH, made_of
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.metering import TooLarge, charge
+from forewarn.policies.objects.fields import (
     NOTHING,
     ApiObject,
     InvalidObject,
@@ -28,21 +27,22 @@ from policies.objects.fields import (
     ref_of,
     sequence,
 )
-from policies.objects.items import items
-from policies.objects.pod import Pod
-from policies.objects.pod_volumes import Volume
-from policies.objects.workload import pod_template_of
+from forewarn.policies.objects.items import items
+from forewarn.policies.objects.job import wanted_active
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.objects.pod_volumes import Volume
+from forewarn.policies.objects.workload import pod_template_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.cluster import ClusterSnapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
 
 _NOT_READY: Final = tuple(
     {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     for state in ("not-ready", "unreachable")
 )
-"""What admission adds to every new pod (plugin DefaultTolerationSeconds)."""
+"""Tolerations that admission adds to each new Pod (plugin DefaultTolerationSeconds)."""
 
 
 NO_HASH: Final = "new"
@@ -50,7 +50,8 @@ NO_HASH: Final = "new"
 
 
 MOST_IN_TURN: Final = 5_000
-"""Pods of one object that are looked at one after the other; what is beyond them is said to be unknown."""
+"""The maximum number of Pods of one object that are predicted one after the other; more Pods are reported as unknown.
+"""
 
 
 WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ignored"
@@ -154,7 +155,7 @@ def _with_claims(cluster: ClusterSnapshot, obj: ApiObject, wanted: int, pods: Nu
 
 
 def has_replica_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> bool:
-    """Whether a Deployment has made a ReplicaSet of this template."""
+    """Report whether a Deployment has a ReplicaSet with this template."""
     return _owner(cluster, obj, template) is not obj
 
 
@@ -165,7 +166,9 @@ def is_of_template(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject
 
 
 def _owner(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> ApiObject:
-    """What controls the new pods: the object itself, or a Deployment's ReplicaSet of this template, if it is there."""
+    """Return the controller of the new Pods: the object itself, or the Deployment's ReplicaSet with this template, if
+    it exists.
+    """
     if group_kind(obj) != "apps/Deployment":
         return obj
     sets = [w.object for w in controlled(cluster, obj) if w.ref.kind == "ReplicaSet"]
@@ -177,7 +180,9 @@ def _age(obj: ApiObject) -> tuple[str, str]:
 
 
 def replicas_of(obj: ApiObject) -> int:
-    """How many pods run at a time; one where the object does not say, none of what is suspended or a mere template."""
+    """Return the number of Pods that run at a time: one without a number, none for suspended objects and bare
+    templates.
+    """
     kind = group_kind(obj)
     if kind == "/PodTemplate":
         return 0
@@ -223,7 +228,7 @@ def _in_template(obj: ApiObject) -> Iterator[None]:
 
 
 def count_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> int:
-    """How many nodes shall run one."""
+    """Return the number of nodes that should run a Pod."""
     return len(_daemon_nodes(cluster, obj, template, daemon(cluster, obj, template))) if cluster.objects.nodes else 0
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.cow_table import derived
-from policies.metering import charge
-from policies.objects.fields import ApiObject, InvalidObject, at, group_kind, ref_of, string_map
-from policies.selectors import InvalidSelector, LabelSelector, Requirement, parse_label_selector
+from forewarn.policies.cow_table import derived
+from forewarn.policies.metering import charge
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, ref_of, string_map
+from forewarn.policies.selectors import InvalidSelector, LabelSelector, Requirement, parse_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.pod import Pod
-    from policies.objects.workload import Workload
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.workload import Workload
 
 
 def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
@@ -100,14 +100,14 @@ def _is_there(pod: Pod) -> bool:
 
 
 class Matches:
-    """Whether a selector matches labels; asked once of labels that many pods share (`shared_labels`)."""
+    """Report whether a selector matches labels; cached for labels that many Pods share (`shared_labels`)."""
 
     def __init__(self, selector: LabelSelector) -> None:
         self._selector = selector
         self._known: dict[int, bool] = {}
 
     def labels(self, labels: Mapping[str, str]) -> bool:
-        """Whether it matches these."""
+        """Report whether the selector matches these labels."""
         known = self._known.get(id(labels))
         if known is None:
             known = self._known[id(labels)] = self._selector.matches(labels)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.metering import each
-from policies.objects.storage import NO_PROVISIONER
-from policies.scheduling.plugins.volume_binding import available_for, could_hold
+from forewarn.policies.metering import each
+from forewarn.policies.objects.storage import NO_PROVISIONER
+from forewarn.policies.scheduling.plugins.volume_binding import available_for, could_hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+    from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 
 class Bind(NamedTuple):
@@ -32,7 +32,9 @@ def sync_unbound_claim(
     volume_of: Callable[[str], PersistentVolume | None],
     volumes: Sequence[PersistentVolume],
 ) -> Bind | Provision | None:
-    """What becomes of a claim that is not bound; None: it waits. `volumes`: those of its class.
+    """Return the result of a sync of an unbound claim; None: the claim stays Pending.
+
+    `volumes`: the volumes of its class.
 
     Source: upstream `syncUnboundClaim`.
     """
@@ -55,9 +57,9 @@ def sync_unbound_claim(
 def _find_best_match(
     claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume], *, waits: bool
 ) -> PersistentVolume | None:
-    """A volume that is bound to the claim already, else the smallest that fits, of those with the fewest access modes.
+    """Return the volume that is bound to the claim, or else the smallest suitable volume with the fewest access modes.
 
-    `waits`: the scheduler chooses among volumes that are nobody's. Source: upstream `findBestMatchForClaim`.
+    `waits`: kube-scheduler selects one of the unbound volumes. Source: upstream `findBestMatchForClaim`.
     """
     fitting = [volume for volume in each(volumes, 0.5) if could_hold(volume, claim)]
     meant = next((volume for volume in fitting if volume.bound_to(claim)), None)

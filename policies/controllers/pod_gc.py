@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.controllers.actions import DeletePod
+from forewarn.policies.controllers.actions import DeletePod
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
-    from policies.controllers.view import PodState
+    from forewarn.policies.controllers.view import PodState
 
 CHECK_PERIOD: Final = 20.0
 """Seconds between two rounds."""
@@ -22,12 +22,12 @@ _SAME_TIME: Final = 1e-5
 def collect(
     pods: Iterable[PodState], nodes: Container[str], quarantine: Mapping[str, float], now: float
 ) -> tuple[list[DeletePod], Mapping[str, float]]:
-    """One round: (the pods that are removed by force, the quarantine for the next round).
+    """Return the Pods that one round deletes by force, and the quarantine for the next round.
 
-    `pods`: all that there are, in order of creation, or those of them without a node or on one that is not there.
-    `quarantine`: missing node -> when it may be taken for gone: the round must come later than that, so that it is the
-    third one after the one that first missed the node, or the second where a round between them took its time.
-    Source: `gcOrphaned`, `discoverDeletedNodes`, `gcUnscheduledTerminating`.
+    `pods`: all Pods in order of creation, or only the Pods without an existing node. `quarantine`: missing node -> the
+    time after which the node counts as deleted. The deletion happens in the third round after the round that first
+    missed the node, or in the second round if a round between them was slow. Source: `gcOrphaned`,
+    `discoverDeletedNodes`, `gcUnscheduledTerminating`.
     """
     every = list(pods)
     missing = {name for pod in every if (name := pod.pod.node_name) and name not in nodes}

@@ -1,4 +1,4 @@
-"""Pods that are made when they are looked at: nothing grows with a number that somebody wrote."""
+"""Pods that are created on access, so that no list grows with a number in a manifest."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, overload
 
-from policies.controllers.daemon_set import on_node
-from policies.objects.pod import Pod
+from forewarn.policies.controllers.daemon_set import on_node
+from forewarn.policies.objects.pod import Pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
 class DaemonPods(Sequence[Pod]):
-    """The pods of a DaemonSet, each made when it is looked at. `nodes`: the names of their nodes, in order.
+    """The Pods of a DaemonSet, each created on access. `nodes`: the names of their nodes, in order.
 
-    `anywhere`: such a pod, less the one node that it must be on.
+    `anywhere`: such a Pod without the affinity to its node.
     """
 
     def __init__(self, anywhere: Pod, nodes: Sequence[str]) -> None:
@@ -42,15 +42,17 @@ class DaemonPods(Sequence[Pod]):
         return on_node(self.named_for(node), node)
 
     def named_for(self, node: str) -> Pod:
-        """The same, without being held to the node: what it may have once it is there, where nobody asks any more. Such
-        pods have one spec, so that the scheduler's tables take them for one kind."""
+        """The Pods without the affinity to their nodes, for use after scheduling.
+
+        All have one spec, so the scheduler's tables have one class for them.
+        """
         return replace(self.anywhere, name=self.anywhere.name + node)
 
 
 class NumberedPods(Sequence[Pod]):
-    """The pods `stem-0`, `stem-1`… of a workload, less those that are there; each made when it is looked at.
+    """The Pods `stem-0`, `stem-1`… of a workload without existing names, each created on access.
 
-    `finish`: what makes a pod of its name differ from `like`; None where nothing does, so that all are alike.
+    `finish`: returns a Pod with fields that depend on its name; None if the Pods differ only in their names.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class NumberedPods(Sequence[Pod]):
 
     @property
     def alike(self) -> bool:
-        """Whether they differ in their names alone."""
+        """Report whether the Pods differ only in their names."""
         return self._finish is None
 
     def __len__(self) -> int:
@@ -102,7 +104,7 @@ class Same(Sequence[Pod]):
 
 
 class FreeNumbers:
-    """The names `stem-first`, `stem-first+1`… that nobody has yet."""
+    """The names `stem-first`, `stem-first+1`… that no Pod has."""
 
     def __init__(self, stem: str, first: int, present: Iterable[str]) -> None:
         self._stem, self._first = stem, first

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from policies.kinds import NODE, POD_TEMPLATE_PATHS
+from forewarn.policies.kinds.registry import NODE, POD_TEMPLATE_PATHS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -28,7 +28,7 @@ RECREATED: Final = (
 
 
 class Again(StrEnum):
-    """What creates a Pod again after it is deleted."""
+    """The controllers that recreate a Pod after its deletion."""
 
     CONTROLLER = "controller"
     """Its controller."""
@@ -43,8 +43,11 @@ class Again(StrEnum):
 
 
 def again(kind: str, recreated: Collection[str], *, is_there: bool) -> Again:
-    """What creates the Pods of a controller again. `kind`: its `group/Kind`, empty of a Pod without one; `is_there`:
-    whether it is among the workloads that are simulated."""
+    """Return the controller that recreates the Pods of a controller.
+
+    `kind`: its `group/Kind`, empty for a Pod without a controller; `is_there`: whether the simulation contains the
+    workload.
+    """
     if is_there or kind in recreated:
         return Again.CONTROLLER
     if not kind:
@@ -55,7 +58,9 @@ def again(kind: str, recreated: Collection[str], *, is_there: bool) -> Again:
 
 
 def sentence(what: Again, kind: str) -> str:
-    """What is said of a Pod that is gone, of a `group/Kind`; empty where its controller creates it again."""
+    """Return the description of a lost Pod with a controller of `group/Kind`; empty if the controller recreates the
+    Pod.
+    """
     name = kind.removeprefix("/")
     told = {
         Again.CONTROLLER: "",

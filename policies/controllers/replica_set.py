@@ -7,15 +7,15 @@ from functools import cmp_to_key
 from math import inf, log2
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.controllers.actions import Action, CreatePod, DeletePod, Requeue, SetStatus
-from policies.controllers.templates import pod_of_template, template_of
-from policies.objects.fields import INT32, NOTHING, int32, mapping
+from forewarn.policies.controllers.actions import Action, CreatePod, DeletePod, Requeue, SetStatus
+from forewarn.policies.controllers.templates import pod_of_template, template_of
+from forewarn.policies.objects.fields import INT32, NOTHING, int32, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from policies.controllers.view import Key, PodCounts, PodState, View, WorkloadState
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.controllers.view import Key, PodCounts, PodState, View, WorkloadState
+    from forewarn.policies.objects.fields import ApiObject
 
 _NATURAL: Final = range(2**31)
 BURST_REPLICAS: Final = 500
@@ -23,7 +23,7 @@ BURST_REPLICAS: Final = 500
 
 
 class ReplicaSetStatus(NamedTuple):
-    """Counts of active pods. `observed`: the spec of which it tells (upstream `observedGeneration`)."""
+    """Counts of active Pods. `observed`: the spec that the status describes (upstream `observedGeneration`)."""
 
     replicas: int = 0
     ready: int = 0
@@ -51,7 +51,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
 
 
 def _of_counts(view: View, state: WorkloadState, counts: PodCounts, replicas: int) -> list[Action]:
-    """The same where no pod goes: who they are does not matter."""
+    """Return the result without deletions of Pods, in which case the individual Pods do not matter."""
     actions = _create(view, state, replicas - counts.active)
     status = ReplicaSetStatus(counts.active, counts.ready, counts.ready, mapping(state.object, "spec"))
     return actions if status == state.status else [*actions, SetStatus(state.key, status)]
@@ -72,7 +72,7 @@ def min_ready_seconds(state: WorkloadState) -> int:
 
 
 def _plain(obj: ApiObject, name: str) -> int | None:
-    """A field of the spec that is a number as it should be: None where that is not so, and more has to be said."""
+    """Return a number of the spec; None if it is not a valid number and the complete sync must report it."""
     spec = obj.get("spec")
     number = spec.get(name) if type(spec) is dict else None
     return number if type(number) is int and number in _NATURAL else None
@@ -105,7 +105,7 @@ def _create(view: View, state: WorkloadState, count: int) -> list[Action]:
 
 
 def _related_pods(view: View, state: WorkloadState) -> list[PodState]:
-    """The pods of every ReplicaSet of the same Deployment; of one that nothing controls, nobody's, not even its own.
+    """Return the Pods of all ReplicaSets of the same Deployment; none for a ReplicaSet without a controller.
 
     Source: `getIndirectlyRelatedPods`, `getReplicaSetsWithSameController`.
     """
@@ -129,8 +129,10 @@ def pods_to_delete(pods: Sequence[PodState], related: Sequence[PodState], count:
 
 
 def by_rank(ranked: Iterable[tuple[PodState, int]], now: float) -> list[PodState]:
-    """The pods, first who goes first; each comes with how many related ones its node has. Source: pkg/controller
-    `ActivePodsWithRanks`."""
+    """Return the Pods in the order of deletion, each with the number of related Pods on its node.
+
+    Source: pkg/controller `ActivePodsWithRanks`.
+    """
 
     def compare(one: tuple[PodState, int], other: tuple[PodState, int]) -> int:
         return _compare(one, other, now)
@@ -139,7 +141,7 @@ def by_rank(ranked: Iterable[tuple[PodState, int]], now: float) -> list[PodState
 
 
 def deletion_cost(annotation: object) -> int:
-    """What the annotation controller.kubernetes.io/pod-deletion-cost says, 0 where that is no number of 32 bits.
+    """Return the value of the annotation controller.kubernetes.io/pod-deletion-cost, 0 if it is not a 32-bit number.
 
     Source: pkg/apis/core/v1/helper `GetDeletionCostFromPodAnnotations`.
     """
@@ -152,9 +154,11 @@ _COST: Final = re.compile(r"0|[1-9][0-9]*|-[0-9]+", re.ASCII)
 
 
 def ordered_for_deletion(pods: Sequence[PodState]) -> list[PodState]:
-    """The pods, first who goes first, wherever others are: what Jobs go by. Source: pkg/controller `ActivePods`.
+    """Return the Pods in the order of deletion regardless of their nodes, for Jobs.
 
-    Upstream compares times there as they are, not by magnitude.
+    Source: pkg/controller `ActivePods`.
+
+    Upstream compares exact times here, not their magnitudes.
     """
     return sorted(pods, key=_plain_order)
 
@@ -169,7 +173,7 @@ _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def _compare(one: tuple[PodState, int], other: tuple[PodState, int], now: float) -> int:
-    """Negative where the first goes first. Source: pkg/controller `ActivePodsWithRanks.Less`."""
+    """Compare two Pods; negative if the first is deleted first. Source: pkg/controller `ActivePodsWithRanks.Less`."""
     (pod, rank), (pod2, rank2) = one, other
     first, second = _caveats(pod, rank), _caveats(pod2, rank2)
     if first != second:
@@ -184,7 +188,7 @@ def _compare(one: tuple[PodState, int], other: tuple[PodState, int], now: float)
 
 
 def _caveats(pod: PodState, rank: int) -> tuple[bool, int, bool, int, int]:
-    """What is compared before any time: the smaller goes first."""
+    """Return the sort key of the comparison before times: the Pod with the smaller key is deleted first."""
     assigned, phase = bool(pod.pod.node_name), _PHASES.get(pod.pod.phase, 0)
     return assigned, phase, pod.ready is not None, pod.deletion_cost, -rank
 

@@ -1,4 +1,4 @@
-"""What a namespace's pods use of its quotas, and how controllers take a refusal.
+"""The quota usage of a namespace's Pods, and the reaction of controllers to a rejection.
 
 Source: pkg/controller/resourcequota/resource_quota_controller.go, `syncResourceQuota`; pkg/quota/v1/evaluator/core.
 """
@@ -8,16 +8,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from policies.kube_apiserver.quota import Pods, matches
-from policies.kube_apiserver.quota.scopes import InvalidScope
-from policies.objects.resource_list import add, mask
-from policies.quantity import ZERO
+from forewarn.policies.kube_apiserver.quota import Pods, matches
+from forewarn.policies.kube_apiserver.quota.scopes import InvalidScope
+from forewarn.policies.objects.resource_list import add, mask
+from forewarn.policies.quantity import ZERO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.objects.fields import ApiObject
-    from policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.resource_quota import ResourceQuota
 
 SLOW_START: Final = 1
 """Pods of a controller's first batch (`SlowStartInitialBatchSize`)."""

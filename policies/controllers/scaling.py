@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from policies.objects.fields import ApiObject, InvalidObject, at, ref_of
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, ref_of
 
 _MOST_DIGITS: Final = 18
 """Of a percentage: what upstream's Atoi reads in 64 bits."""
 
 
 def scaled(obj: ApiObject, path: tuple[str, ...], total: int, *, up: bool, default: int | str = 0) -> int:
-    """A field that is a number or a percentage of `total`, rounded up or down; never below 0. Raises InvalidObject.
+    """Return a number, or a percentage of `total` rounded up or down; never below 0. Raises InvalidObject.
 
-    Source: `GetScaledValueFromIntOrPercent`. `default`: what stands for an absent field.
+    Source: `GetScaledValueFromIntOrPercent`. `default`: the value of an absent field.
     """
     value: Any = at(obj, *path)
     value = default if value is None else value

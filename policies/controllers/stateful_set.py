@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.controllers.actions import Action, CreateClaim, CreatePod, DeletePod, Requeue, SetClaimOwner, SetStatus
-from policies.controllers.replica_set import min_ready_seconds, replicas_of
-from policies.controllers.templates import (
+from forewarn.policies.controllers.actions import (
+    Action,
+    CreateClaim,
+    CreatePod,
+    DeletePod,
+    Requeue,
+    SetClaimOwner,
+    SetStatus,
+)
+from forewarn.policies.controllers.replica_set import min_ready_seconds, replicas_of
+from forewarn.policies.controllers.templates import (
     CONTROLLER_REVISION,
     claim_of_template,
     labelled,
@@ -15,18 +23,18 @@ from policies.controllers.templates import (
     template_hash,
     template_of,
 )
-from policies.metering import charge
-from policies.objects.fields import NOTHING, ApiObject, int32, mapping, text
-from policies.objects.items import items
-from policies.objects.pod import Owner
-from policies.objects.pod_volumes import Volume
+from forewarn.policies.metering import charge
+from forewarn.policies.objects.fields import NOTHING, ApiObject, int32, mapping, text
+from forewarn.policies.objects.items import items
+from forewarn.policies.objects.pod import Owner
+from forewarn.policies.objects.pod_volumes import Volume
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from policies.controllers.view import Key, PodState, View, WorkloadState
-    from policies.objects.pod import Pod
-    from policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.controllers.view import Key, PodState, View, WorkloadState
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.storage import PersistentVolumeClaim
 
 POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"
@@ -78,7 +86,7 @@ class _Set(NamedTuple):
         return 0 if partition is None and is_defaulted else partition
 
     def is_in_range(self, ordinal: int) -> bool:
-        """Whether a pod of this ordinal is none that scaling down deletes."""
+        """Whether scaling down keeps a Pod of this ordinal."""
         return self.start <= ordinal < self.start + replicas_of(self.state)
 
     def deletes_claims(self, when: str) -> bool:
@@ -139,12 +147,15 @@ def _revisions(state: WorkloadState, pods: Sequence[PodState]) -> StatefulSetSta
 
 
 def revision_of(pod: PodState) -> str:
-    """The revision that a pod says it is of. Source: `getPodRevision`."""
+    """Return the revision in a Pod's label. Source: `getPodRevision`."""
     return pod.pod.labels.get(CONTROLLER_REVISION, "")
 
 
 def _is_of(pod: PodState, revision: str, known: StatefulSetStatus) -> bool:
-    """A pod that says nothing was there before its controller was looked at: it is of what was current then."""
+    """Return the revision of a Pod.
+
+    A Pod without the label existed before the first sync: it has the revision that was current then.
+    """
     return (revision_of(pod) or known.current) == revision
 
 
@@ -185,8 +196,10 @@ MOST_AT_ONCE: Final = 500
 
 
 def _places(by_ordinal: Mapping[int, PodState], ordinals: range) -> list[tuple[int, PodState | None]]:
-    """The ordinals that have a pod and those that lack one. Nothing grows with a number that somebody wrote, be it of
-    replicas or in a pod's name: of those that lack one the first MOST_AT_ONCE, and one more for the rest of each gap.
+    """Return the ordinals with a Pod and the ordinals without one.
+
+    Neither list grows with a number of replicas or an ordinal in a Pod's name: of the missing ordinals, it has the
+    first MOST_AT_ONCE, and one for the rest of each gap.
     """
     places: list[tuple[int, PodState | None]] = []
     left, following = MOST_AT_ONCE, ordinals.start
@@ -202,7 +215,7 @@ def _places(by_ordinal: Mapping[int, PodState], ordinals: range) -> list[tuple[i
 
 
 def _process(this: _Set) -> list[Action]:
-    """What `updateStatefulSet` does once replicas and condemned pods are known."""
+    """Do the part of `updateStatefulSet` after replicas and condemned Pods are known."""
     actions: list[Action] = []
     for ordinal, pod in this.replicas:
         if pod is None and len(actions) >= MOST_AT_ONCE:
@@ -221,7 +234,7 @@ def _process(this: _Set) -> list[Action]:
 
 
 def _process_replica(this: _Set, ordinal: int, pod: PodState | None, actions: list[Action]) -> bool:
-    """Whether a set that goes in order stops here. Source: `processReplica`."""
+    """Report whether an ordered StatefulSet stops at this Pod. Source: `processReplica`."""
     if pod is None:
         _create(this, ordinal, actions)
         return True
@@ -269,7 +282,7 @@ def _is_owned_by_pod(claim: PersistentVolumeClaim, name: str) -> bool:
 
 
 def _owners_to_set(this: _Set, pod_name: str, uid: str, *, creates: bool = False) -> list[SetClaimOwner]:
-    """What shall delete the claims of a pod, where that is something else. `creates`: missing claims are created first.
+    """Return the new owner of a Pod's claims, if it changes. `creates`: missing claims are created first.
 
     Source: `isClaimOwnerUpToDate`, `updateClaimOwnerRefForSetAndPod`.
     """
@@ -326,7 +339,7 @@ def _first_unavailable(this: _Set) -> PodState | None:
 
 
 def _process_condemned(this: _Set, pod: PodState, first: PodState | None, actions: list[Action]) -> bool:
-    """Whether a set that goes in order stops here. Source: `processCondemned`."""
+    """Report whether an ordered StatefulSet stops at this condemned Pod. Source: `processCondemned`."""
     if pod.terminating:
         return True
     if this.monotonic and pod is not first and not (pod.ready is not None and this.available(pod)):
@@ -336,7 +349,7 @@ def _process_condemned(this: _Set, pod: PodState, first: PodState | None, action
 
 
 def _update(this: _Set, actions: list[Action]) -> None:
-    """The highest ordinal that is not of the update revision goes, when those above it are available."""
+    """Delete the highest ordinal without the update revision, if all higher ordinals are available."""
     for ordinal, pod in reversed(this.replicas):
         if pod is None or ordinal < this.start + (this.partition or 0):  # None: made in this sync
             return

@@ -8,20 +8,20 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.metering import charge
-from policies.objects.fields import NOTHING, at, group_kind, mapping, ref_of, string_map
-from policies.objects.pod_spec import shared_labels
-from policies.objects.storage import BETA_STORAGE_CLASS, PersistentVolumeClaim
+from forewarn.policies.metering import charge
+from forewarn.policies.objects.fields import NOTHING, at, group_kind, mapping, ref_of, string_map
+from forewarn.policies.objects.pod_spec import shared_labels
+from forewarn.policies.objects.storage import BETA_STORAGE_CLASS, PersistentVolumeClaim
 
 if TYPE_CHECKING:
-    from policies.controllers.view import Key, View
-    from policies.objects.fields import ApiObject
-    from policies.objects.pod import Owner, Pod
+    from forewarn.policies.controllers.view import Key, View
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Owner, Pod
 
 TEMPLATE_HASH: Final = "pod-template-hash"
 CONTROLLER_REVISION: Final = "controller-revision-hash"
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""What upstream's hashes are written in (`SafeEncodeString`)."""
+"""The alphabet of upstream's hashes (`SafeEncodeString`)."""
 _HASH_LENGTH: Final = 10
 
 
@@ -42,7 +42,7 @@ def without_hash(template: ApiObject) -> ApiObject:
 
 
 def pod_of_template(view: View, key: Key, obj: ApiObject, template: ApiObject) -> Pod:
-    """A pod of the template, without a name, as its controller makes it and admission leaves it. Raises InvalidObject.
+    """Return a Pod of the template without a name, after creation and admission. Raises InvalidObject.
 
     Source: pkg/controller `GetPodFromTemplate`.
     """
@@ -73,7 +73,7 @@ def labelled(pod: Pod, labels: Mapping[str, str], name: str = "") -> Pod:
 def claim_of_template(
     view: View, namespace: str, name: str, template: ApiObject, owner: Owner | None
 ) -> PersistentVolumeClaim:
-    """A claim of a template (`spec.volumeClaimTemplates`, `ephemeral.volumeClaimTemplate`) as admission leaves it.
+    """Return a claim of a template (`spec.volumeClaimTemplates`, `ephemeral.volumeClaimTemplate`) after admission.
 
     Raises InvalidObject. Source of the default class: plugin DefaultStorageClass.
     """

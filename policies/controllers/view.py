@@ -1,4 +1,4 @@
-"""What a controller sees of a cluster: objects with their times, as informers have them."""
+"""The view of a controller: objects with their times, as in informers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from policies.objects.fields import ApiObject
-    from policies.objects.node import Node
-    from policies.objects.pod import Pod
-    from policies.objects.storage import PersistentVolumeClaim
-    from policies.selectors import LabelSelector
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.selectors import LabelSelector
 
 Key = tuple[str, str, str]
 """(`group/Kind`, namespace, name)."""
@@ -20,12 +20,14 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class PodState:
-    """A pod with its times, in seconds since 1970. `created`: whole, as they are stored; `ready`: since when, None
-    while it is not; `deleted`: when its DELETE came, whole too; `finished`: when its containers ended by themselves.
-    `gone`: it is stored no longer; only Jobs see such pods. `disrupted`: it has the condition DisruptionTarget, by
-    another than the scheduler, of which `pod` tells.
+    """A Pod with its times, in seconds since 1970.
 
-    `restarts`: most of a container, and of a sidecar. `template`: what it was made of, where that is known.
+    `created`: in whole seconds, as stored. `ready`: since when, None if not ready. `deleted`: the time of its DELETE,
+    in whole seconds. `finished`: when its containers terminated by themselves. `gone`: no longer stored; only Jobs see
+    such Pods. `disrupted`: it has the condition DisruptionTarget from a component other than kube-scheduler; `pod` has
+    kube-scheduler's.
+
+    `restarts`: the maximum for a container and for a sidecar. `template`: its template, if known.
     """
 
     pod: Pod
@@ -41,7 +43,7 @@ class PodState:
 
     @property
     def terminating(self) -> bool:
-        """Whether it has been told to end."""
+        """Whether the Pod has a deletion timestamp."""
         return self.pod.terminating or self.deleted is not None
 
     @property
@@ -66,7 +68,7 @@ class WorkloadState:
 
 
 class PodCounts(NamedTuple):
-    """How many pods of a workload are active, and how many of these are ready."""
+    """The numbers of active and of ready Pods of a workload."""
 
     active: int = 0
     ready: int = 0
@@ -83,7 +85,7 @@ class Tally:
         self.owners: dict[Key, int] = {}
 
     def count(self, state: PodState, sign: int) -> None:
-        """A pod comes (1) or goes (-1)."""
+        """Add (1) or remove (-1) a Pod."""
         self.pods += sign
         self.healthy += sign * (state.ready is not None and not state.terminating)
         owner = state.pod.owner
@@ -97,7 +99,7 @@ class Tally:
 
 
 class View(Protocol):
-    """What an engine shows controllers. Sequences are in order of creation."""
+    """The state that an engine provides to controllers. Sequences are in order of creation."""
 
     def workload(self, key: Key, /) -> WorkloadState | None:
         """The object of this identity."""
@@ -109,7 +111,7 @@ class View(Protocol):
         """The pods that it controls, ended and terminating ones too; a Job's until they are released, gone or not."""
 
     def counts(self, key: Key, /) -> PodCounts | None:
-        """How many there are of the pods that it controls; None where nobody keeps count."""
+        """Return the number of Pods that it controls; None without a tally."""
 
     def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Iterable[Tally]:
         """The pods of a budget's namespace that its selector, which need not be asked for twice, matches; of nil none.
@@ -125,11 +127,15 @@ class View(Protocol):
         """The pods that are bound to a node, which need not exist."""
 
     def lot(self, name: str, /) -> float:
-        """Sort by it, and then by name, where upstream goes through a Go map: the same for all where nobody draws."""
+        """Return the sort key for upstream's iteration over a Go map, then by name: constant without randomness."""
 
     def nodes(self) -> Mapping[str, Node]:
         """The nodes by name."""
 
     def admit(self, template: ApiObject, make: Callable[[], ApiObject], /) -> Pod:
-        """A new pod, which `make` gives, as admission leaves it. `template`: what it is made of: the same object, the
-        same pod, so that the answer may be kept. Raises InvalidObject."""
+        """Return a new Pod from `make` after admission.
+
+        `template`: equal templates give equal Pods, so the result may be cached.
+
+        Raises InvalidObject.
+        """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.findings import cut
-from policies.objects.fields import json_type
-from policies.selectors import PodPattern
-from policies.simulation.events_file import EntryFault, seconds
+from forewarn.policies.findings import cut
+from forewarn.policies.objects.fields import json_type
+from forewarn.policies.selectors import PodPattern
+from forewarn.policies.simulation.events_file import EntryFault, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +30,7 @@ _SELECTOR: Final = ("namespace", "class", "workload")
 
 
 class When(NamedTuple):
-    """What happens: `operation` on `what` (`zone`, `node`, `pool`, `workload`, `file`) called `name`, or `any`."""
+    """The event: `operation` on `what` (`zone`, `node`, `pool`, `workload`, `file`) with a `name`, or `any`."""
 
     operation: str = ""
     what: str = ""

@@ -1,28 +1,28 @@
-"""Whether an expectation holds: each case is simulated, and the first one that breaks it is the counterexample."""
+"""The result of an expectation: each case is simulated, and the first one that violates it is the counterexample."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.controllers.recreated import sentence
-from policies.expectations.document import ANY
-from policies.findings import cut, listed, plural
-from policies.headroom import headroom
-from policies.objects.fields import InvalidObject
-from policies.selectors import PodPattern
-from policies.whatif import questions
-from policies.whatif.comparison import ask
+from forewarn.policies.controllers.recreated import sentence
+from forewarn.policies.expectations.document import ANY
+from forewarn.policies.findings import cut, listed, plural
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.selectors import PodPattern
+from forewarn.policies.whatif import questions
+from forewarn.policies.whatif.comparison import ask
+from forewarn.policies.whatif.headroom import headroom
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.expectations.document import Expectation, When
-    from policies.objects.fields import ApiObject
-    from policies.simulation.scenario import Arrival, World
-    from policies.whatif.comparison import Answer, Bound, Push, Standing
-    from policies.whatif.questions import Question
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.expectations.document import Expectation, When
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.simulation.scenario import Arrival, World
+    from forewarn.policies.whatif.answer import Answer, Bound, Push, Standing
+    from forewarn.policies.whatif.questions import Question
 
 _NAMED: Final = 5
 _LONGEST: Final = 80
@@ -31,9 +31,9 @@ _EMPTY: Final = '""'
 
 
 class Setting(NamedTuple):
-    """Where expectations are judged. `world`: that of the cluster with these arrivals; `objects`: what a file applies,
-    at time 0; `workloads`: the pods and workloads of a file, with the cluster that they come to; `most`: cases of one
-    expectation."""
+    """The input for expectations. `world`: the cluster with these arrivals. `objects`: the objects that a file
+    applies at time 0. `workloads`: the Pods and workloads of a file, with the resulting cluster. `most`: maximum
+    cases of one expectation."""
 
     cluster: ClusterSnapshot
     world: Callable[[Sequence[Arrival]], World]
@@ -43,9 +43,9 @@ class Setting(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """`broken`: in what, sentence by sentence; empty where it holds. `case`: the first case that breaks it; `answer`:
-    what it comes to. `cases`: how many were looked at. `unanswered`: parts of one that is not broken that select no
-    Pod; `notes`: the same of parts that may select none, and what it assumes."""
+    """`broken`: sentences about the violation; empty if there is none. `case`: the first case that violates it.
+    `answer`: its result. `cases`: number of simulated cases. `unanswered`: parts of the expectation that select
+    no Pod. `notes`: parts that may select none, and assumptions."""
 
     expectation: Expectation
     cases: int
@@ -57,7 +57,7 @@ class Verdict(NamedTuple):
 
 
 def judge(expectation: Expectation, setting: Setting) -> Verdict:
-    """Raises InvalidObject, SourceError and ValueError: what it asks for is not there, or too much."""
+    """Raises InvalidObject, SourceError and ValueError: a referenced object is absent, or there are too many cases."""
     assumed: dict[str, None] = {}
     if expectation.fit is not None:
         broken = list(_not_fitting(expectation, setting, assumed))
@@ -80,7 +80,7 @@ def judge(expectation: Expectation, setting: Setting) -> Verdict:
 
 
 def _may_be_empty(what: str, pattern: PodPattern, cluster: ClusterSnapshot) -> bool:
-    """Whether a part holds if it selects no Pod: `by`, unless no PriorityClass has its name."""
+    """True if a part may select no Pod: `by`, unless no PriorityClass has its name."""
     known = (True for name in ("", *cluster.priority_classes) if fnmatchcase(name, pattern.priority_class or "*"))
     return what == "by" and any(known)
 
@@ -90,7 +90,7 @@ def _no_pod(what: str, pattern: PodPattern) -> str:
 
 
 def _patterns(expectation: Expectation) -> dict[str, PodPattern]:
-    """Whom each part is about, by the word that it is written with."""
+    """The subject of each part, by its key."""
     by = expectation.by if expectation.by != PodPattern() else None
     parts = {
         "run": expectation.run,
@@ -180,7 +180,7 @@ def _broken(expectation: Expectation, answer: Answer) -> Iterator[str]:
 
 
 def _is_meant(selector: PodPattern, pod: Standing | Bound | Push, answer: Answer) -> bool:
-    """Patterns are of `namespace/name`, whatever its kind."""
+    """True if the pattern matches `namespace/name`, for any kind."""
     return selector.matches(pod.namespace, pod.priority_class, answer.summary.names.group(pod.workload))
 
 

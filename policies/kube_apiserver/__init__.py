@@ -1,1 +1,1 @@
-"""What kube-apiserver does with an object, in its words: validation, priority, quota, and all of it as a dry run."""
+"""kube-apiserver: validation, priority, quota, and all of them as a dry run, with upstream's messages."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
-from policies.objects.priority_class import PREEMPT_LOWER_PRIORITY
+from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
+from forewarn.policies.objects.priority_class import PREEMPT_LOWER_PRIORITY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from policies.findings import Path
-    from policies.objects.fields import ApiObject
-    from policies.objects.namespace import Namespace
-    from policies.objects.priority_class import PriorityClass
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.namespace import Namespace
+    from forewarn.policies.objects.priority_class import PriorityClass
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 
@@ -28,7 +28,7 @@ class Forbidden(ValueError):
 
 
 class Resolved(NamedTuple):
-    """What the plugin writes into a pod's spec."""
+    """The fields that the plugin writes into a Pod's spec."""
 
     priority_class_name: str
     priority: int
@@ -41,7 +41,7 @@ def default_priority_class(classes: Iterable[PriorityClass]) -> PriorityClass | 
 
 
 class Classes(dict[str, "PriorityClass"]):
-    """Classes by name that stay as they are: what is asked of all of them is worked out once."""
+    """An immutable mapping of PriorityClasses by name, with cached derived values."""
 
     @cached_property
     def default(self) -> PriorityClass | None:
@@ -54,7 +54,10 @@ def _default_of(classes: Mapping[str, PriorityClass]) -> PriorityClass | None:
 
 
 def establish_priority(class_name: str, classes: Mapping[str, PriorityClass]) -> Resolved:
-    """What a class name, or none, stands for. Raises Forbidden where no such class exists (`establishPriority`)."""
+    """Return the priority of a class name or of none.
+
+    Raises Forbidden if the class does not exist (`establishPriority`).
+    """
     if class_name:
         found = classes.get(class_name)
         if found is None:
@@ -83,7 +86,7 @@ def class_by_namespace(class_name: str, namespace: Namespace | None, classes: Ma
 def establish_new_priority(
     class_name: str, namespace: Namespace | None, classes: Mapping[str, PriorityClass]
 ) -> Resolved:
-    """What a new pod comes to that names this class or none, the webhook included. Raises Forbidden."""
+    """Return the priority of a new Pod with this class or none, after the webhook. Raises Forbidden."""
     given = class_by_namespace(class_name, namespace, classes)
     return establish_priority(given if given in classes else class_name, classes)
 
@@ -96,10 +99,10 @@ def priority_mismatch(given: int, computed: int) -> str:
     )
 
 
-def preemption_policy_mismatch(given: str, computed: str) -> str:
-    """Why a pod may not bring this policy."""
+def preemption_policy_mismatch(given: str, computed: str, holder: str = "pod") -> str:
+    """Why a pod, or another holder of a policy, may not bring this policy."""
     return (
-        f"the string value of PreemptionPolicy ({given}) must not be provided in pod spec; "
+        f"the string value of PreemptionPolicy ({given}) must not be provided in {holder} spec; "
         f"priority admission controller computed {computed} from the given PriorityClass name"
     )
 
@@ -117,8 +120,30 @@ def admit_pod(spec: ApiObject, classes: Mapping[str, PriorityClass]) -> Resolved
     return resolved
 
 
+def admit_pod_group(
+    spec: ApiObject, classes: Mapping[str, PriorityClass], *, with_policy: bool = False
+) -> dict[str, object]:
+    """Return the spec of a new PodGroup after the plugin; raises Forbidden at the first error (`admitPodGroup`).
+
+    `with_policy`: the feature gate PodGroupPreemptionPolicy is on; then `spec` has kube-apiserver's defaults.
+    """
+    resolved = establish_priority(spec.get("priorityClassName") or "", classes)
+    given = spec.get("priority")
+    if given is not None and given != resolved.priority:
+        problem = f"priority set in the pod group ({given}) must match the priority computed ({resolved.priority})"
+        raise Forbidden(f"{problem} based on the priority class set in the spec", ("spec", "priority"))
+    admitted = {**spec, "priorityClassName": resolved.priority_class_name, "priority": resolved.priority}
+    policy = spec.get("preemptionPolicy")
+    if not with_policy:
+        return admitted
+    if policy is not None and policy != resolved.preemption_policy:
+        message = preemption_policy_mismatch(policy, resolved.preemption_policy, "pod group")
+        raise Forbidden(message, ("spec", "preemptionPolicy"))
+    return {**admitted, "preemptionPolicy": resolved.preemption_policy}
+
+
 def resolved_spec(spec: ApiObject, resolved: Resolved) -> ApiObject:
-    """The spec as the plugin leaves it, which is what quotas see."""
+    """Return the spec after the plugin, which quotas use."""
     return {
         **spec,
         "priorityClassName": resolved.priority_class_name,

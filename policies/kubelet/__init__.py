@@ -1,1 +1,1 @@
-"""Who goes first on a node: the kubelet's side of priority, in which no budget has a say."""
+"""The kubelet's use of priority: which Pods it evicts first. PDBs do not apply."""

@@ -1,19 +1,20 @@
-"""Whom a critical pod pushes out at the kubelet's own door. Source: kubernetes `pkg/kubelet/preemption/preemption.go`.
+"""The Pods that the kubelet preempts to admit a critical Pod. Source: kubernetes
+`pkg/kubelet/preemption/preemption.go`.
 
-A pod that names its node, or is static, comes to the kubelet without the scheduler. Where nothing but resources lacks,
-the kubelet ends others for a critical one, whatever their disruption budgets say.
+A static Pod, or a Pod with a node name, reaches the kubelet without kube-scheduler. If only resources are missing, the
+kubelet terminates other Pods for a critical one, whatever their PDBs allow.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.kubelet.pods import BEST_EFFORT, BURSTABLE, CPU, GUARANTEED, MEMORY
+from forewarn.policies.kubelet.pods import BEST_EFFORT, BURSTABLE, CPU, GUARANTEED, MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from policies.kubelet.pods import KubeletPod
+    from forewarn.policies.kubelet.pods import KubeletPod
 
 Lacks = dict[str, int]
 """Resource -> how much lacks: cpu in thousandths, `pods` in pods, the rest in units."""
@@ -50,14 +51,16 @@ def _preemptable(admitted: KubeletPod, pod: KubeletPod) -> bool:
 
 
 def _less(lacks: Lacks, pods: Iterable[KubeletPod]) -> Lacks:
-    """What lacks still when these are gone."""
+    """The missing resources after these Pods are gone."""
     gone = list(pods)
     left = {name: amount - sum(request_of(pod, name) for pod in gone) for name, amount in lacks.items()}
     return {name: amount for name, amount in left.items() if amount > 0}
 
 
 def _by_distance(pods: Sequence[KubeletPod], lacks: Lacks) -> list[KubeletPod]:
-    """One after the other, each the one that leaves least of what lacks; of equal ones the one that requests less."""
+    """Return the Pods: each time, the one that leaves the least insufficient; of equal Pods, the one with the smaller
+    request.
+    """
     left: list[KubeletPod] = list(pods)
     chosen: list[KubeletPod] = []
     while lacks:

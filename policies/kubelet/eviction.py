@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.kubelet.pods import EPHEMERAL_STORAGE, MEMORY
-from policies.quantity import NANO
+from forewarn.policies.kubelet.pods import EPHEMERAL_STORAGE, MEMORY
+from forewarn.policies.quantity import NANO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from policies.kubelet.pods import KubeletPod
-    from policies.kubelet.stats import PodStats
+    from forewarn.policies.kubelet.pods import KubeletPod
+    from forewarn.policies.kubelet.stats import PodStats
 
 _ALL: Final = ("root", "logs", "volumes")
 _PARTS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
@@ -19,7 +19,7 @@ _PARTS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "own": {"nodefs": ("logs", "volumes"), "imagefs": ("root",), "containerfs": ("root",)},
     "split": {"nodefs": _ALL, "imagefs": (), "containerfs": _ALL},
 }
-"""Where images are (`buildSignalToRankFunc`) -> signal -> what of a pod's use counts."""
+"""Location of images (`buildSignalToRankFunc`) -> signal -> the parts of a Pod's usage that count."""
 SIGNALS: Final = ("memory", "pids", "nodefs", "imagefs", "containerfs")
 IMAGE_FILESYSTEMS: Final = tuple(_PARTS)
 

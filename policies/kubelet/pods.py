@@ -1,20 +1,20 @@
-"""Pods as the kubelet looks at them: what they request, whether they are critical, their quality of service."""
+"""Pods as the kubelet sees them: requests, whether they are critical, quality of service."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.objects.fields import at, int32, mapping, sequence, text
-from policies.objects.items import items
-from policies.objects.pod_spec import pod_requests
-from policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, read_resource_list
-from policies.quantity import NANO
+from forewarn.policies.objects.fields import at, int32, mapping, sequence, text
+from forewarn.policies.objects.items import items
+from forewarn.policies.objects.pod_spec import pod_requests
+from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, read_resource_list
+from forewarn.policies.quantity import NANO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.objects.fields import ApiObject
-    from policies.objects.resources import ResourceList
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.resources import ResourceList
 
 SYSTEM_CRITICAL: Final = 2_000_000_000
 BEST_EFFORT, BURSTABLE, GUARANTEED = "BestEffort", "Burstable", "Guaranteed"
@@ -35,7 +35,7 @@ class KubeletPod(NamedTuple):
     grace: int
 
     def request(self, resource: str) -> int:
-        """What it requests, in units, rounded up. Source: `GetResourceRequestQuantity`."""
+        """The request in units, rounded up. Source: `GetResourceRequestQuantity`."""
         return -(-self.requests.get(resource, 0) // NANO)
 
 
@@ -67,7 +67,7 @@ def _is_local(volume: ApiObject) -> bool:
 def _requested(obj: ApiObject) -> ResourceList:
     """Source: pkg/api/v1/resource `GetResourceRequestQuantity`.
 
-    A pod that requests resources itself is asked for these alone; its overhead counts where it requests something.
+    For Pod-level requests, containers do not count; overhead counts for requested resources.
     """
     requests = pod_requests(obj)
     if requests.pod_level_set:

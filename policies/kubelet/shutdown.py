@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policies.kubelet.pods import KubeletPod
+    from forewarn.policies.kubelet.pods import KubeletPod
 
 
 class Group(NamedTuple):

@@ -1,11 +1,11 @@
-"""What pods on a node use: the kubelet's `/stats/summary`."""
+"""Resource usage of the Pods on a node, from the kubelet's `/stats/summary`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.findings import cut
-from policies.objects.fields import InvalidObject, at, json_type
+from forewarn.policies.findings import cut
+from forewarn.policies.objects.fields import InvalidObject, at, json_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ class Disk(NamedTuple):
 
 
 class PodStats(NamedTuple):
-    """What a pod uses. `root`, `logs`: of its containers; `volumes`: by name."""
+    """A Pod's usage. `root`, `logs`: of its containers. `volumes`: by name."""
 
     memory: int = 0
     processes: int = 0
@@ -31,7 +31,7 @@ class PodStats(NamedTuple):
     volumes: Mapping[str, Disk] = {}
 
     def disk(self, parts: Iterable[str], volumes: Iterable[str]) -> Disk:
-        """What it uses of `root`, `logs` and `volumes` (those that are named). Source: `podDiskUsage`."""
+        """Its disk usage in `root`, `logs` and the named `volumes`. Source: `podDiskUsage`."""
         found = [getattr(self, part) for part in parts if part in ("root", "logs")]
         if "volumes" in parts:
             found += [self.volumes[name] for name in volumes if name in self.volumes]

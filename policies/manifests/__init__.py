@@ -1,10 +1,10 @@
 """YAML and JSON text as kubectl reads it: objects with the position of every field, and what is odd about the text."""
 
-from policies.manifests.documents import Fault
-from policies.manifests.object_finder import NO_KIND, filled_in, items_of
-from policies.manifests.reading import BROKEN, MAX_FILE, Reading, read
-from policies.manifests.sniff import is_typed, named_kinds
-from policies.manifests.values import Value, values
+from forewarn.policies.manifests.documents import Fault
+from forewarn.policies.manifests.object_finder import NO_KIND, filled_in, items_of
+from forewarn.policies.manifests.reading import BROKEN, MAX_FILE, Reading, read
+from forewarn.policies.manifests.sniff import is_typed, named_kinds
+from forewarn.policies.manifests.values import Value, values
 
 __all__ = [
     "BROKEN",

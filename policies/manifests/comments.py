@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.findings import Location
+from forewarn.policies.findings import Location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _COMMENT: Final = re.compile(r"(?:^|(?<=[ \t]))#[ \t]*forewarn:[ \t]*(.*)")
 _NOTHING: Final = re.compile(r"[ \t\r]*(?:#.*|---[ \t\r]*(?:#.*)?)?")
 MOST: Final = 10_000
-"""Comments of one file that are read; nobody writes more."""
+"""The maximum number of comments that are read in one file."""
 
 
 class Comment(NamedTuple):

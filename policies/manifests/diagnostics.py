@@ -1,4 +1,4 @@
-"""What is said of a text: faults, template braces, repeated keys, scalars that read otherwise than they look."""
+"""The problems of a text: syntax errors, template braces, duplicate keys, ambiguous scalars."""
 
 from __future__ import annotations
 
@@ -7,39 +7,42 @@ from bisect import bisect_right
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import quote
-from policies.manifests.yaml.ambiguous import doubtful
-from policies.manifests.yaml.construct import scalar_value
-from policies.manifests.yaml.source import YamlSource, node_at, span
-from policies.objects.reviewed_object import FileDiagnostic
+from forewarn.policies.findings import quote
+from forewarn.policies.manifests.yaml.ambiguous import doubtful
+from forewarn.policies.manifests.yaml.construct import scalar_value
+from forewarn.policies.manifests.yaml.source import YamlSource, node_at, span
+from forewarn.policies.objects.reviewed_object import FileDiagnostic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from policies.findings import Location, ObjectRef
-    from policies.manifests.documents import Document, Fault
-    from policies.manifests.json.source import Spans
-    from policies.manifests.yaml.construct import Repeated
-    from policies.manifests.yaml.nodes import Node
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.findings import Location, ObjectRef
+    from forewarn.policies.manifests.documents import Document, Fault
+    from forewarn.policies.manifests.json.source import Spans
+    from forewarn.policies.manifests.yaml.construct import Repeated
+    from forewarn.policies.manifests.yaml.nodes import Node
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 _BRACES: Final = re.compile(
     r"\{\{.*?(?:\}\}|$)|\{%.*?(?:%\}|$)|%\{.*?(?:\}|$)|<%.*?(?:%>|$)|(?<![\w@])@[A-Za-z_][\w.-]{0,100}@"
-    r"|(?<![\w%])%[A-Za-z_][\w.-]{0,100}%|\$\{[^}\n]{0,100}\}",
+    r"|(?<![\w%])%[A-Za-z_][\w.-]{0,100}%|\$\{[^}\n]{0,100}\}|^[ \t]{0,100}\$[A-Z_]\w{0,100}[ \t]*$"
+    r"|(?<![^\s\"'])\{[A-Za-z_]\w{0,100}\}(?=[\w./:-])|^[ \t]{0,100}<[^<>\n]{1,200}>[ \t]*$",
     re.MULTILINE,
 )
 """Template syntax: every alternative ends on its line, and those that need an end are bounded, so that it is linear."""
 _SURE: Final = "{{"
-"""What breaks YAML wherever it stands outside of text; the others are named only on the line of a fault."""
+"""Characters that break YAML everywhere outside of text; other characters are named only on the line of an error."""
 _OPENS_BLOCK: Final = re.compile(r"(?:^|[\s:-])[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\r?$")
 _MOST_LINES: Final = 2_000
-"""Lines above braces that are looked at, to see whether they stand in a block of text."""
+"""The maximum number of lines above braces that are searched for the start of a block scalar."""
 _FIX_SYNTAX: Final = "fix the syntax here"
 _RENDER_FIRST: Final = "render the template first: `helm template … | forewarn lint -`"
 
 
 def broken(document: Document, fault: Fault) -> FileDiagnostic:
-    """Why a document cannot be read: template syntax where it is the cause."""
+    """Return the problem of a document that cannot be parsed: `template-braces` if template syntax is the cause, else
+    `parse-error`.
+    """
     braces = _braces(document.text, fault.start) or (
         _braces(document.text, fault.since) if fault.since is not None else None
     )
@@ -74,7 +77,9 @@ def _braces(text: str, fault: int) -> re.Match[str] | None:
 
 
 def _in_block(text: str, at: int, most: int) -> tuple[int, bool]:
-    """Whether a place is in a block of text (`|`, `>`), by the lines above it; and how many more may be looked at."""
+    """Report whether a position is in a block scalar (`|`, `>`), by the lines above it; also return the remaining
+    budget of lines.
+    """
     start = text.rfind("\n", 0, at) + 1
     indent = len(text[start:at]) - len(text[start:at].lstrip(" "))
     while start and indent and most:
@@ -91,7 +96,7 @@ def _in_block(text: str, at: int, most: int) -> tuple[int, bool]:
 
 
 _A_LINE: Final = 1_000
-"""Characters of a line that are looked at."""
+"""The maximum number of characters of a line that are searched."""
 
 
 def of_yaml(
@@ -117,7 +122,7 @@ def of_yaml(
 
 def of_json(spans: Spans, start: int, subjects: Sequence[ReviewedObject]) -> Iterator[FileDiagnostic]:
     """On a JSON text with repeated keys: those inside the wanted objects."""
-    from policies.manifests.json.source import JsonSource, repeated
+    from forewarn.policies.manifests.json.source import JsonSource, repeated
 
     document = spans.document
     owner_at = _owners([(*s.source.extent(), s.ref) for s in subjects if isinstance(s.source, JsonSource)])

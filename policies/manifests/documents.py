@@ -8,19 +8,19 @@ from bisect import bisect_left
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Location
+from forewarn.policies.findings import Location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_DEPTH: Final = 256
-"""How deep a document may be nested: no API object is nearly as deep, and all that reads them may recurse."""
+"""The maximum nesting depth of a document: API objects are far below it, and readers may recurse."""
 
 _FEW: Final = 20
 """From so many questions on it pays to know where all lines end."""
 
 _GO_SPACE: Final = " \t\n\v\f\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-"""What Go's unicode.IsSpace takes for one: a separator may have it behind it."""
+"""Characters for which Go's unicode.IsSpace is true: a separator may end with them."""
 _LINE_END: Final = re.compile("\n")
 _SEPARATOR: Final = b"---"
 _PLAIN: Final = rb"---(?:[ \t]+#[ -~]*+)?[ ]*+\r?\n"
@@ -145,11 +145,11 @@ def split(data: bytes, file: str, line: int = 0, column: int = 0) -> Iterator[Do
 
 
 def _separator(data: bytes, at: int) -> int:
-    """Where the next line begins that begins with `---`, from the beginning of a line on; -1 for none."""
+    """Return the start of the next line that starts with `---`, from the start of a line; -1 without one."""
     return at if data.startswith(_SEPARATOR, at) else data.find(b"\n" + _SEPARATOR, max(at - 1, 0)) + 1 or -1
 
 
 def _after_empty(data: bytes, at: int) -> int:
-    """Where the first document begins, from the beginning of one on, that holds more than comments."""
+    """Return the start of the first document with more than comments."""
     found = _EMPTY.match(data, at)
     return found.end() if found else at

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.manifests.documents import Document
-from policies.manifests.yaml.source import YamlSource
+from forewarn.policies.manifests.documents import Document
+from forewarn.policies.manifests.yaml.source import YamlSource
 
 if TYPE_CHECKING:
-    from policies.findings import Location, Path
-    from policies.objects.reviewed_object import Source
+    from forewarn.policies.findings import Location, Path
+    from forewarn.policies.objects.reviewed_object import Source
 
 
 class Place(NamedTuple):
-    """Where a text stands: behind so many lines, each of its lines behind so many columns; or as a whole at `at`."""
+    """The position of an embedded text: offsets of its lines and columns; or `at` for the whole text."""
 
     line: int = 0
     indent: int = 0

@@ -1,13 +1,13 @@
-"""What a kustomization.yaml says of the files around it. Source: kustomize api/types/kustomization.go."""
+"""The files that a kustomization.yaml names. Source: kustomize api/types/kustomization.go."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.groups import Kustomization
-from policies.manifests.documents import Fault
-from policies.manifests.values import values
+from forewarn.policies.manifests.documents import Fault
+from forewarn.policies.manifests.groups import Kustomization
+from forewarn.policies.manifests.values import values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 _RESOURCES: Final = ("resources", "bases", "components")
 _PATCHES: Final = ("patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "configurations")
 _MOST: Final = 10_000
-"""Entries of one list that are looked at."""
+"""The maximum number of entries of one list."""
 
 
 def read_kustomization(text: bytes, path: str) -> Kustomization | None:
-    """The kustomization of a file; None where it is none, or cannot be read (reading it as a manifest says why)."""
+    """Return the kustomization of a file; None for other or invalid files (reading the manifest reports the error)."""
     try:
         found = next((v.value for v in values(text, path)), None)
     except Fault:

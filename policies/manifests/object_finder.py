@@ -8,20 +8,20 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from policies.class_paths import CONFIG_MAP, MANIFESTS, PRESETS, RELEASE_NAMESPACES, TEXTS, found_at
-from policies.findings import quote
-from policies.kinds import PRIORITY_CLASS, is_namespaced
-from policies.manifests.parameters import Parameters
-from policies.objects.fields import at, group_kind, ref_of
-from policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
-from policies.schemas import CRD
+from forewarn.policies.findings import quote
+from forewarn.policies.kinds.class_paths import CONFIG_MAP, MANIFESTS, PRESETS, RELEASE_NAMESPACES, TEXTS, found_at
+from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS, PRIORITY_CLASS, is_namespaced
+from forewarn.policies.kinds.schemas import CRD
+from forewarn.policies.manifests.parameters import Parameters
+from forewarn.policies.objects.fields import at, group_kind, ref_of
+from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from policies.class_paths import ClassPath
-    from policies.findings import Path
-    from policies.objects.reviewed_object import Source
+    from forewarn.policies.findings import Path
+    from forewarn.policies.kinds.class_paths import ClassPath
+    from forewarn.policies.objects.reviewed_object import Source
 
 NO_KIND: Final = "objects without a kind"
 CLASS_KIND: Final = "PriorityClass"
@@ -31,10 +31,12 @@ _LONGEST_TYPE: Final = 200
 _NESTED_LISTS: Final = 20
 _LOOKED_AT: Final = 100
 _MOST_HELD: Final = 10_000
-"""Objects or texts in one object that are looked at."""
+"""The maximum number of objects or texts in one object."""
 _NESTED_TEXTS: Final = 3
+_OWN_KINDS: Final = frozenset(kind.rpartition("/")[2] for kind in (*LINTED, *POD_TEMPLATE_PATHS))
+"""Kinds of Kubernetes: other programs have files with a kind of their own."""
 CLASS_WORD: Final = "riorityClass"
-"""What a text has that names or defines a class."""
+"""Words of a text that names or defines a class."""
 
 
 _GROUP: Final = re.compile(rb"\n  group:[ ]*[\"']?([\w.-]+)")
@@ -42,7 +44,7 @@ _NAMES: Final = re.compile(rb"\n  names:[ ]*\n(?:    [^\n]*\n){0,100}?    kind:[
 
 
 class Texts(Protocol):
-    """What reads YAML that stands as text at a path of an object."""
+    """The parser of YAML text at a path of an object."""
 
     def manifests(self, text: str, source: Source, path: Path, finder: ObjectFinder) -> None:
         """Have the finder take the objects of a text."""
@@ -69,7 +71,9 @@ class ObjectFinder:
         self._within = within
         self.subjects: list[ReviewedObject] = []
         self.defined: set[str] = set()
-        """The `group/Kind`s of definitions in the file that may name classes; empty for one that only reading tells."""
+        """Return the `group/Kind`s of CRDs in the file that may have fields for classes; empty if only decoding can
+        show that.
+        """
         self.objects = 0
         self.skipped: Counter[str] = Counter()
 
@@ -85,9 +89,10 @@ class ObjectFinder:
         self.skipped += other.skipped
 
     def wants(self, api_version: str, kind: str, data: bytes = b"") -> bool:
-        """Whether objects of this type are read, or hold such that are (Lists).
+        """Report whether objects of this type are read, or contain such objects (Lists).
 
-        `data`: the document. Some kinds are read only if it has the word for a class: few of their objects do.
+        `data`: the document. Some kinds are read only if the document contains the word for a class, because few of
+        their objects do.
         """
         found = group_kind({"apiVersion": api_version, "kind": kind})
         if found in RELEASE_NAMESPACES or found in (CONFIG_MAP, CRD):
@@ -102,7 +107,7 @@ class ObjectFinder:
             self.defined.add(f"{group[1].decode()}/{kind[1].decode()}" if group and kind else "")
 
     def skip(self, kind: str) -> None:
-        """Count an object that nobody wants."""
+        """Count an object of a kind that no rule reads."""
         self.objects += 1
         self.skipped[kind] += 1
 
@@ -130,7 +135,8 @@ class ObjectFinder:
         else:
             if kind == CRD:
                 self.defined.add(f"{at(value, 'spec', 'group')}/{at(value, 'spec', 'names', 'kind')}")
-            yield from self._incomplete(value, source(prefix))
+            if not within:
+                yield from self._incomplete(value, source(prefix))
             name = value.get("kind") if isinstance(value, dict) else None
             self.skip(name if isinstance(name, str) and name else NO_KIND)
 
@@ -142,7 +148,7 @@ class ObjectFinder:
     def _held(
         self, value: dict[str, Any], kind: str, source: Callable[[Path], Source], prefix: Path
     ) -> Iterator[FileDiagnostic]:
-        """What stands in an object as whole objects, or as text."""
+        """Yield the objects in an object, complete or as text."""
         before = len(self.subjects)
         within, parameters = str(ref_of(value, self._namespace)), Parameters(value)
         for number, (where, manifest) in enumerate(_held_at(value, MANIFESTS.get(kind, ()))):
@@ -165,7 +171,7 @@ class ObjectFinder:
 
     def _release(self, value: dict[str, Any], kind: str, source: Source, within: str) -> None:
         """A release of a chart: its values, also those in text, may name classes."""
-        from policies.manifests.embedded import ExpandedSource
+        from forewarn.policies.manifests.embedded import ExpandedSource
 
         sources: dict[Path, Source] = {}
         for where, text in _texts_of(value, kind) if self._texts is not None else ():
@@ -179,7 +185,7 @@ class ObjectFinder:
             self.skip(value["kind"])
 
     def _incomplete(self, value: Any, source: Source) -> Iterator[FileDiagnostic]:
-        """What is surely meant for the API server, and kubectl does not take."""
+        """Return the error for an object that is certainly meant for the API server and that kubectl rejects."""
         if isinstance(value, str | list):
             yield from self._no_object(value, source)
         if not isinstance(value, dict):
@@ -189,7 +195,7 @@ class ObjectFinder:
             yield _almost_a_class(value, source)
             return
         is_object = isinstance(value.get("metadata"), dict) or isinstance(value.get("spec"), dict)
-        if is_object and kind and not api_version and any(wanted.endswith(f"/{kind}") for wanted in self._wanted):
+        if is_object and not api_version and isinstance(kind, str) and kind in _OWN_KINDS:
             where, lacks, has = source.locate(("kind",)), "apiVersion", f"kind {kind}"
         elif api_version and not kind and isinstance(value.get("metadata"), dict):
             where, lacks, has = source.locate(("apiVersion",)), "kind", f"apiVersion {api_version}"
@@ -220,7 +226,7 @@ def _texts_of(value: dict[str, Any], kind: str) -> Iterator[tuple[Path, str]]:
 
 
 def _is_only_compared(value: dict[str, Any], where: Path) -> bool:
-    """Whether an object in another one is never created: a policy forbids it, or Crossplane observes it.
+    """Report whether an object in another one is never created: a policy forbids it, or Crossplane only observes it.
 
     Source: config-policy-controller ComplianceType; provider-kubernetes ObjectSpec, crossplane-runtime
     ManagementPolicies.
@@ -232,7 +238,7 @@ def _is_only_compared(value: dict[str, Any], where: Path) -> bool:
 
 
 def _is_part_of_a_class(manifest: dict[str, Any]) -> bool:
-    """Whether an object is a PriorityClass without its value: a parameter, or a policy about other fields."""
+    """Report whether an object is a PriorityClass without its value: a parameter, or a policy about other fields."""
     return group_kind(manifest) == PRIORITY_CLASS and "value" not in manifest
 
 
@@ -246,7 +252,7 @@ def _with(value: Any, path: Path, new: Any) -> Any:
 
 
 def _almost_a_class(value: dict[str, Any], source: Source) -> FileDiagnostic:
-    """What is surely meant to be a PriorityClass, in the words of kubectl."""
+    """Return kubectl's error for an object that is certainly meant to be a PriorityClass."""
     kind, api_version = value["kind"], value["apiVersion"]
     field, right = ("kind", CLASS_KIND) if kind != CLASS_KIND else ("apiVersion", CLASS_VERSION)
     message = f"no matches for kind {quote(kind)} in version {quote(api_version)}; did you mean {quote(right)}?"
@@ -255,9 +261,9 @@ def _almost_a_class(value: dict[str, Any], source: Source) -> FileDiagnostic:
 
 
 def is_almost_a_class(api_version: object, kind: object) -> bool:
-    """Whether a type is none that Kubernetes has, and near that of PriorityClasses.
+    """Report whether a type is similar to that of PriorityClasses and unknown to Kubernetes.
 
-    A group with a dot that is not near may be somebody's own: Kueue has WorkloadPriorityClasses.
+    A group with a dot that is not similar may be a real group: Kueue has WorkloadPriorityClasses.
     """
     return isinstance(api_version, str) and isinstance(kind, str) and _is_almost_a_class(api_version, kind)
 

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, Final
 
-from policies.class_paths import is_class_key
+from forewarn.policies.kinds.class_paths import is_class_key
 
 _VARIABLE: Final = re.compile(r"\$\{\{?(?P<name>\w+)\}\}?|\$\([\w.\-]+\)|\{\{.*\}\}", re.DOTALL)
 """OpenShift: `${X}` in a string, `${{X}}` for any value; Tekton: `$(tt.params.x)`; OCM policies: `{{ … }}`."""

@@ -1,28 +1,28 @@
-"""From the text of a file to the objects in it that somebody wants to read."""
+"""Decoding of the objects in a file that rules read."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.manifests import sniff
-from policies.manifests.comments import Comment, comments_of
-from policies.manifests.documents import Document, Fault, as_utf8, split
-from policies.manifests.object_finder import NO_KIND, ObjectFinder
-from policies.manifests.yaml.grammar import check, check_as_kubectl, is_plainly_grammar
-from policies.manifests.yaml.lenient import leniently
-from policies.manifests.yaml.quick import UNUSUAL, quick_value
-from policies.manifests.yaml.source import Tree, YamlSource
-from policies.objects.reviewed_object import FileDiagnostic
+from forewarn.policies.manifests import sniff
+from forewarn.policies.manifests.comments import Comment, comments_of
+from forewarn.policies.manifests.documents import Document, Fault, as_utf8, split
+from forewarn.policies.manifests.object_finder import NO_KIND, ObjectFinder
+from forewarn.policies.manifests.yaml.grammar import check, check_as_kubectl, is_plainly_grammar
+from forewarn.policies.manifests.yaml.lenient import leniently
+from forewarn.policies.manifests.yaml.quick import UNUSUAL, quick_value
+from forewarn.policies.manifests.yaml.source import Tree, YamlSource
+from forewarn.policies.objects.reviewed_object import FileDiagnostic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from policies.findings import Path
-    from policies.manifests.embedded import Place
-    from policies.manifests.json.source import Spans
-    from policies.manifests.json.text import JsonReader
-    from policies.objects.reviewed_object import ReviewedObject, Source
+    from forewarn.policies.findings import Path
+    from forewarn.policies.manifests.embedded import Place
+    from forewarn.policies.manifests.json.source import Spans
+    from forewarn.policies.manifests.json.text import JsonReader
+    from forewarn.policies.objects.reviewed_object import ReviewedObject, Source
 
 MAX_FILE: Final = 64 * 1024 * 1024
 """No file of manifests is longer; reading one that is would take more memory than a linter should."""
@@ -41,10 +41,10 @@ BROKEN: Final = frozenset(("parse-error", "template-braces"))
 
 
 class Reading(NamedTuple):
-    """What one file holds: its wanted objects in order, remarks on the text, and a count of everything.
+    """The contents of one file: its objects in order, problems of the text, and counts.
 
-    `objects` counts all objects; `skipped` counts those of kinds that are not requested, by kind. `defined`: the
-    `group/Kind`s of CustomResourceDefinitions that may have fields for classes; empty for one that is not known yet.
+    `objects` counts all objects; `skipped` counts objects of other kinds, by kind. `defined`: the `group/Kind`s of
+    CustomResourceDefinitions that may have fields for classes; empty for one that is unknown yet.
     """
 
     subjects: tuple[ReviewedObject, ...] = ()
@@ -76,7 +76,7 @@ def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: st
 
 
 def _is_json(data: bytes, file: str) -> bool:
-    """Whether kubectl tries JSON first: an open brace. Source: apimachinery pkg/util/yaml, GuessJSONStream."""
+    """Report whether kubectl tries JSON first: an open brace. Source: apimachinery pkg/util/yaml, GuessJSONStream."""
     start = data[:4096].lstrip()[:1]
     return start == b"{" or (start == b"[" and file.endswith(".json"))
 
@@ -90,7 +90,7 @@ class _Texts:
     def manifests(self, text: str, source: Source, path: Path, finder: ObjectFinder) -> None:
         """Have the finder take the objects of a text."""
         data = text.encode("utf-8", "surrogatepass")
-        from policies.manifests.embedded import place_of
+        from forewarn.policies.manifests.embedded import place_of
 
         reader = _FileReader(self._file, finder, place_of(text, source, path))
         if _is_json(data, self._file):
@@ -100,9 +100,9 @@ class _Texts:
 
     def values(self, text: str, source: Source, path: Path) -> tuple[Any, Source]:
         """The value of a text, and its source; None for a text that is no YAML."""
-        from policies.manifests.embedded import place_of
-        from policies.manifests.yaml.construct import Construction
-        from policies.manifests.yaml.nodes import compose
+        from forewarn.policies.manifests.embedded import place_of
+        from forewarn.policies.manifests.yaml.construct import Construction
+        from forewarn.policies.manifests.yaml.nodes import compose
 
         document = place_of(text, source, path).of(Document(f"{text}\n".encode("utf-8", "surrogatepass"), self._file))
         try:
@@ -113,7 +113,7 @@ class _Texts:
 
 
 class _FileReader:
-    """What has been read of one file so far."""
+    """The state of reading one file."""
 
     def __init__(self, file: str, finder: ObjectFinder, place: Place | None = None, *, again: bool = False) -> None:
         self._file, self._finder, self._place, self._again = file, finder, place, again
@@ -127,7 +127,7 @@ class _FileReader:
 
     def fault(self, document: Document, fault: Fault) -> None:
         """Note why a document could not be read; of a template's braces one remark a file is enough."""
-        from policies.manifests import diagnostics
+        from forewarn.policies.manifests import diagnostics
 
         diagnostic = diagnostics.broken(document, fault)
         if diagnostic.rule != "template-braces" or all(r.rule != diagnostic.rule for r in self._diagnostics):
@@ -148,7 +148,7 @@ class _FileReader:
                 self.fault(document, found)
 
     def _is_too_much(self, document: Document, count: int, start: int = 0) -> bool:
-        """Whether the file holds more than is read, from this document on; that is noted."""
+        """Report whether the file exceeds the limit from this document on; a problem says so."""
         if count >= MAX_DOCUMENTS:
             what = f"more than {MAX_DOCUMENTS} documents"
         elif len(self._diagnostics) >= MAX_DIAGNOSTICS:
@@ -179,7 +179,7 @@ class _FileReader:
             self._diagnostics += finder.take(value, lambda prefix: YamlSource(tree, prefix))
 
     def _is_only_grammar(self, document: Document) -> bool:
-        """Whether the document was looked at enough by its grammar. Raises Fault where that is broken."""
+        """Report whether a check of the grammar suffices for the document. Raises Fault for invalid YAML."""
         data = document.data
         if not sniff.laxer_than_kubectl(data) and sniff.only_grammar_matters(data):
             check(document)
@@ -188,9 +188,9 @@ class _FileReader:
 
     def _careful(self, document: Document) -> None:
         """Read a document by its nodes, with remarks on those inside of wanted objects."""
-        from policies.manifests import diagnostics
-        from policies.manifests.yaml.construct import Construction
-        from policies.manifests.yaml.nodes import compose
+        from forewarn.policies.manifests import diagnostics
+        from forewarn.policies.manifests.yaml.construct import Construction
+        from forewarn.policies.manifests.yaml.nodes import compose
 
         root, unread = compose(document)
         if unread is not None:
@@ -206,8 +206,8 @@ class _FileReader:
 
     def json(self, data: bytes) -> None:
         """Read a stream of JSON values; where the first or second is none, the rest as YAML, as kubectl does."""
-        from policies.manifests.json.source import Spans
-        from policies.manifests.json.text import JsonReader, NotJson
+        from forewarn.policies.manifests.json.source import Spans
+        from forewarn.policies.manifests.json.text import JsonReader, NotJson
 
         document = Document(data, self._file)
         document = self._place.of(document) if self._place else document
@@ -228,8 +228,8 @@ class _FileReader:
             position, count = values.skip(end), count + 1
 
     def _value(self, value: object, spans: Spans, start: int, values: JsonReader) -> None:
-        from policies.manifests import diagnostics
-        from policies.manifests.json.source import JsonSource
+        from forewarn.policies.manifests import diagnostics
+        from forewarn.policies.manifests.json.source import JsonSource
 
         finder = self._finder
         before = len(finder.subjects)
@@ -238,7 +238,7 @@ class _FileReader:
             self._diagnostics += diagnostics.of_json(spans, start, finder.subjects[before:])
 
     def _yaml_instead(self, text: str, position: int) -> bool:
-        """Try the rest of the text as YAML. False: it is none either, and the file says that it is JSON."""
+        """Try the rest of the text as YAML. False: it is invalid YAML too, and the problem is about JSON."""
         start = position
         if (space := re.compile(r"[^\S\n]*\n").match(text, position)) is not None:
             start = space.end()

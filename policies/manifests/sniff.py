@@ -42,7 +42,7 @@ _ANCHOR_AND_QUESTION: Final = re.compile(rb"&[\w-]*+\?")
 _ANCHORED_EMPTY_KEY: Final = re.compile(rb"&[\w-]++[ \t]*+(?:~|<<|[nN]ull|NULL)?(?:[ \t]*+:\s|\s*+[,}])")
 _LONE_RETURN: Final = re.compile(rb"\r(?!\n)")
 _ODD_BREAKS: Final = tuple(map(re.compile, (rb"\xc2\x85", rb"\xe2\x80\xa8", rb"\xe2\x80\xa9")))
-"""What ends a line to libyaml, besides line feeds: nobody writes it, and no pattern here knows it."""
+"""Line breaks of libyaml other than line feeds: rare in files, and unknown to the patterns here."""
 _OPENINGS: Final = tuple(re.compile(rb"%b(?:(?<=[ \t\n,\[{].)|(?<=\A.))" % sign) for sign in (rb"\[", rb"\{"))
 _IN_FLOW: Final = re.compile(rb"[\[\]{}\"'#?]")
 _SPACE: Final = b" \t"
@@ -53,7 +53,7 @@ _SUSPECT: Final = re.compile(
     rb"<(?=<(?:[ \t]*+:\s|\s*+[,}]))|\{(?=\s*+[\[{])|\*(?<=[ \t\n:,\[{-].)(?=\S)|!(?<=[ \t\n:,\[{-].)(?=\S)"
     rb"|\](?=[ \t]*+:)|\}(?=[ \t]*+:)|\?(?=[ \t\r\n])|~(?=[ \t]*+:\s|\s*+[,}])"
 )
-"""What is looked at more closely, in one pass: each alternative is a character that is rare, and what is around it."""
+"""Candidates for a closer check, in one pass: each alternative is a rare character with its context."""
 _IN_PLAIN: Final = re.compile(rb"(?:.*\s)?[A-Za-z][\w./:@-]*[\[{][^\s'\"]*", re.DOTALL)
 """Text whose last word has a bracket in it: none that opens anything, wherever it stands."""
 _OPENS_BLOCK: Final = re.compile(rb"(?::|^ *-)[ ]+[|>][-+]?[ \t]*\r?\Z")
@@ -63,7 +63,7 @@ _STILL_QUOTED: Final = {b"'": re.compile(rb"(?:[^']|'')*+"), b'"': re.compile(rb
 _LONG_FLOW: Final = 2_000
 _BYTES_BACK: Final = 20_000
 _A_LINE: Final = 100
-"""Bytes that are looked at above what may stand in text, of a short document, and what a line counts besides."""
+"""Bytes of a short document that are searched beyond the limit for text, and the cost of a line."""
 _LONG: Final = 1 << 20
 _DEEP: Final = b" " * 200
 _DEEP_LIST: Final = b"- - - -"
@@ -95,9 +95,10 @@ def type_meta(data: bytes) -> tuple[str, str] | None:
 
 
 def named_kinds(data: bytes) -> set[str]:
-    """What is given as a kind in a text that cannot be read; "" for no plain word, or where only apiVersion is.
+    """Return the kinds in a text that cannot be parsed; "" for a kind that is not a plain word, or for apiVersion
+    alone.
 
-    Of very many, "" stands for the rest.
+    If there are many, "" replaces the rest.
     """
     found = [(match[1], match[2]) for match in islice(_ANY_TYPE.finditer(data), _MOST_KINDS)]
     kinds = {(value or b"").decode() for key, value in found if key == b"kind"}
@@ -105,9 +106,10 @@ def named_kinds(data: bytes) -> set[str]:
 
 
 def is_typed(data: bytes) -> bool:
-    """Whether a text that cannot be read gives a kind or an apiVersion at its root, or to the items of a list there.
+    """Report whether a text that cannot be parsed has a kind or apiVersion at its root, or in items of a list at its
+    root.
 
-    In a text of braces, at depth 1. In YAML, no deeper than the first letter of any other key.
+    In JSON-like text: at depth 1. In YAML: indented no deeper than the first letter of any other key.
     """
     text = data[:_LONG]
     start = text.lstrip()[:2]
@@ -135,10 +137,10 @@ def _is_typed_in_braces(text: bytes) -> bool:
 
 
 def is_untyped(data: bytes) -> bool:
-    """Whether a document is surely a mapping, written as `type_meta` has it, without apiVersion and without kind.
+    """Report whether a document is certainly a mapping without apiVersion and kind, in the notation of `type_meta`.
 
-    Or a list in which no kind is given, or only further inside of items whose keys begin at the third character. None
-    that may be too long or nested too deep to be read is.
+    This includes lists without a kind, or with kinds only inside items whose keys start at the third character. It
+    excludes documents that may be too long or nested too deep.
     """
     if len(data) > _LONG:
         return False
@@ -154,7 +156,7 @@ def is_untyped(data: bytes) -> bool:
 
 
 def laxer_than_kubectl(data: bytes) -> bool:
-    """Whether libyaml may take what kubectl's older copy refuses; `grammar.check_as_kubectl` looks closer then."""
+    """Report whether libyaml may accept text that kubectl's older copy rejects; `grammar.check_as_kubectl` decides."""
     return b"\\/" in data or has_doubtful_questions(data)
 
 
@@ -164,7 +166,7 @@ def slashes_in_disguise(data: bytes) -> bytes:
 
 
 def has_doubtful_questions(data: bytes) -> bool:
-    """Whether a question mark may stand inside of brackets or braces, and in no quotes."""
+    """Report whether an unquoted question mark may be inside of brackets or braces."""
     if b"?" not in data or (b"[" not in data and b"{" not in data):
         return False
     last = data.rindex(b"?")
@@ -172,7 +174,7 @@ def has_doubtful_questions(data: bytes) -> bool:
 
 
 def _is_doubtful(openings: Iterator[re.Match[bytes]], data: bytes) -> bool:
-    """Whether brackets or braces that open here may have a question mark in them."""
+    """Report whether brackets or braces that open here may contain a question mark."""
     end = looked = 0
     texts = _Texts(data)
     for opening in openings:
@@ -187,7 +189,9 @@ def _is_doubtful(openings: Iterator[re.Match[bytes]], data: bytes) -> bool:
 
 
 def _end_of_flow(data: bytes, start: int) -> int:
-    """Where brackets that open here are closed; 0 where a question mark, quote or comment, or too much, is there."""
+    """Return the position of the closing bracket; 0 if a question mark, quote or comment precedes it, or if it is too
+    far.
+    """
     depth = 0
     for mark in _IN_FLOW.finditer(data, start, start + _LONG_FLOW):
         sign = mark[0]
@@ -203,9 +207,9 @@ def _end_of_flow(data: bytes, start: int) -> int:
 
 
 def only_grammar_matters(data: bytes) -> bool:
-    """Whether a document that the parser takes is one that kubectl takes.
+    """Report whether kubectl accepts a document that the parser accepts.
 
-    Not so where there are aliases, merges, tags, complex keys, infinities, template braces, or very deep nesting.
+    False with aliases, merges, tags, complex keys, infinities, template braces, or very deep nesting.
     """
     if data[:1] in (b"*", b"!", b"&") or _any(_SUSPECT, data, _is_suspect):
         return False
@@ -213,13 +217,13 @@ def only_grammar_matters(data: bytes) -> bool:
 
 
 def texts_to_prove_it(data: bytes) -> tuple[bytes, ...]:
-    """Texts of which the parser takes all only if `only_grammar_matters`, and kubectl is no stricter; none: no such.
+    """Return texts that the parser accepts only if `only_grammar_matters` and kubectl is no stricter; none: unknown.
 
-    The first is the document in disguise. Each character that may begin what matters is an `@` in it, which begins
-    nothing and is no escape, and is itself in text: where that is taken, all of them stand in text. A `?` is a bracket,
-    too, which ends a word inside of brackets or braces, and nothing elsewhere; and as it may end such a word itself, as
-    braces do, the document is to be taken as it is, too. Behind brackets or braces that a colon makes a key of there is
-    an `@`, which nothing goes on with.
+    The first text is the masked document. Each character that may start a special construct is replaced by `@`, which
+    starts nothing, is no escape, and is itself valid in text: if the parser accepts the masked text, all these
+    characters were in text. A `?` becomes a bracket, which ends a word inside of brackets or braces and nothing
+    elsewhere; because `?` may end such a word itself, as braces do, the parser must also accept the original document.
+    Brackets or braces that a colon makes a key get a trailing `@`, after which nothing may continue.
     """
     if data[:1] in b"*!&?<{[" or _BARE_QUESTION.search(data) or _ANCHOR_AND_QUESTION.search(data):
         return ()
@@ -243,7 +247,7 @@ def _disguised(match: re.Match[bytes]) -> bytes:
 
 
 def _has_plain_keys(data: bytes) -> bool:
-    """Whether no key is empty or null, nothing is infinite, and brackets are few."""
+    """Report whether no key is empty or null, no number is infinite, and brackets are few."""
     return not (
         (len(data) > _MANY and data.count(b"[") + data.count(b"{") > _MANY)
         or _NOT_JSON.search(data)
@@ -257,7 +261,7 @@ def _has_plain_keys(data: bytes) -> bool:
 
 
 def _any(pattern: re.Pattern[bytes], data: bytes, is_it: Callable[[bytes, int], bool]) -> bool:
-    """Whether any match is what it may be, by what stands before it; of very many it is taken for granted."""
+    """Report whether any match is real, by the characters before it; assume so if there are very many matches."""
     end = looked = 0
     texts = _Texts(data)
     for match in pattern.finditer(data):
@@ -272,21 +276,23 @@ def _any(pattern: re.Pattern[bytes], data: bytes, is_it: Callable[[bytes, int], 
 
 
 def _before(data: bytes, at: int) -> bytes:
-    """What stands before a place, less blanks; where that is nothing near, the place may be anything."""
+    """Return the character before a position without blanks; if there is none nearby, the position may be anything."""
     return data[max(at - _NEAR, 0) : at].rstrip(_SPACE)
 
 
 class _Texts:
-    """Where the texts of a document end, looked for backwards: in all no further than it is long a few times."""
+    """Return the ends of the texts of a document, searched backwards; the total search is a small multiple of its
+    length.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._left = 2 * len(data) + _BYTES_BACK
 
     def end(self, at: int) -> int:
-        """Where the text ends that a place is surely in, behind `|` or `>` or in quotes; 0 where it may be in none.
+        """Return the end of the block scalar or quoted text that contains a position; 0 if no such text may contain it.
 
-        Of the lines above it, each less indented, one opens it.
+        One of the less indented lines above the position starts this text.
         """
         data = self._data
         start = data.rfind(b"\n", 0, at) + 1
@@ -319,24 +325,24 @@ def _block(key: int) -> re.Pattern[bytes]:
 
 
 def _may_be_node(data: bytes, at: int) -> bool:
-    """Whether an alias or a tag may stand there, an anchor before it or not."""
+    """Report whether an alias or a tag may start here, with or without an anchor before it."""
     before = _before(data, at)
     return not before or before[-1:] in b"\n:,[{-" or b"&" in _last_word(before)
 
 
 def _may_open_flow(data: bytes, at: int) -> bool:
-    """Whether a collection in brackets or braces may begin there, an anchor or tag before it or not."""
+    """Report whether a collection in brackets or braces may start here, with or without an anchor or tag before it."""
     before = _before(data, at)
     return not before or before[-1:] in b"\n:,[{-?" or _last_word(before)[:1] in b"&!"
 
 
 def _may_end_flow(data: bytes, at: int) -> bool:
-    """Whether such a collection may end there: not in a word that has the bracket in it (`a[0]:`)."""
+    """Report whether such a collection may end here, not within a word that contains the bracket (`a[0]:`)."""
     return not _IN_PLAIN.fullmatch(data, max(at - _NEAR, 0), at)
 
 
 def _last_word(before: bytes) -> bytes:
-    """What stands behind the last blank; an anchor, to be careful, where all is blank."""
+    """Return the text after the last blank; an anchor, to be conservative, if all characters are blank."""
     return (before.rsplit(None, 1) or (b"&",))[-1]
 
 
@@ -349,7 +355,7 @@ def _begins_entry(data: bytes, at: int) -> bool:
 
 
 def _null_begins_entry(data: bytes, at: int) -> bool:
-    """The same before `ull`, the rest of a null."""
+    """Return the text before `ull`, the rest of a null."""
     return _begins_entry(data, at - 1)
 
 
@@ -366,5 +372,5 @@ _MAY_BE: Final = {
 
 
 def _is_suspect(data: bytes, at: int) -> bool:
-    """Whether what `_SUSPECT` finds may be more than text, by what stands before it."""
+    """Report whether a match of `_SUSPECT` may be more than text, by the characters before it."""
     return _MAY_BE[data[at]](data, at)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.manifests.documents import Document, Fault, as_utf8, split
-from policies.manifests.object_finder import filled_in, items_of
-from policies.manifests.yaml.construct import Construction
-from policies.manifests.yaml.grammar import check_as_kubectl
-from policies.manifests.yaml.lenient import leniently
-from policies.manifests.yaml.nodes import compose
-from policies.manifests.yaml.quick import UNUSUAL, quick_value
+from forewarn.policies.manifests.documents import Document, Fault, as_utf8, split
+from forewarn.policies.manifests.object_finder import filled_in, items_of
+from forewarn.policies.manifests.yaml.construct import Construction
+from forewarn.policies.manifests.yaml.grammar import check_as_kubectl
+from forewarn.policies.manifests.yaml.lenient import leniently
+from forewarn.policies.manifests.yaml.nodes import compose
+from forewarn.policies.manifests.yaml.quick import UNUSUAL, quick_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,1 +1,1 @@
-"""Frozen views of the API objects that are read, and of what is asked about them."""
+"""Frozen views of API objects with the fields that forewarn reads."""

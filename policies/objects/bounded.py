@@ -1,19 +1,18 @@
-"""What is kept of an object that takes much memory: its parts that fit, and in the place of others one that says so.
+"""The stored parts of a large object: parts within the limit, and placeholders for the other parts.
 
-A part that is left out can be passed on, copied and compared. Whoever reads it gets TooLargeToKeep, which names the
-object: nothing is predicted or evaluated by what is not there.
+A placeholder can be copied and compared. Reading a placeholder raises TooLargeToKeep, which names the object: no
+prediction or rule uses missing parts.
 """
 
 from __future__ import annotations
 
 import json
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from policies.footprint import memory_of
-from policies.kinds import BY_GROUP_KIND, POD
-from policies.metering import TooLarge
-from policies.objects.fields import InvalidObject, group_kind, ref_of
+from forewarn.policies.footprint import memory_of
+from forewarn.policies.kinds.registry import BY_GROUP_KIND, POD
+from forewarn.policies.metering import TooLarge
+from forewarn.policies.objects.fields import InvalidObject, group_kind, ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,12 +21,13 @@ MOST_KEPT: Final = 64 * 1024
 """Bytes of memory that are kept of a workload, and of a Pod, as it is stored."""
 _MOST_IN_A_NAMESPACE: Final = 256 * 1024
 _MOST_OF_THE_CLUSTER: Final = 4 * 1024 * 1024
-"""The same of other objects: a ResourceSlice may have 128 devices."""
+"""The limit for other objects: a ResourceSlice may have 128 devices."""
 _MOST_PARTS: Final = 64
 """Fields or items of one part that are kept one by one; of more, all are left out."""
 _LEAST: Final = 384
-"""Bytes of memory for each of its parts: with fewer a part is left out as a whole. What stands for one takes nearly as
-many."""
+"""Bytes of memory for each part of an object; smaller limits replace the whole part, because a placeholder needs almost
+as much.
+"""
 
 
 class TooLargeToKeep(TooLarge, InvalidObject):
@@ -80,11 +80,13 @@ class LeftOutObject(_LeftOut, dict[str, Any]):
 
 
 def _digest(value: object) -> bytes:
+    from hashlib import sha256  # only for objects that are too large
+
     return sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).digest()
 
 
 def is_left_out(value: object) -> bool:
-    """Whether a part of an object is not kept."""
+    """Report whether a part of an object is a placeholder."""
     return isinstance(value, _LeftOut)
 
 
@@ -97,7 +99,7 @@ def most_kept(kind: str) -> int:
 
 
 def as_kept(obj: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of an object of its kind."""
+    """Return the object without the parts that exceed the limit of its kind."""
     return bounded(obj, most_kept(group_kind(obj)))
 
 
@@ -116,7 +118,7 @@ def bounded(obj: dict[str, Any], most: int = MOST_KEPT) -> dict[str, Any]:
 
 
 def _bounded(value: Any, most: int, left_out: Callable[[Any], Any]) -> Any:
-    """What of a part fits into so many bytes: the smallest of its parts whole, the others as far as there is room."""
+    """Return the part within so many bytes: its smallest children completely, the others as far as the limit allows."""
     parts = (
         list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if len(value) <= _MOST_PARTS else []
     )

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from policies.objects.fields import ApiObject, text
-from policies.objects.node_selector import NodeSelector, NodeSelectorTerm
-from policies.selectors import Requirement
+from forewarn.policies.objects.fields import ApiObject, text
+from forewarn.policies.objects.node_selector import NodeSelector, NodeSelectorTerm
+from forewarn.policies.selectors import Requirement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,18 +1,19 @@
-"""Devices (DRA): the slices that offer them, their classes, and the claims on them. Source: api `resource/v1/types.go`.
+"""Devices (DRA): ResourceSlices, DeviceClasses and ResourceClaims. Source: api `resource/v1/types.go`.
 
-Of what is not modelled a view says that it is there (`unmodelled`), so that nobody predicts past it.
+A view reports fields that are not modelled (`unmodelled`), so that no prediction ignores them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.objects.fields import ApiObject, at, boolean, int32, mapping, string_map, text, timestamp
-from policies.objects.items import items, strings, within
-from policies.objects.node_selector import NodeSelector, read_node_selector
-from policies.objects.pod import Owner
-from policies.quantity import InvalidQuantity, parse_quantity
+from forewarn.policies.objects.fields import ApiObject, at, boolean, int32, mapping, string_map, text, timestamp
+from forewarn.policies.objects.items import items, strings, within
+from forewarn.policies.objects.node_selector import NodeSelector, read_node_selector
+from forewarn.policies.objects.pod import Owner
+from forewarn.policies.quantity import InvalidQuantity, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,22 +23,31 @@ Attribute = str | int | bool | tuple[str, str]
 EXTENDED_RESOURCE_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 DEVICE_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 ALL: Final = "All"
+_LISTS: Final = frozenset({"ints", "bools", "strings", "versions"})
 
 
 class DeviceId(NamedTuple):
-    """What tells a device from all others of a cluster."""
+    """The identity of a device in the cluster."""
 
     driver: str
     pool: str
     device: str
 
 
+class CounterSet(NamedTuple):
+    """Counters of a pool, or what a device takes of them, in billionths."""
+
+    name: str
+    counters: Mapping[str, int]
+
+
 class DeviceTaint(NamedTuple):
-    """A taint of a device."""
+    """A taint of a device. `added`: when, in seconds since 1970."""
 
     key: str
     value: str
     effect: str
+    added: int | None = None
 
 
 class DeviceTaintRule(NamedTuple):
@@ -62,13 +72,24 @@ class DeviceTaintRule(NamedTuple):
         return self.selects and all(want in (None, have) for want, have in zip(asked, device, strict=True))
 
 
+class RequestPolicy(NamedTuple):
+    """How much of a shared capacity a request may take, in billionths. `least`: None without a range."""
+
+    default: int | None = None
+    values: tuple[int, ...] = ()
+    least: int | None = None
+    most: int | None = None
+    step: int | None = None
+
+
 class DeviceToleration(NamedTuple):
-    """A toleration of a request; an empty key or effect stands for all of them."""
+    """A toleration of a request; an empty key or effect stands for all of them. `seconds` None: for good."""
 
     key: str
     operator: str
     value: str
     effect: str
+    seconds: int | None = None
 
     def tolerates(self, taint: DeviceTaint) -> bool:
         """Upstream `resourceclaim.ToleratesTaint`."""
@@ -96,7 +117,10 @@ NOWHERE: Final = NodePlace()
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device of a slice. `capacity`: in billionths."""
+    """One device of a slice. `capacity`: in billionths. `shared`: several claims may have it (consumable capacity).
+
+    `consumes`: of which counter sets it takes how much (partitionable devices).
+    """
 
     name: str
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
@@ -105,11 +129,18 @@ class Device:
     place: NodePlace = NOWHERE
     binding_conditions: bool = False
     unmodelled: str = ""
+    shared: bool = False
+    policies: Mapping[str, RequestPolicy] = field(default_factory=dict)
+    consumes: tuple[CounterSet, ...] = ()
+    binds_to_node: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceSlice:
-    """Devices of one pool of one driver. `slices`: of how many the pool is made."""
+    """Devices of one pool of one driver, or its counters. `slices`: of how many the pool is made.
+
+    `divided`: some of its devices are shared, or take from counters.
+    """
 
     name: str
     driver: str
@@ -120,13 +151,15 @@ class ResourceSlice:
     per_device: bool = False
     devices: tuple[Device, ...] = ()
     unmodelled: str = ""
+    counter_sets: tuple[CounterSet, ...] = ()
+    divided: bool = False
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> ResourceSlice:
         """Read an API object. Raises InvalidObject."""
         with within(obj, "spec", "devices"):
             devices = tuple(_device(device) for device in items(obj, "spec", "devices"))
-        counters = "shared counters (DRAPartitionableDevices)" if at(obj, "spec", "sharedCounters") else ""
+        operations = "skipNodeOperations (DRAOptionalNodeOperations)" if at(obj, "spec", "skipNodeOperations") else ""
         return cls(
             name=text(obj, "metadata", "name"),
             driver=text(obj, "spec", "driver"),
@@ -136,13 +169,15 @@ class ResourceSlice:
             place=_place(mapping(obj, "spec")),
             per_device=boolean(obj, "spec", "perDeviceNodeSelection"),
             devices=devices,
-            unmodelled=counters or next((device.unmodelled for device in devices if device.unmodelled), ""),
+            unmodelled=operations or next((device.unmodelled for device in devices if device.unmodelled), ""),
+            counter_sets=tuple(_counter_set(each, "name") for each in items(obj, "spec", "sharedCounters")),
+            divided=any(device.shared or device.consumes or device.policies for device in devices),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceClass:
-    """What a request names: devices that all `selectors` (CEL) match. `created`: seconds since 1970."""
+    """A class of devices that match all `selectors` (CEL). `created`: seconds since 1970."""
 
     name: str
     selectors: tuple[str, ...] = ()
@@ -162,7 +197,10 @@ class DeviceClass:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """What a claim asks for: `count` devices of a class, or all; or the first of its alternatives that can be had."""
+    """What a claim asks for: `count` devices of a class, or all; or the first of its alternatives that can be had.
+
+    `capacity`: of each device, in billionths.
+    """
 
     name: str
     device_class: str = ""
@@ -173,34 +211,61 @@ class DeviceRequest:
     tolerations: tuple[DeviceToleration, ...] = ()
     alternatives: tuple[DeviceRequest, ...] = ()
     unmodelled: str = ""
+    capacity: Mapping[str, int] = field(default_factory=dict)
 
 
 class DeviceConstraint(NamedTuple):
-    """The devices of these requests (none named: of all) have one value of an attribute."""
+    """The devices of these requests (none named: of all) have one value of an attribute; `distinct`: each another."""
 
     requests: frozenset[str]
     attribute: str
+    distinct: bool = False
+
+
+class Readiness(Enum):
+    """Whether the driver has made a device ready (binding conditions)."""
+
+    READY = "ready"
+    AWAITED = "awaited"
+    FAILED = "failed"
 
 
 class AllocatedDevice(NamedTuple):
-    """A device that a claim has. `request`: `name`, or `name/alternative`."""
+    """A device that a claim has. `request`: `name`, or `name/alternative`.
+
+    `share`: what it has of a device that others may have too, in billionths; None: the device is its own.
+    """
 
     request: str
     id: DeviceId
     admin_access: bool = False
+    share: Mapping[str, int] | None = None
+    readiness: Readiness = Readiness.READY
+    tolerations: tuple[DeviceToleration, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What a claim has been given. `nodes` None: it can be reached from everywhere."""
+    """What a claim has been given. `nodes` None: it can be reached from everywhere.
+
+    `timed`: since when devices are made ready is known: the scheduler waits for them for a while only.
+    """
 
     devices: tuple[AllocatedDevice, ...] = ()
     nodes: NodeSelector | None = None
+    timed: bool = False
+    unmodelled: str = ""
+
+    @property
+    def readiness(self) -> Readiness:
+        """Of its devices together. Source: upstream `isClaimReadyForBinding`."""
+        states = (device.readiness for device in self.devices)
+        return next((state for state in states if state is not Readiness.READY), Readiness.READY)
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaim:
-    """A claim on devices. `allocation` None: none yet."""
+    """A claim on devices. `allocation` None: none yet. `reserved_for`: UIDs of what may use it."""
 
     namespace: str
     name: str
@@ -212,6 +277,7 @@ class ResourceClaim:
     allocation: Allocation | None = None
     for_extended_resources: bool = False
     unmodelled: str = ""
+    reserved_for: tuple[str, ...] = ()
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> ResourceClaim:
@@ -226,7 +292,7 @@ class ResourceClaim:
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaimTemplate:
-    """What claims of pods are made of."""
+    """A ResourceClaimTemplate."""
 
     namespace: str
     name: str
@@ -242,10 +308,10 @@ class ResourceClaimTemplate:
 def _claim(obj: ApiObject, spec: ApiObject) -> ResourceClaim:
     with within(obj, "spec", "devices", "requests"):
         requests = tuple(_request(request) for request in items(spec, "devices", "requests"))
-    constraints = tuple(items(spec, "devices", "constraints"))
+    constraints = tuple(map(_constraint, items(spec, "devices", "constraints")))
     unmodelled = next((request.unmodelled for request in requests if request.unmodelled), "")
-    if any(not text(constraint, "matchAttribute") for constraint in constraints):
-        unmodelled = "constraints other than matchAttribute"
+    if not all(constraint.attribute for constraint in constraints):
+        unmodelled = "constraints other than matchAttribute and distinctAttribute"
     owner = Owner.from_api(obj)
     return ResourceClaim(
         namespace=text(obj, "metadata", "namespace", default="default"),
@@ -254,29 +320,69 @@ def _claim(obj: ApiObject, spec: ApiObject) -> ResourceClaim:
         owner_uid=owner.uid if owner else "",
         deleting=at(obj, "metadata", "deletionTimestamp") is not None,
         requests=requests,
-        constraints=tuple(
-            DeviceConstraint(frozenset(strings(c, "requests")), text(c, "matchAttribute")) for c in constraints
-        ),
+        constraints=constraints,
         allocation=_allocation(obj),
         for_extended_resources=string_map(obj, "metadata", "annotations").get(EXTENDED_RESOURCE_CLAIM) == "true",
         unmodelled=unmodelled,
+        reserved_for=tuple(text(pod, "uid") for pod in items(obj, "status", "reservedFor")),
     )
+
+
+def _constraint(constraint: ApiObject) -> DeviceConstraint:
+    alike, distinct = text(constraint, "matchAttribute"), text(constraint, "distinctAttribute")
+    return DeviceConstraint(frozenset(strings(constraint, "requests")), alike or distinct, distinct=not alike)
 
 
 def _allocation(obj: ApiObject) -> Allocation | None:
     if at(obj, "status", "allocation") is None:
         return None
-    path = ("status", "allocation", "devices", "results")
+    results = tuple(items(obj, "status", "allocation", "devices", "results"))
+    statuses = items(obj, "status", "devices") if any(result.get("bindingConditions") for result in results) else ()
+    conditions: dict[DeviceId, Mapping[str, bool]] = {}
+    for status in statuses:
+        conditions.setdefault(_device_id(status), _conditions(status))
     devices = tuple(
         AllocatedDevice(
             text(result, "request"),
-            DeviceId(text(result, "driver"), text(result, "pool"), text(result, "device")),
+            _device_id(result),
             boolean(result, "adminAccess"),
+            None if at(result, "shareID") is None else _amounts(mapping(result, "consumedCapacity")),
+            _readiness(result, conditions.get(_device_id(result))),
+            _tolerations(result),
         )
-        for result in items(obj, *path)
+        for result in results
     )
     selects = at(obj, "status", "allocation", "nodeSelector") is not None
-    return Allocation(devices, read_node_selector(obj, "status", "allocation", "nodeSelector") if selects else None)
+    skips = any(result.get("skipNodeOperations") for result in results)
+    return Allocation(
+        devices,
+        read_node_selector(obj, "status", "allocation", "nodeSelector") if selects else None,
+        timed=at(obj, "status", "allocation", "allocationTimestamp") is not None,
+        unmodelled="skipNodeOperations (DRAOptionalNodeOperations)" if skips else "",
+    )
+
+
+def _device_id(result: ApiObject) -> DeviceId:
+    return DeviceId(text(result, "driver"), text(result, "pool"), text(result, "device"))
+
+
+def _conditions(status: ApiObject) -> dict[str, bool]:
+    """Condition -> whether it is true; of two of a type the first counts."""
+    found: dict[str, bool] = {}
+    for condition in items(status, "conditions"):
+        found.setdefault(text(condition, "type"), text(condition, "status") == "True")
+    return found
+
+
+def _readiness(result: ApiObject, conditions: Mapping[str, bool] | None) -> Readiness:
+    wanted = strings(result, "bindingConditions")
+    if not wanted:
+        return Readiness.READY
+    if conditions is None:
+        return Readiness.AWAITED
+    if any(conditions.get(failure) for failure in strings(result, "bindingFailureConditions")):
+        return Readiness.FAILED
+    return Readiness.READY if all(conditions.get(each) for each in wanted) else Readiness.AWAITED
 
 
 def _request(request: ApiObject) -> DeviceRequest:
@@ -286,16 +392,12 @@ def _request(request: ApiObject) -> DeviceRequest:
     if alternatives:
         unmodelled = next((a.unmodelled for a in alternatives if a.unmodelled), "")
         return DeviceRequest(text(request, "name"), alternatives=alternatives, unmodelled=unmodelled)
-    return _exact(text(request, "name"), mapping(request, "exactly"))
+    return _exact(text(request, "name"), mapping(request, "exactly") or request)  # v1beta1 has no `exactly`
 
 
 def _exact(name: str, request: ApiObject) -> DeviceRequest:
     mode = text(request, "allocationMode") or "ExactCount"
     count = request.get("count")
-    tolerations = tuple(
-        DeviceToleration(text(t, "key"), text(t, "operator"), text(t, "value"), text(t, "effect"))
-        for t in items(request, "tolerations")
-    )
     return DeviceRequest(
         name=name,
         device_class=text(request, "deviceClassName"),
@@ -303,30 +405,77 @@ def _exact(name: str, request: ApiObject) -> DeviceRequest:
         mode=mode,
         count=count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else 1,
         admin_access=boolean(request, "adminAccess"),
-        tolerations=tolerations,
-        unmodelled="capacity of a request (DRAConsumableCapacity)" if request.get("capacity") else "",
+        tolerations=_tolerations(request),
+        unmodelled="derived attributes (DRADerivedAttributes)" if request.get("derivedAttributes") else "",
+        capacity=_amounts(mapping(request, "capacity", "requests")),
+    )
+
+
+def _tolerations(holder: ApiObject) -> tuple[DeviceToleration, ...]:
+    return tuple(
+        DeviceToleration(
+            text(toleration, "key"),
+            text(toleration, "operator"),
+            text(toleration, "value"),
+            text(toleration, "effect"),
+            None if toleration.get("tolerationSeconds") is None else _whole(toleration, "tolerationSeconds"),
+        )
+        for toleration in items(holder, "tolerations")
     )
 
 
 def _device(device: ApiObject) -> Device:
-    unmodelled = ""
-    if device.get("consumesCounters"):
-        unmodelled = "counters of a device (DRAPartitionableDevices)"
-    elif boolean(device, "allowMultipleAllocations"):
-        unmodelled = "devices that several claims share (DRAConsumableCapacity)"
+    device = {**device, **mapping(device, "basic")}  # of v1beta1
     return Device(
         name=text(device, "name"),
         attributes=dict(_attributes(device)),
-        capacity=dict(_capacities(device)),
+        capacity=_amounts(mapping(device, "capacity"), "value"),
         taints=tuple(map(_taint, items(device, "taints"))),
         place=_place(device),
         binding_conditions=bool(device.get("bindingConditions")),
-        unmodelled=unmodelled,
+        unmodelled=_unmodelled(device),
+        shared=boolean(device, "allowMultipleAllocations"),
+        policies=dict(_policies(device)),
+        consumes=tuple(_counter_set(each, "counterSet") for each in items(device, "consumesCounters")),
+        binds_to_node=boolean(device, "bindsToNode"),
     )
 
 
+def _unmodelled(device: ApiObject) -> str:
+    """The field of a device that is not modelled; kube-apiserver drops it unless an alpha gate is on."""
+    if device.get("nodeAllocatableResources") or device.get("nodeAllocatableResourceMappings"):
+        return "node allocatable resources of a device (DRANodeAllocatableResources)"
+    if any(isinstance(value, dict) and _LISTS & value.keys() for value in mapping(device, "attributes").values()):
+        return "attributes with lists (DRAListTypeAttributes)"
+    if any(each.get("compatibilityGroups") for each in items(device, "consumesCounters")):
+        return "compatibility groups of devices (DRADeviceCompatibilityGroups)"
+    return ""
+
+
+def _counter_set(holder: ApiObject, name: str) -> CounterSet:
+    return CounterSet(text(holder, name), _amounts(mapping(holder, "counters"), "value"))
+
+
+def _policies(device: ApiObject) -> Iterator[tuple[str, RequestPolicy]]:
+    for name, value in mapping(device, "capacity").items():
+        policy = value.get("requestPolicy") if isinstance(value, dict) else None
+        if isinstance(policy, dict):
+            ranged = _amounts(mapping(policy, "validRange"))
+            values = policy.get("validValues")
+            found = tuple(map(_amount, values)) if isinstance(values, list) else ()
+            yield (
+                name,
+                RequestPolicy(
+                    _amount(policy.get("default")),
+                    tuple(amount for amount in found if amount is not None),
+                    *(ranged.get(bound) for bound in ("min", "max", "step")),
+                ),
+            )
+
+
 def _taint(taint: ApiObject) -> DeviceTaint:
-    return DeviceTaint(text(taint, "key"), text(taint, "value"), text(taint, "effect"))
+    added = timestamp(taint, "timeAdded")
+    return DeviceTaint(text(taint, "key"), text(taint, "value"), text(taint, "effect"), added)
 
 
 def _attributes(device: ApiObject) -> Iterator[tuple[str, Attribute]]:
@@ -338,12 +487,19 @@ def _attributes(device: ApiObject) -> Iterator[tuple[str, Attribute]]:
             yield name, ("version", str(value["version"]))
 
 
-def _capacities(device: ApiObject) -> Iterator[tuple[str, int]]:
-    for name, value in mapping(device, "capacity").items():
-        try:
-            yield name, parse_quantity(at({"value": value}, "value", "value")).nano
-        except InvalidQuantity:
-            continue  # the API server would not have stored it
+def _amounts(holder: Mapping[str, Any], *path: str) -> dict[str, int]:
+    """The quantities of a map, in billionths; one that is none would not have been stored."""
+    found = {name: _amount(at({"": value}, "", *path)) for name, value in holder.items()}
+    return {name: amount for name, amount in found.items() if amount is not None}
+
+
+def _amount(value: Any) -> int | None:
+    if value is None:
+        return None
+    try:
+        return parse_quantity(value).nano
+    except InvalidQuantity:
+        return None
 
 
 def _selectors(holder: ApiObject) -> tuple[str, ...]:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.objects.fields import at, int32, mapping, text
-from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
+from forewarn.policies.objects.fields import at, int32, mapping, text
+from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 
 @dataclass(frozen=True, slots=True)
 class PodDisruptionBudget:
     """A budget in a cluster. `selector` None: nil, or not to be read; it matches nothing.
 
-    `stale`: its status was written for an older generation of it.
+    `stale`: its status was written for an older generation of it. `honours_empty`: preemption of the cluster's release
+    counts budgets with an empty selector, and Pods without labels.
     """
 
     namespace: str
@@ -27,6 +28,7 @@ class PodDisruptionBudget:
     disruptions_allowed: int = 0
     disrupted_pods: frozenset[str] = frozenset()
     stale: bool = False
+    honours_empty: bool = False
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> PodDisruptionBudget:
@@ -48,11 +50,15 @@ class PodDisruptionBudget:
         )
 
     def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether preemption counts it for a pod. Up to 1.36 empty selectors and pods without labels never match."""
-        if namespace != self.namespace or self.selector is None or self.selector.empty or not labels:
+        """Whether preemption counts it for a pod. Up to 1.37 empty selectors and pods without labels never match."""
+        if namespace != self.namespace or self.selector is None:
+            return False
+        if not self.honours_empty and (self.selector.empty or not labels):
             return False
         return self.selector.matches(labels)
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Whether the disruption controller counts a pod of its namespace: here an empty selector takes all."""
+        """Report whether the disruption controller counts a Pod of the PDB's namespace; an empty selector matches all
+        Pods.
+        """
         return self.selector is not None and self.selector.matches(labels)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from policies.findings import ObjectRef, Path, field_path
-from policies.metering import FEW, charge
+from forewarn.policies.findings import ObjectRef, Path, field_path
+from forewarn.policies.metering import FEW, charge
 
 ApiObject = Mapping[str, Any]
 """An API object, or a part of one, as JSON holds it. Never changed by whoever reads it."""
@@ -15,7 +15,7 @@ ApiObject = Mapping[str, Any]
 NOTHING: Final[ApiObject] = {}
 INT32: Final = range(-(2**31), 2**31)
 _OBJECT: Final = (dict, Mapping)
-"""A dict first: what is asked of every object of a large cluster must not ask the abstract class."""
+"""`dict` first: checks for each object of a large cluster must not use the abstract class."""
 
 
 class InvalidObject(ValueError):
@@ -32,7 +32,7 @@ class InvalidInput(InvalidObject):
 
 
 def json_type(value: object) -> str:
-    """What encoding/json calls the type of this value."""
+    """Return the name of the value's type in errors of encoding/json."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from policies.metering import TooLarge, each
-from policies.objects.fields import InvalidObject, json_type, ref_of, sequence
+from forewarn.policies.metering import TooLarge, each
+from forewarn.policies.objects.fields import InvalidObject, json_type, ref_of, sequence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 
 def items(obj: ApiObject, *path: str | int) -> Iterator[ApiObject]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from policies.objects.fields import text
-from policies.objects.items import items, within
-from policies.objects.resource_list import ResourceList, resource_list
+from forewarn.policies.objects.fields import text
+from forewarn.policies.objects.items import items, within
+from forewarn.policies.objects.resource_list import ResourceList, resource_list
 
 if TYPE_CHECKING:
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 
 @dataclass(frozen=True, slots=True)
 class LimitRange:
-    """What the LimitRange gives to a container without requests or limits of its own, by resource name."""
+    """The requests and limits that a LimitRange adds to containers without them, by resource name."""
 
     namespace: str
     name: str
@@ -24,9 +24,9 @@ class LimitRange:
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> LimitRange:
-        """Read an API object; of what it says, the items of type Container. Raises InvalidObject.
+        """Read the items of type Container of an API object. Raises InvalidObject.
 
-        A later item goes before an earlier one. Source: plugin LimitRanger, `defaultContainerResourceRequirements`.
+        A later item overrides an earlier item. Source: plugin LimitRanger, `defaultContainerResourceRequirements`.
         """
         requests: ResourceList = {}
         limits: ResourceList = {}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.objects.fields import string_map, text
+from forewarn.policies.objects.fields import string_map, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 DEFAULT_CLASS_ANNOTATION: Final = "forewarn.dev/default-priority-class"
 EXEMPT_UNTIL_ANNOTATION: Final = "forewarn.dev/exempt-until"

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.objects.fields import boolean, string_map, text
-from policies.objects.items import items, strings, within
-from policies.objects.pod_spec import shared_labels
-from policies.objects.resources import Resource, as_resource, read_resource_list
-from policies.objects.taints import Taint, read_taints
+from forewarn.policies.objects.fields import boolean, string_map, text
+from forewarn.policies.objects.items import items, strings, within
+from forewarn.policies.objects.pod_spec import shared_labels
+from forewarn.policies.objects.resources import Resource, as_resource, read_resource_list
+from forewarn.policies.objects.taints import Taint, read_taints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 
 @dataclass(frozen=True, slots=True)

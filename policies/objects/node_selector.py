@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.metering import FEW, charge, each
-from policies.objects.fields import ApiObject, at, int32, mapping, string_map
-from policies.objects.items import items, strings
-from policies.selectors import NODE_OPERATORS, InvalidSelector, Requirement, parse_requirement
+from forewarn.policies.metering import FEW, charge, each
+from forewarn.policies.objects.fields import ApiObject, at, int32, mapping, string_map
+from forewarn.policies.objects.items import items, strings
+from forewarn.policies.selectors import NODE_OPERATORS, InvalidSelector, Requirement, parse_requirement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,15 +26,16 @@ class FieldRequirement:
     value: str
 
     def matches(self, name: str) -> bool:
-        """Whether it holds for the node of this name."""
+        """Report whether the requirement matches the node of this name."""
         return ((name if self.key == "metadata.name" else "") == self.value) == (self.operator == "In")
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSelectorTerm:
-    """Conditions that hold together. `error`: the term cannot be read, and matches nothing.
+    """Requirements that must all match. `error`: the term is invalid and matches nothing.
 
-    `names`: what `metadata.name In` leaves, None where the term does not say; PreFilter reads it even of a faulty term.
+    `names`: the names that `metadata.name In` allows, None without such a requirement; PreFilter reads it even from an
+    invalid term.
     """
 
     expressions: tuple[Requirement, ...] = ()
@@ -43,7 +44,7 @@ class NodeSelectorTerm:
     names: frozenset[str] | None = None
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Whether it matches a node. Without a name only labels are looked at (persistent volumes)."""
+        """Report whether the term matches a node. Without a name, only labels are compared (PersistentVolumes)."""
         if self.error:
             return False
         return all(e.matches(labels) for e in each(self.expressions)) and (
@@ -58,7 +59,7 @@ class NodeSelector:
     terms: tuple[NodeSelectorTerm, ...]
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Whether any term matches."""
+        """Report whether any term matches."""
         return any((t.expressions or t.fields) and t.matches(labels, name) for t in each(self.terms, 1))
 
 
@@ -72,7 +73,7 @@ class PreferredSchedulingTerm:
 
 @dataclass(frozen=True, slots=True)
 class NodeAffinity:
-    """What a pod asks of a node's labels and name. `node_selector` None: absent; `required` None: absent."""
+    """The nodes that a Pod's selector and affinity allow. `node_selector`, `required` None: absent."""
 
     node_selector: Mapping[str, str] | None = None
     required: NodeSelector | None = None

@@ -7,16 +7,16 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.copies import replace
-from policies.objects.fields import NOTHING, at, int32, sequence, string_map, text, timestamp
-from policies.objects.items import items
-from policies.objects.pod_spec import NO_SPEC, PodSpec, read_pod_resource, read_pod_spec, shared_labels
-from policies.objects.resources import NOTHING_OCCUPIED, PodResource
+from forewarn.policies.copies import replace
+from forewarn.policies.objects.fields import NOTHING, at, int32, sequence, string_map, text, timestamp
+from forewarn.policies.objects.items import items
+from forewarn.policies.objects.pod_spec import NO_SPEC, PodSpec, read_pod_resource, read_pod_spec, shared_labels
+from forewarn.policies.objects.resources import NOTHING_OCCUPIED, PodResource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _LONGEST: Final = 253
@@ -87,12 +87,12 @@ class Pod:
     created: int | None = None
     """In seconds since 1970; of a pod that has a node it is not kept."""
     annotated_daemon: bool = False
-    """Whether an annotation tells cluster-autoscaler to take it for a DaemonSet's."""
+    """Whether an annotation makes cluster-autoscaler treat the Pod as a DaemonSet Pod."""
     terminating: bool = False
     preempted: bool = False
-    """Its first DisruptionTarget condition says that the scheduler preempts it."""
+    """Whether the first DisruptionTarget condition has the reason PreemptionByScheduler."""
     ready: bool = True
-    """Whether budgets count it as healthy. A running pod that has no Ready condition (a dump without) counts too."""
+    """Whether PDBs count the Pod as healthy. Running Pods without a Ready condition (in snapshots) also count."""
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> Pod:
@@ -123,18 +123,20 @@ class Pod:
         )
 
     def to_api(self) -> ApiObject:
-        """The fields of its priority as an API object: what an update is compared with."""
-        spec = {
+        """The fields of its priority and group as an API object: what an update is compared with."""
+        spec: dict[str, object] = {
             "priorityClassName": self.priority_class_name,
             "priority": self.priority,
             "preemptionPolicy": self.preemption_policy or None,
         }
+        if self.spec is not NO_SPEC:
+            spec["schedulingGroup"] = {"podGroupName": self.spec.pod_group} if self.spec.pod_group else None
         metadata = {"name": self.name, "namespace": self.namespace}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
     @property
     def terminal(self) -> bool:
-        """Whether it has run to its end: it holds no resources and the scheduler does not see it."""
+        """Report whether the Pod has terminated: it uses no resources and kube-scheduler ignores it."""
         return self.phase in ("Succeeded", "Failed")
 
     @property
@@ -149,7 +151,7 @@ class Pod:
 
     @property
     def identity(self) -> str:
-        """What tells it from every other pod: the uid, or namespace and name where it has none yet."""
+        """The identity of the Pod: its uid, or namespace and name without a uid."""
         return self.uid or self.key
 
     def bound_to(self, node_name: str, node_labels: Mapping[str, str]) -> Pod:
@@ -172,7 +174,7 @@ _UNTIL_ENDING: Final = attrgetter(*(f.name for f in fields(Pod)[:-3]))
 
 
 def wait_seconds(victims: Iterable[Pod]) -> int:
-    """Seconds until the last of them has ended: they are told at the same time, each has its own grace period."""
+    """Seconds until the last Pod has terminated: all terminate at the same time, each with its own grace period."""
     return max((pod.spec.termination_grace_period for pod in victims), default=0)
 
 
@@ -208,6 +210,6 @@ def _preempted(conditions: Mapping[str, ApiObject]) -> bool:
 
 
 def _ready(obj: ApiObject, conditions: Mapping[str, ApiObject]) -> bool:
-    """Source: upstream `IsPodReady`; where nothing is said of it, a pod that is not waiting to start is."""
+    """Report whether the Pod is ready. Source: upstream `IsPodReady`; without the condition, a started Pod is ready."""
     ready = conditions.get("Ready")
     return bool(at(obj, "status", "phase") != "Pending") if ready is None else ready.get("status") == "True"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from policies.metering import charge
-from policies.objects.fields import NOTHING, ApiObject, at, int32, mapping, string_map, text
-from policies.objects.items import items, strings
-from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector, with_label_keys
+from forewarn.policies.metering import charge
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, int32, mapping, string_map, text
+from forewarn.policies.objects.items import items, strings
+from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector, with_label_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from policies.objects.namespace import Namespace
+    from forewarn.policies.objects.namespace import Namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class AffinityTerm:
     def matches(
         self, owner_namespace: str, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> bool:
-        """Whether it matches a pod of `namespace` with `labels`. Source: upstream `AffinityTerm.Matches`."""
+        """Report whether the term matches a Pod. Source: upstream `AffinityTerm.Matches`."""
         named = namespace == owner_namespace if self.namespaces is None else namespace in self.namespaces
         if not named and (self.namespace_selector is None or not self.namespace_selector.matches(namespace_labels)):
             return False
@@ -108,8 +108,8 @@ _MOST_NAMES: Final = 1_000
 def other_namespaces(spec: ApiObject, namespace: str) -> frozenset[str]:
     """The namespaces that a pod's terms refer to beside its own: ALL_NAMESPACES for those that a selector selects.
 
-    Also ALL_NAMESPACES where there are more terms, or names in a term, than are predicted (`policies.extent`). What
-    cannot be read is left out: such a pod is not predicted.
+    Also ALL_NAMESPACES where there are more terms, or names in a term, than are predicted
+    (`policies.objects.extent`). What cannot be read is left out: such a pod is not predicted.
     """
     found: set[str] = set()
     for term in _terms_of(spec.get("affinity")):

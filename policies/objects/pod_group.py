@@ -1,51 +1,109 @@
-"""PodGroup and Workload of scheduling.k8s.io: pods that are scheduled, and maybe preempted, together.
+"""PodGroup and Workload of scheduling.k8s.io: Pods that kube-scheduler schedules, and may preempt, together.
 
-Their effect on scheduling is not modelled: a view has what tells where it plays a part. Source: api
-`scheduling/v1beta1/types.go`; what is read is the same in v1alpha3.
+Source: api `scheduling/v1beta1/types.go`; v1alpha3 has the same fields.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.class_paths import GROUPS
-from policies.objects.fields import at, int32, text
-from policies.objects.workload import class_names_of
+from forewarn.policies.kinds.class_paths import GROUPS
+from forewarn.policies.objects.fields import NOTHING, at, int32, mapping, text
+from forewarn.policies.objects.items import items
+from forewarn.policies.objects.priority_class import PREEMPT_LOWER_PRIORITY
+from forewarn.policies.objects.workload import class_names_of
 
 if TYPE_CHECKING:
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
+
+INITIALLY_SCHEDULED: Final = "PodGroupInitiallyScheduled"
+"""The condition of a PodGroup that kube-scheduler writes; it never changes from True to another status."""
+_OTHER_FEATURES: Final = (
+    ("schedulingConstraints", "scheduling constraints"),
+    ("resourceClaims", "resource claims"),
+    ("parentCompositePodGroupName", "a parent CompositePodGroup"),
+)
+"""Fields of other feature gates; kube-apiserver drops them at creation if their gate is off."""
 
 
 class PodGroup(NamedTuple):
-    """A group of pods. `preempted_together`: its disruptionMode is `all`."""
+    """A group of Pods. `preempted_together`: the disruptionMode is `all`. `min_count`: of the policy gang, 0 of the
+    policy basic. `other_features`: what the group uses that belongs to other feature gates. `spec`: as stored."""
 
     namespace: str
     name: str
     priority: int
     preempted_together: bool
     class_names: tuple[str, ...]
+    min_count: int = 0
+    preemption_policy: str = PREEMPT_LOWER_PRIORITY
+    other_features: tuple[str, ...] = ()
+    uid: str = ""
+    initially_scheduled: bool = False
+    spec: ApiObject = NOTHING
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> PodGroup:
         """Read an API object. Raises InvalidObject."""
+        conditions = items(obj, "status", "conditions")
         return cls(
-            text(obj, "metadata", "namespace", default="default"),
-            text(obj, "metadata", "name"),
-            int32(obj, "spec", "priority") or 0,
-            at(obj, "spec", "disruptionMode", "all") is not None,
-            class_names_of(obj, GROUPS),
+            namespace=text(obj, "metadata", "namespace", default="default"),
+            name=text(obj, "metadata", "name"),
+            priority=int32(obj, "spec", "priority") or 0,
+            preempted_together=_all_at_once(obj),
+            class_names=class_names_of(obj, GROUPS),
+            min_count=max(int32(obj, "spec", "schedulingPolicy", "gang", "minCount") or 0, 0),
+            preemption_policy=text(obj, "spec", "preemptionPolicy") or PREEMPT_LOWER_PRIORITY,
+            other_features=tuple(words for field, words in _OTHER_FEATURES if at(obj, "spec", field)),
+            uid=text(obj, "metadata", "uid"),
+            initially_scheduled=any(
+                text(condition, "type") == INITIALLY_SCHEDULED and text(condition, "status") == "True"
+                for condition in conditions
+            ),
+            spec=mapping(obj, "spec"),
         )
+
+    def to_api(self) -> ApiObject:
+        """The group as an API object again, without its status."""
+        return _to_api("PodGroup", self.namespace, self.name, self.spec)
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def pods_to_schedule(self) -> int:
+        """The Pods without which the group is unschedulable. Source: upstream `getMinCount`."""
+        return self.min_count or 1
+
+
+def _to_api(kind: str, namespace: str, name: str, spec: ApiObject) -> ApiObject:
+    metadata = {"namespace": namespace, "name": name}
+    return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _all_at_once(obj: ApiObject) -> bool:
+    mode = at(obj, "spec", "disruptionMode")
+    if isinstance(mode, str):  # v1alpha2
+        return mode == "PodGroup"
+    return at(obj, "spec", "disruptionMode", "all") is not None
 
 
 class GroupTemplates(NamedTuple):
-    """A Workload: templates of pod groups."""
+    """A Workload: templates of PodGroups."""
 
     namespace: str
     name: str
     class_names: tuple[str, ...]
+    spec: ApiObject = NOTHING
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> GroupTemplates:
         """Read an API object. Raises InvalidObject."""
         namespace = text(obj, "metadata", "namespace", default="default")
-        return cls(namespace, text(obj, "metadata", "name"), class_names_of(obj, GROUPS))
+        return cls(namespace, text(obj, "metadata", "name"), class_names_of(obj, GROUPS), mapping(obj, "spec"))
+
+    def to_api(self) -> ApiObject:
+        """The Workload as an API object again."""
+        return _to_api("Workload", self.namespace, self.name, self.spec)

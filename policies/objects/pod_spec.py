@@ -1,6 +1,7 @@
-"""What the scheduler reads of a pod's spec, and what a pod occupies: read once per distinct text, then shared.
+"""The fields of a Pod's spec that kube-scheduler reads, and the resources of a Pod: decoded once for each distinct
+text.
 
-Pods of one workload are alike: of 150,000 pods a few thousand specs differ in what is read here.
+Pods of one workload are equal: 150,000 Pods have a few thousand different specs.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
-from policies.metering import TooLarge, limited
-from policies.objects.fields import NOTHING, ApiObject, at, boolean, int32, mapping, sequence, text
-from policies.objects.items import items, within
-from policies.objects.node_selector import NodeAffinity
-from policies.objects.pod_affinity import NO_POD_AFFINITY, PodAffinity, merged_labels
-from policies.objects.pod_volumes import Volume, read_volumes
-from policies.objects.resources import (
+from forewarn.policies.metering import TooLarge, limited
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, boolean, int32, mapping, sequence, text
+from forewarn.policies.objects.items import items, within
+from forewarn.policies.objects.node_selector import NodeAffinity
+from forewarn.policies.objects.pod_affinity import NO_POD_AFFINITY, PodAffinity, merged_labels
+from forewarn.policies.objects.pod_volumes import Volume, read_volumes
+from forewarn.policies.objects.resources import (
     CPU,
     MEMORY,
     NOTHING_OCCUPIED,
@@ -32,13 +33,13 @@ from policies.objects.resources import (
     pod_resource,
     read_resource_list,
 )
-from policies.objects.taints import Toleration, read_tolerations
-from policies.objects.topology_spread import TopologySpreadConstraint, read_topology_spread
+from forewarn.policies.objects.taints import Toleration, read_tolerations
+from forewarn.policies.objects.topology_spread import TopologySpreadConstraint, read_topology_spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from policies.findings import Path
+    from forewarn.policies.findings import Path
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -46,14 +47,17 @@ V = TypeVar("V")
 
 _MOST_RECENT: Final = 8 * 1024
 _ALL_RECENT: Final = 1024 * 1024
-"""Characters of what is kept though nobody holds it, of one and of all: what is made of them takes ten times that."""
+"""Limits in characters for unused cached specs: for one, and for all. Decoded specs need ten times as much memory."""
 MOST_TEXT: Final = 64 * 1024
 """Characters of what is read of a spec, where work is metered."""
 
 
 class Shared(Generic[K, V]):
-    """Equal values made once. One that nobody holds any longer is forgotten, but for the `recent` ones made last: what
-    is asked about is read again and again, and is in no cluster yet."""
+    """Interned values.
+
+    A value without references is dropped, except for the `recent` last values: predictions read the same new specs
+    again and again.
+    """
 
     def __init__(self, recent: int = 1024) -> None:
         self._values: WeakValueDictionary[K, V] = WeakValueDictionary()
@@ -64,7 +68,10 @@ class Shared(Generic[K, V]):
         return len(self._values)
 
     def get(self, key: K, make: Callable[[], V], size: int = 0) -> V:
-        """The value of a key, made when it is not there. `size`: in characters; of what is large nothing is kept."""
+        """Return the interned value of a key; call `make` if there is none.
+
+        `size`: in characters; values above `_MOST_RECENT` are dropped once nothing references them.
+        """
         value = self._values.get(key)
         if value is None:
             value = self._values[key] = make()
@@ -96,7 +103,7 @@ class HostPort(NamedTuple):
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class PodSpec:
-    """What the scheduler reads of a spec. `request`: of a pod that is not placed yet; `occupies`: of one that is."""
+    """The fields of a spec for kube-scheduler. `request`: of an unscheduled Pod; `occupies`: of a scheduled Pod."""
 
     requests: PodRequests = field(default_factory=PodRequests)
     request: Resource = field(default_factory=Resource)
@@ -120,12 +127,12 @@ class PodSpec:
     too_large: str = ""
     """Why a stored Pod is not predicted: its own wishes are not kept (`stored_pod`)."""
     hides: bool = False
-    """Whether something is not kept either that predictions of others would read."""
+    """Whether the spec has placeholders that predictions of other Pods read."""
     """Characters of the text that it was read from."""
 
     @property
     def has_storage(self) -> bool:
-        """Whether a claim or a disk of it says where a pod can run."""
+        """Whether a claim or a disk of the Pod restricts its nodes."""
         return any(v.claim_name is not None or v.ephemeral or v.disk or v.migrated for v in self.volumes)
 
 
@@ -151,7 +158,7 @@ def read_pod_spec(pod: ApiObject) -> PodSpec:
 
 
 def read_pod_resource(pod: ApiObject, spec: PodSpec, conditions: Mapping[str, ApiObject]) -> PodResource:
-    """What a pod on a node occupies, an in-place resize of it included. Raises InvalidObject.
+    """Return the resources of a Pod on a node, including an in-place resize. Raises InvalidObject.
 
     `conditions`: the first of each type.
     """
@@ -165,7 +172,7 @@ def read_pod_resource(pod: ApiObject, spec: PodSpec, conditions: Mapping[str, Ap
 
 
 def _spec_text(pod: ApiObject) -> str:
-    """What is read of the spec, as text: the key under which a spec is shared. With labels, where terms read them."""
+    """Return the fields of the spec as text, the key of the shared spec; with labels if affinity terms read them."""
     text = _spec_text_alone(pod.get("spec"))
     return text + repr(merged_labels(pod)) if _LABEL_KEYS in text else text
 
@@ -204,7 +211,7 @@ def _container_key(container: Any) -> Any:
 
 
 def _binds_with_options(container: ApiObject) -> bool:
-    """Whether a mount of a container says how it is to be bound; of mounts nothing else is read."""
+    """Report whether a volume mount of a container restricts its binding; other fields of mounts are not read."""
     if container.get("volumeMounts") is None:
         return False
     return any(
@@ -326,7 +333,7 @@ def _container(pod: ApiObject, kind: str, index: int, running: dict[str, Running
 
 
 def _running(pod: ApiObject) -> dict[str, Running]:
-    """Container name -> what its status tells."""
+    """Return container name -> status."""
     found: dict[str, Running] = {}
     for kind in ("containerStatuses", "initContainerStatuses"):
         for index, entry in enumerate(items(pod, "status", kind)):
@@ -335,7 +342,7 @@ def _running(pod: ApiObject) -> dict[str, Running]:
 
 
 def _said(status: ApiObject, pod: ApiObject, base: Path) -> Running:
-    """What a status tells of resources."""
+    """Return the resources in a status."""
     there = at(status, "resources", "requests") is not None
     return Running(
         read_resource_list(status, ("resources", "requests"), pod, base) if there else None,
@@ -347,7 +354,7 @@ def _said(status: ApiObject, pod: ApiObject, base: Path) -> Running:
 
 
 def _resize_matters(pod: ApiObject) -> bool:
-    """Whether the status holds resources that may differ from the spec's."""
+    """Report whether the status has resources that may differ from the spec."""
     if at(pod, "status", "resources") is not None:
         return True
     return any(
@@ -358,7 +365,7 @@ def _resize_matters(pod: ApiObject) -> bool:
 
 
 def _as_requested(entry: Any, containers: Any) -> bool:
-    """Whether a container's status says nothing of its resources, or word for word what the spec says."""
+    """Report whether a container's status has no resources, or exactly those of the spec."""
     if not isinstance(entry, dict) or (entry.get("resources") is None and entry.get("allocatedResources") is None):
         return True
     for container in containers:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from policies.objects.csi_migration import MigratedVolume, migrated_volume
-from policies.objects.fields import at, boolean, text
-from policies.objects.items import items, strings
+from forewarn.policies.objects.csi_migration import MigratedVolume, migrated_volume
+from forewarn.policies.objects.fields import at, boolean, text
+from forewarn.policies.objects.items import items, strings
 
 if TYPE_CHECKING:
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 DISK_IDS: Final = {
     "gcePersistentDisk": ("pdName",),
@@ -31,7 +31,7 @@ class Disk:
     monitors: frozenset[str] = frozenset()
 
     def conflicts(self, other: Disk) -> bool:
-        """Whether two pods on one node cannot both have it. Source: upstream `isVolumeConflict`."""
+        """Report whether two Pods on one node cannot both use the volume. Source: upstream `isVolumeConflict`."""
         if self.kind != other.kind or self.id != other.id:
             return False
         if self.kind == "rbd" and not self.monitors & other.monitors:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.objects.fields import boolean, int32, text
+from forewarn.policies.objects.fields import boolean, int32, text
 
 if TYPE_CHECKING:
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 SERVED_VERSION: Final = "scheduling.k8s.io/v1"
 PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"

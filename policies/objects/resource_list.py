@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from policies.metering import FEW, charge, meter
-from policies.objects.fields import ApiObject, InvalidObject, mapping, ref_of
-from policies.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
+from forewarn.policies.metering import FEW, charge, meter
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, mapping, ref_of
+from forewarn.policies.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
 
 if TYPE_CHECKING:
-    from policies.findings import Path
+    from forewarn.policies.findings import Path
 
 ResourceList = Mapping[str, Quantity]
 """Resource names to amounts, in thousandths as the API server keeps them."""
@@ -70,7 +70,7 @@ def greatest(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
 
 
 def subtract_to_zero(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
-    """What is left of the first, never less than nothing (`SubtractWithNonNegativeResult`)."""
+    """Return the difference, at least 0 (`SubtractWithNonNegativeResult`)."""
     _charge(second, first)
     rest = {name: quantity - second.get(name, ZERO) for name, quantity in first.items()}
     return {name: quantity if quantity.nano > 0 else ZERO for name, quantity in rest.items()}

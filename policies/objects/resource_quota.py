@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from policies.metering import each
-from policies.objects.fields import NOTHING, InvalidObject, json_type, mapping, ref_of, sequence, text
-from policies.objects.resource_list import ResourceList, resource_list
-from policies.options import ScopeSelector
+from forewarn.policies.metering import each
+from forewarn.policies.objects.fields import NOTHING, InvalidObject, json_type, mapping, ref_of, sequence, text
+from forewarn.policies.objects.resource_list import ResourceList, resource_list
+from forewarn.policies.options import ScopeSelector
 
 if TYPE_CHECKING:
-    from policies.findings import Path
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.fields import ApiObject
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceQuota:
-    """A quota in a cluster. `spec` as stored; `hard` and `used` are those of the status, which the plugin goes by.
+    """A stored ResourceQuota. `spec` is unchanged; `hard` and `used` are those of the status, which the plugin uses.
 
-    A new quota has no effect until its controller has written the status: until then `hard` and `used` are empty.
+    A new quota has no effect until its controller writes the status: until then, `hard` and `used` are empty.
     """
 
     namespace: str

@@ -1,4 +1,4 @@
-"""What a pod asks of a node: requests of containers, sidecars, init containers and the pod itself, added up.
+"""The requests of a Pod: the sum for containers, sidecars, init containers and the Pod itself.
 
 Source: component-helpers `resource/helpers.go`, kubernetes `pkg/scheduler/framework/types.go`.
 """
@@ -9,15 +9,15 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.metering import FEW, charge, meter
-from policies.objects.fields import InvalidObject, mapping, ref_of
-from policies.quantity import NANO, InvalidQuantity, parse_quantity
+from forewarn.policies.metering import FEW, charge, meter
+from forewarn.policies.objects.fields import InvalidObject, mapping, ref_of
+from forewarn.policies.quantity import NANO, InvalidQuantity, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from policies.findings import Path
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.fields import ApiObject
 
 ResourceList = dict[str, int]
 """Resource name -> exact amount in billionths."""
@@ -32,14 +32,14 @@ _QUALIFIED: Final = re.compile(
 )
 
 NON_ZERO_DEFAULTS: Final[ResourceList] = {CPU: 100 * NANO // 1000, MEMORY: 200 * 1024 * 1024 * NANO}
-"""What a container without a request counts as when nodes are scored. Source: pkg/scheduler/util/pod_resources.go."""
+"""The request of a container without requests when nodes are scored. Source: pkg/scheduler/util/pod_resources.go."""
 
 
 class Counting(NamedTuple):
-    """How a release counts a pod that is being resized.
+    """The rules of a release for Pods with an in-place resize.
 
-    `pod_level`: the status of the pod's own resources too. `by_pod`: the largest of three sums, not the sum of the
-    largest of each container.
+    `pod_level`: also the status of Pod-level resources. `by_pod`: the maximum of three sums, instead of the sum of the
+    maximum for each container.
     """
 
     pod_level: bool = True
@@ -63,7 +63,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class PodResource:
-    """What a pod on a node occupies; `non_zero_*` is for scoring. Source: upstream `PodInfo.CalculateResource`."""
+    """The resources of a Pod on a node; `non_zero_*` is for scoring. Source: upstream `PodInfo.CalculateResource`."""
 
     resource: Resource = field(default_factory=Resource)
     non_zero_cpu: int = 0
@@ -72,7 +72,7 @@ class PodResource:
     """While a resize is going on: what releases that count in another way make of it, where that is something else."""
 
     def counted(self, counting: tuple[bool, bool]) -> PodResource:
-        """What a release makes of it that counts in this way."""
+        """Return the resources under the rules of a release."""
         return next((amounts for way, amounts in self.elsewhere if way == counting), self)
 
 
@@ -80,9 +80,9 @@ NOTHING_OCCUPIED: Final = PodResource()
 
 
 class Running(NamedTuple):
-    """What the kubelet says of a container's, or a pod's, resources; None: it says nothing of them.
+    """The resources in the kubelet's status of a container or Pod; None: absent.
 
-    `told`: whether the status has `resources` at all.
+    `told`: whether the status has `resources`.
     """
 
     actuated: ResourceList | None = None
@@ -115,12 +115,12 @@ class PodRequests:
 
     @property
     def pod_level_set(self) -> bool:
-        """Whether the pod itself requests a resource that may be requested so."""
+        """Report whether the Pod has Pod-level requests for a supported resource."""
         return any(map(_supports_pod_level, self.pod_level))
 
     @property
     def resizing(self) -> bool:
-        """Whether the kubelet tells of resources at all, so that releases may differ."""
+        """Whether the kubelet's status has resources, so that releases may differ."""
         return (
             self.infeasible
             or self.running != SILENT
@@ -212,7 +212,7 @@ def _requested(container: ContainerRequests, init: bool) -> ResourceList:  # noq
 
 
 def pod_resource(requests: PodRequests) -> PodResource:
-    """What a pod on a node occupies. Source: upstream `PodInfo.CalculateResource`."""
+    """Return the resources of a Pod on a node. Source: upstream `PodInfo.CalculateResource`."""
     usual = _counted(requests, USUAL)
     if not requests.resizing:
         return usual
@@ -228,7 +228,7 @@ def _counted(requests: PodRequests, counting: Counting) -> PodResource:
 
 
 def as_resource(amounts: ResourceList) -> Resource:
-    """The amounts that the scheduler looks at, in its units. Source: upstream `Resource.Add`."""
+    """Return the amounts in kube-scheduler's units. Source: upstream `Resource.Add`."""
     if len(amounts) > FEW:
         charge(len(amounts))
     return Resource(
@@ -264,7 +264,7 @@ def read_resource_list(obj: ApiObject, path: Path, root: ApiObject, base: Path =
 
 
 def raise_to(amounts: ResourceList, least: ResourceList) -> None:
-    """Make every amount at least what `least` says. Source: component-helpers `maxResourceList`."""
+    """Raise each amount to at least the amount in `least`. Source: component-helpers `maxResourceList`."""
     if len(least) > FEW:
         charge(len(least) // 8)
     for name, amount in least.items():

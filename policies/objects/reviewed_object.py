@@ -1,4 +1,4 @@
-"""What is judged: objects with an operation, in the order of one apply."""
+"""Reviewed objects: objects with an operation, in the order of one apply."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from policies.findings import NOWHERE, Location, ObjectRef, Path
-from policies.kinds import DEFAULT_NAMESPACE
-from policies.objects.fields import NOTHING, ref_of
+from forewarn.policies.findings import NOWHERE, Location, ObjectRef, Path
+from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
+from forewarn.policies.objects.fields import NOTHING, ref_of
 
 if TYPE_CHECKING:
-    from policies.objects.fields import ApiObject
-    from policies.objects.workload import PodTemplate
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.workload import PodTemplate
 
 
 class Operation(StrEnum):
-    """What a request does."""
+    """The operation of a request."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"
@@ -25,7 +25,7 @@ class Operation(StrEnum):
 
 
 class Source(Protocol):
-    """Where an object was read from: finds the place of any field of it."""
+    """The source of an object: finds the position of any field."""
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
         """The span of the value at `path` (of its key, if asked for); of the nearest parent where it is absent."""
@@ -43,7 +43,7 @@ NO_SOURCE: Final = NoSource()
 
 
 class User(NamedTuple):
-    """Who asks (`request.userInfo`)."""
+    """The requester (`request.userInfo`)."""
 
     name: str = ""
     groups: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class ReviewedObject(NamedTuple):
     """One object and what is done with it. `object` is empty on DELETE; `old` is what the request replaces.
 
     `part`: the one pod template of several in it that is judged. `within`: what creates it, where it stands in another
-    object of its file.
+    object of its file. `is_partial`: it is a template's, and has more fields than are known.
     """
 
     object: ApiObject
@@ -67,6 +67,7 @@ class ReviewedObject(NamedTuple):
     source: Source = NO_SOURCE
     part: PodTemplate | None = None
     within: str = ""
+    is_partial: bool = False
 
     @property
     def ref(self) -> ObjectRef:
@@ -92,7 +93,7 @@ class ReviewedObject(NamedTuple):
 
 
 class FileDiagnostic(NamedTuple):
-    """What reading a file brought to light: `rule` is the id of the file rule that it belongs to."""
+    """A problem found while a file was read: `rule` is the id of its file rule."""
 
     rule: str
     message: str

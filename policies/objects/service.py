@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.objects.fields import at, string_map, text
+from forewarn.policies.objects.fields import at, string_map, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,5 +31,5 @@ class Service:
         )
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the selector matches these labels."""
+        """Report whether the selector matches these labels."""
         return self.selector is not None and all(labels.get(key) == value for key, value in self.selector.items())

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from policies.objects.csi_migration import MigratedVolume, migrated_volume, translated_topology
-from policies.objects.fields import ApiObject, at, int32, mapping, string_map, text, timestamp
-from policies.objects.items import items, strings, within
-from policies.objects.node_selector import NodeSelector, read_node_selector
-from policies.objects.pod import Owner
-from policies.objects.resources import read_resource_list
-from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
+from forewarn.policies.objects.csi_migration import MigratedVolume, migrated_volume, translated_topology
+from forewarn.policies.objects.fields import ApiObject, at, int32, mapping, string_map, text, timestamp
+from forewarn.policies.objects.items import items, strings, within
+from forewarn.policies.objects.node_selector import NodeSelector, read_node_selector
+from forewarn.policies.objects.pod import Owner
+from forewarn.policies.objects.resources import read_resource_list
+from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -94,7 +94,7 @@ class PersistentVolumeClaim:
 
 @dataclass(frozen=True, slots=True)
 class PersistentVolume:
-    """A volume. `claim` None: nobody's; `csi`: (driver, handle)."""
+    """A PersistentVolume. `claim` None: not reserved; `csi`: (driver, handle)."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -141,9 +141,9 @@ class PersistentVolume:
         return not self.claim[2] or self.claim[2] == claim.uid
 
     def reachable_from(self, labels: Mapping[str, str], migrated_plugins: frozenset[str] = frozenset()) -> bool:
-        """Whether a node with these labels can mount it. Source: component-helpers `CheckNodeAffinity`.
+        """Report whether a node with these labels can mount the volume. Source: component-helpers `CheckNodeAffinity`.
 
-        `migrated_plugins`: in-tree plugins whose volumes are the CSI driver's on this node.
+        `migrated_plugins`: in-tree plugins whose volumes the CSI driver handles on this node.
         """
         affinity = self.node_affinity
         if self.migrated and self.migrated.plugin in migrated_plugins:
@@ -192,9 +192,9 @@ class StorageClass:
 
 @dataclass(frozen=True, slots=True)
 class CSINode:
-    """The drivers on a node; `limits`: what they can attach, driver to number of volumes, where it says.
+    """The CSI drivers on a node; `limits`: driver -> maximum number of attached volumes, if the driver reports one.
 
-    `topology_keys`: driver to the node labels that its volumes depend on.
+    `topology_keys`: driver -> the node labels that its volumes depend on.
     """
 
     name: str
@@ -222,7 +222,7 @@ class CSINode:
 
 @dataclass(frozen=True, slots=True)
 class CSIDriver:
-    """A driver, whether it tells how much room its storage has, and whether nodes without it are no good."""
+    """A CSI driver: whether it reports storage capacity, and whether nodes without the driver are unsuitable."""
 
     name: str
     storage_capacity: bool = False
@@ -237,9 +237,9 @@ class CSIDriver:
 
 @dataclass(frozen=True, slots=True)
 class CSIStorageCapacity:
-    """How much room a class of storage has for the nodes that `nodes` selects, in billionths of a byte.
+    """The storage capacity of a class for the nodes that `nodes` selects, in billionths of a byte.
 
-    `limit`: the largest volume that can be had; `capacity`: all that is left.
+    `limit`: the largest possible volume; `capacity`: the remaining capacity.
     """
 
     storage_class: str

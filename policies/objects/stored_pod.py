@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.copies import replace
-from policies.objects.bounded import TooLargeToKeep, is_left_out
-from policies.objects.fields import at
-from policies.objects.pod import Pod
+from forewarn.policies.copies import replace
+from forewarn.policies.objects.bounded import TooLargeToKeep, is_left_out
+from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.pod import Pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 MOST_TEXT: Final = 8 * 1024
 """Characters of what is read of a spec. What is made of them takes some ten times that."""

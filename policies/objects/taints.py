@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.metering import each
-from policies.objects.fields import sequence, text
-from policies.objects.items import items
+from forewarn.policies.metering import each
+from forewarn.policies.objects.fields import sequence, text
+from forewarn.policies.objects.items import items
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"
@@ -27,12 +27,12 @@ class Taint(NamedTuple):
 
     @property
     def keeps_pods_away(self) -> bool:
-        """Whether it is more than a preference."""
+        """Whether the effect is not PreferNoSchedule."""
         return self.effect in (NO_SCHEDULE, NO_EXECUTE)
 
 
 class Toleration(NamedTuple):
-    """A toleration of a pod; an empty key or effect stands for all of them. `seconds`: None tolerates for good."""
+    """A toleration of a Pod; an empty key or effect matches all keys or effects. `seconds` None: tolerates forever."""
 
     key: str
     operator: str
@@ -50,7 +50,7 @@ class Toleration(NamedTuple):
 
 
 def tolerations_tolerate_taint(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    """Whether any of them tolerates the taint."""
+    """Report whether any toleration matches the taint."""
     return any(toleration.tolerates(taint) for toleration in each(tolerations, 0.2))
 
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.objects.fields import int32, text
-from policies.objects.items import items, strings
-from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
+from forewarn.policies.objects.fields import int32, text
+from forewarn.policies.objects.items import items, strings
+from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.releases.semantics import Semantics
 
 
 @dataclass(frozen=True, slots=True)
 class TopologySpreadConstraint:
-    """How evenly matching pods must lie. A nil selector (None) matches nothing; `error`: it cannot be read."""
+    """A topology spread constraint. A nil selector (None) matches nothing; `error`: the constraint is invalid."""
 
     max_skew: int
     topology_key: str
@@ -30,8 +31,12 @@ class TopologySpreadConstraint:
     error: str = ""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the selector matches these labels."""
+        """Report whether the selector matches these labels."""
         return self.selector is not None and self.selector.matches(labels)
+
+    def counts_pods(self, semantics: Semantics) -> bool:
+        """Whether kube-scheduler counts Pods for it: up to 1.37, an empty selector counts none."""
+        return self.selector is not None and (semantics.empty_selectors_count or not self.selector.empty)
 
 
 def read_topology_spread(pod: ApiObject) -> tuple[TopologySpreadConstraint, ...]:

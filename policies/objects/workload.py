@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.class_paths import RELEASE_NAMESPACES, ClassPath, found_at
-from policies.kinds import POD
-from policies.objects.fields import NOTHING, InvalidObject, at, group_kind, json_type, ref_of
+from forewarn.policies.kinds.class_paths import RELEASE_NAMESPACES, ClassPath, found_at
+from forewarn.policies.kinds.registry import POD
+from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, json_type, ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.findings import ObjectRef, Path
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.findings import ObjectRef, Path
+    from forewarn.policies.objects.fields import ApiObject
 
 
 class PodTemplate(NamedTuple):
@@ -85,9 +85,9 @@ def class_names_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -
 
 
 def holds(stored: Any, given: Any) -> bool:
-    """Whether what is stored says all that is given, whatever defaults have been added to it.
+    """Report whether the stored object contains all given fields; additional defaults in it do not matter.
 
-    Amounts are stored in one way of several to write them: `1000m` is `1`.
+    Amounts are stored in one of several notations: `1000m` is `1`.
     """
     if isinstance(given, Mapping):
         return isinstance(stored or NOTHING, Mapping) and all(
@@ -97,7 +97,7 @@ def holds(stored: Any, given: Any) -> bool:
         return len(given) == len(stored) and all(map(holds, stored, given))
     if stored == given or (not stored and not given):
         return True
-    from policies.quantity import InvalidQuantity, parse_quantity  # the linter starts without it
+    from forewarn.policies.quantity import InvalidQuantity, parse_quantity  # the linter starts without it
 
     try:
         return parse_quantity(stored) == parse_quantity(given)
@@ -106,7 +106,7 @@ def holds(stored: Any, given: Any) -> bool:
 
 
 _MOST: Final = 10_000
-"""Parts of one object that are looked at."""
+"""The maximum number of parts of one object that are compared."""
 _COUNTS: Final = ("observedGeneration", "replicas", "currentNumberScheduled", "active")
 _OF_A_JOB: Final = (*_COUNTS, "startTime", "succeeded", "failed", "completedIndexes")
 _ENDING: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
@@ -114,10 +114,10 @@ _ENDING: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
 
 
 class Workload(NamedTuple):
-    """A workload in a cluster: kept as far as it is not too large, without managedFields; of its status, the counts of
-    its pods and how a Job ends.
+    """A stored workload within the limits of memory, without managedFields; its status only has the counts of its Pods
+    and how a Job ends.
 
-    `controller`: kind and name of the workload that made it; empty where nobody did.
+    `controller`: kind and name of the workload that created it; empty without one.
     """
 
     ref: ObjectRef
@@ -127,8 +127,8 @@ class Workload(NamedTuple):
     @classmethod
     def from_api(cls, obj: ApiObject) -> Workload:
         """Read an API object."""
-        from policies.objects.bounded import bounded
-        from policies.objects.pod import Owner  # the linter starts without it
+        from forewarn.policies.objects.bounded import bounded
+        from forewarn.policies.objects.pod import Owner  # the linter starts without it
 
         owner = Owner.from_api(obj)
         status = _kept_status(obj)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Severity, one_line, plural
+from forewarn.policies.findings import Location, Severity, one_line, plural
+from forewarn.policies.render.report import said
+from forewarn.policies.render.table import page_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from policies.findings import Finding
+    from forewarn.policies.findings import Finding, ObjectRef
 
 MOST_OF_A_RULE: Final = 20
 """Findings of one rule that are told one by one; programs get them all."""
@@ -32,6 +34,33 @@ def render(findings: Sequence[Finding], paint: Callable[[str, str], str] = _plai
             yield f"  and {len(found) - MOST_OF_A_RULE} more of {rule}; use -o json for all"
         for fix in dict.fromkeys(finding.remediation for finding in found if finding.remediation):
             yield f"  = Fix: {one_line(fix)}"
+
+
+_HEADS: Final = ("SEVERITY", "RULE", "COUNT", "FIRST FINDING")
+
+
+def render_summary(findings: Sequence[Finding], paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+    """One page: a line for each rule, the worst first, with its first finding; one more for what is not evaluated."""
+
+    def key(finding: Finding) -> tuple[Severity, str, bool]:
+        return finding.severity, finding.rule, finding.not_evaluated
+
+    groups = [list(group) for _, group in groupby(sorted(findings, key=key), key=key)]
+    rows = [(str(group[0].severity), group[0].rule, len(group), said(group[0])) for group in groups]
+    for number, line in enumerate(page_table(_HEADS, rows) if rows else ()):
+        yield line if number else paint(line, "bold")
+    if rows:
+        yield paint("use -v for every finding with its fix, -o json for all details", "dim")
+
+
+def placed(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings with a path for each object, as SARIF needs a location: `cluster/shop/Deployment/web`."""
+    return [finding._replace(location=Location(_path(finding.object), 1, 1, 1)) for finding in findings]
+
+
+def _path(ref: ObjectRef) -> str:
+    parts = [part for part in (ref.namespace, ref.kind, ref.name) if part and part not in (".", "..")]
+    return "/".join(["cluster", *(part.replace("/", "_") for part in parts)])
 
 
 def summary(pods: int, objects: int, findings: Sequence[Finding], suppressed: int) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import listed, plural
+from forewarn.policies.findings import listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.whatif.autoscalers import Autoscalers
-    from policies.whatif.scale_up import NotHelped, Option, Plan, ScaleUp
+    from forewarn.policies.whatif.autoscalers import Autoscalers
+    from forewarn.policies.whatif.scale_up import NotHelped, Option, Plan, ScaleUp
 
 MOST_LINES: Final = 20
 

@@ -6,14 +6,14 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-from policies.findings import no_command_in_markup, one_line, plural
-from policies.render.simulation import timeline
-from policies.whatif.comparison import as_dict as answer_as_dict
+from forewarn.policies.findings import no_command_in_markup, one_line, plural
+from forewarn.policies.render.simulation import timeline
+from forewarn.policies.whatif.answer import as_dict as answer_as_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from policies.expectations.judge import Verdict
+    from forewarn.policies.expectations.judge import Verdict
 
 MOST_LINES: Final = 30
 """Of a counterexample."""

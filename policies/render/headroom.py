@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import listed, plural
-from policies.headroom import told
-from policies.render.markdown import text_of
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.render.markdown import text_of
+from forewarn.policies.whatif.headroom import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from policies.headroom import Headroom, Left, OfClass, OfGroup
-    from policies.objects.pod import Pod
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.whatif.headroom import Headroom, Left, OfClass, OfGroup
+    from forewarn.policies.whatif.placeholders import Placeholders
 
 _SHOWN: Final = 5
 _MOST_GROUPS: Final = 20
@@ -23,13 +24,17 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
     return text
 
 
-def render(found: Headroom, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+def render(
+    found: Headroom, paint: Callable[[str, str], str] = _plain, reserve: Placeholders | None = None
+) -> Iterator[str]:
     """The answer, line by line."""
     pod = found.pod
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
     size = size_of(pod)
     yield paint(f"{found.name} ({named}priority {pod.effective_priority}, {size})", "bold")
     yield from (f"  {line}" for line in _lines(found, paint))
+    if reserve is not None:
+        yield from (f"  {line}" for line in _placeholders(reserve, paint))
 
 
 def size_of(pod: Pod) -> str:
@@ -41,7 +46,11 @@ def size_of(pod: Pod) -> str:
 
 
 def _lines(found: Headroom, paint: Callable[[str, str], str]) -> Iterator[str]:
-    style = "good" if found.without.pods else "warning"
+    style = "good" if found.more[0] else "warning"
+    if (group := found.of_pod_group) is not None:
+        fit = f"{plural(group.without, 'more group')} of {plural(group.size, 'Pod')} fit"
+        preempting = f"{group.preempting} with preemption for the group"
+        yield paint(f"PodGroup {group.name} (minCount {group.min_count}): {fit}; {preempting}", style)
     zones = listed([f"zone {zone} {count}" for zone, count in found.by_zone.items()], _SHOWN)
     yield paint(f"without preemption: {told(found.without)}", style) + (f" ({zones})" if zones else "")
     by_node = sorted((found.without.by_node or {}).items(), key=lambda item: (-item[1], item[0]))
@@ -108,11 +117,56 @@ def cpu(milli: int) -> str:
 
 def memory(size: int) -> str:
     """Bytes as GiB."""
-    return f"{size / _GIB:.3g}Gi"
+    return f"{size / _GIB:.3g}Gi" if size < 1000 * _GIB else f"{size / _GIB:.0f}Gi"
 
 
-def markdown(found: Headroom) -> str:
+def _placeholders(found: Placeholders, paint: Callable[[str, str], str]) -> Iterator[str]:
+    """The placeholder Pods for a number of Pods."""
+    yield paint(f"to start {plural(found.wanted, 'Pod')} without waiting for new nodes:", "bold")
+    if found.obstacle:
+        yield paint(f"  placeholder Pods do not help: {found.obstacle}", "warning")
+        yield "  Fix: use a CapacityBuffer, or a PriorityClass that preempts and has a higher value"
+    else:
+        grace = f", after up to {found.grace} s of graceful termination" if found.existing and found.grace else ""
+        existing = plural(found.existing, "existing placeholder Pod")
+        room = f"{existing}: room for {_pods(found.reserved)}{grace}"
+        yield f"  {room if found.existing else 'no existing placeholder Pods'}"
+        yield paint(f"  create {_of_size(found)}", "good" if not found.more else "warning")
+    yield from (f"    {line}" for line in _where(found))
+    if found.buffer is not None:
+        yield f"  or: CapacityBuffer with replicas {found.wanted} (no Pods are preempted; -o json shows the manifest)"
+
+
+def _of_size(found: Placeholders) -> str:
+    if not found.more:
+        return "no more placeholder Pods"
+    asks = found.pod.occupies.resource
+    named = f"PriorityClass {found.priority_class} (value {found.priority})"
+    named = named if found.priority_class else f"a new PriorityClass with value {found.priority}"
+    size = f"{cpu(asks.milli_cpu)} cpu and {memory(asks.memory)} memory"
+    return f"{plural(found.more, 'more placeholder Pod')} of {size} each, with {named}"
+
+
+def _pods(count: int) -> str:
+    return plural(count, "Pod") if count else "no Pods"
+
+
+def _where(found: Placeholders) -> Iterator[str]:
+    if len(found.pools) > 1 or any(pool.pool for pool in found.pools):
+        for pool in found.pools[:_MOST_GROUPS]:
+            reserved = f", {pool.reserved} in place of placeholder Pods" if pool.reserved else ""
+            yield f"pool {pool.pool or '(no label)'}: {_pods(pool.free)} fit now{reserved}"
+    missing = found.more - found.fit
+    if not missing:
+        return
+    yield f"{plural(missing, 'placeholder Pod needs', 'placeholder Pods need')} new nodes"
+    for group in found.groups[:_MOST_GROUPS]:
+        count = "not enough nodes" if group.nodes is None else plural(group.nodes, "node")
+        yield f"group {group.group}: {count}"
+
+
+def markdown(found: Headroom, reserve: Placeholders | None = None) -> str:
     """The same as a list of lists."""
-    first, *rest = render(found)
+    first, *rest = render(found, reserve=reserve)
     items = (f"{' ' * (len(line) - len(line.lstrip()) - 2)}- {text_of(line.strip())}" for line in rest)
     return "\n".join([f"### {text_of(first)}", "", *items]) + "\n"

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.findings import Severity, printable
-from policies.objects.fields import NOTHING
-from policies.render.report import ENTRIES, counts, fingerprints, in_parts
+from forewarn.policies.findings import Severity, printable
+from forewarn.policies.objects.fields import NOTHING
+from forewarn.policies.render.report import ENTRIES, counts, fingerprints, in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from policies.findings import Finding
-    from policies.render.report import Report
+    from forewarn.policies.findings import Finding
+    from forewarn.policies.render.report import Report
 
 
 VERSION: Final = 1
 """Of the format: keys may come, and none goes or changes its meaning, as long as this stays."""
 
 
-def render(report: Report, left_out: Mapping[str, int] = NOTHING) -> Iterator[str]:
-    """The report as indented JSON, in parts, in the order of the findings."""
+def render(report: Report, left_out: Mapping[str, int] = NOTHING, more: Mapping[str, Any] = NOTHING) -> Iterator[str]:
+    """The report as indented JSON, in parts, in the order of the findings. `more`: further keys."""
     found = counts(report.findings)
     marks = fingerprints(report.findings)
     told = {
@@ -36,6 +36,7 @@ def render(report: Report, left_out: Mapping[str, int] = NOTHING) -> Iterator[st
             "suppressed": report.suppressed,
             "leftOut": dict(left_out),
         },
+        **more,
     }
     return in_parts(told, map(_finding, report.findings, marks), 2)
 
@@ -54,13 +55,8 @@ def _finding(finding: Finding, mark: str) -> dict[str, Any]:
         "field": finding.path,
         "fingerprint": mark,
         "object": {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name},
-        **({"detail": _detail(finding)} if finding.detail else {}),
+        **({"detail": dict(finding.detail)} if finding.detail else {}),
     }
-
-
-def _detail(finding: Finding) -> dict[str, Any]:
-    """What is known besides the message; with the basis of the counts, if it is a prediction for new Pods."""
-    return {**finding.detail, **({"basis": "rollout"} if "newPods" in finding.detail else {})}
 
 
 def _file(name: str) -> str:

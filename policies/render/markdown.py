@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.findings import Severity, cut, one_line, plural
-from policies.render.report import counts, path_of, worst_first
+from forewarn.policies.findings import Severity, cut, one_line, plural
+from forewarn.policies.render.report import counts, path_of, worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from policies.findings import Finding
+    from forewarn.policies.findings import Finding
+    from forewarn.policies.render.changes import Change
 
 MOST_ROWS: Final = 100
 _MOST_BYTES: Final = 900_000
@@ -33,6 +34,14 @@ def render(findings: Sequence[Finding], title: str = "forewarn lint") -> str:
             lines += ["", f"and {len(findings) - MOST_ROWS} more"]
         lines += _picture(findings)
     return _short(lines)
+
+
+def changes(found: Sequence[Change], since: str) -> str:
+    """The changes since an earlier report, as a list below the table."""
+    shown = [f"- {each.kind}: {text_of(': '.join(part for part in each[1:] if part))}" for each in found[:MOST_ROWS]]
+    more = [f"- and {len(found) - MOST_ROWS} more"] if len(found) > MOST_ROWS else []
+    title = f"#### Since {text_of(since)}: {plural(len(found), 'change') if found else 'no changes'}"
+    return "\n".join(["", "", title, "", *shown, *more])
 
 
 def _short(lines: list[str]) -> str:

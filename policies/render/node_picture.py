@@ -6,20 +6,20 @@ from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 from xml.etree.ElementTree import tostring
 
-from policies.findings import cut, no_command_in_markup, one_line, plural
-from policies.render.html.elements import element
-from policies.render.html.node_data import band_label
-from policies.render.simulation import settled
-from policies.whatif.node_bands import CPU, DOOMED, LASTS, WHOLE, NodeBands, zone_of
-from policies.whatif.occupancy import BEFORE, CORDONED, GONE
+from forewarn.policies.findings import cut, no_command_in_markup, one_line, plural
+from forewarn.policies.render.html.elements import element
+from forewarn.policies.render.html.node_data import band_label
+from forewarn.policies.render.simulation import settled
+from forewarn.policies.whatif.node_bands import CPU, DOOMED, LASTS, WHOLE, NodeBands, zone_of
+from forewarn.policies.whatif.occupancy import BEFORE, CORDONED, GONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from xml.etree.ElementTree import Element
 
-    from policies.objects.node import Node
-    from policies.whatif.comparison import Answer
-    from policies.whatif.node_bands import Frame
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.whatif.answer import Answer
+    from forewarn.policies.whatif.node_bands import Frame
 
 MOST_NODES: Final = 240
 """That are drawn; of more, those first on which something changes."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.findings import cut, listed, one_line, plural
-from policies.kubelet.admission import NotEnough
-from policies.render.markdown import MOST_ROWS, cell_of, text_of
+from forewarn.policies.findings import cut, listed, one_line, plural
+from forewarn.policies.kubelet.admission import NotEnough
+from forewarn.policies.render.markdown import MOST_ROWS, cell_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from policies.kubelet.eviction import Place
-    from policies.kubelet.pods import KubeletPod
-    from policies.kubelet.shutdown import Group
+    from forewarn.policies.kubelet.eviction import Place
+    from forewarn.policies.kubelet.pods import KubeletPod
+    from forewarn.policies.kubelet.shutdown import Group
 
 _UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 MOST_LINES: Final = 200

@@ -6,23 +6,24 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import listed, plural
-from policies.objects.pod import wait_seconds
-from policies.render.why_not import explanations, why_not
-from policies.replicas import IN_TURN, outcomes, waits
-from policies.scheduling.explanation import explanation_of
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.forecast.placement import IN_TURN, outcomes, waits
+from forewarn.policies.objects.pod import wait_seconds
+from forewarn.policies.render.why_not import explanations, why_not
+from forewarn.policies.scheduling.explanation import explanation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from policies.applied_together import Applied
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.pod import Pod
-    from policies.replicas import Placement
-    from policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.forecast.apply_order import Applied
+    from forewarn.policies.forecast.placement import Placement
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.schedule_one import Prediction
 
 
 TOGETHER: Final = f"{IN_TURN}; replacement Pods are not included: see --cascade"
+GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup together"
 NONE_WANTED: Final = "it creates no Pods (0 replicas, suspended, or no node matches)"
 
 
@@ -41,31 +42,42 @@ def render(
     """What becomes of an object's pods, line by line; `explain`: and by what that was come to; `applied`: with what
     others it comes."""
     predictions = placement.predictions
-    if not predictions:
-        there = (
-            f"{placement.existing} of {plural(placement.wanted, 'Pod')} exist; no new Pods"
-            if placement.wanted
-            else NONE_WANTED
-        )
-        yield f"{placement.name}: {there}"
+    if not predictions and placement.rollout is None:
+        existing = f"{placement.existing} of {plural(placement.wanted, 'Pod')} exist; no new Pods"
+        yield f"{placement.name}: {existing if placement.wanted else NONE_WANTED}"
         return
-    if len(predictions) > 1 or placement.existing:
+    if len(predictions) != 1 or placement.existing or placement.rollout:
         yield paint(f"{placement.name}: {_overview(placement, applied)}", "bold")
     for number, prediction in enumerate(predictions, 1):
         if number > 1 and _same(prediction, predictions[number - 2], cluster):
             yield f"{_title(prediction)}: same as above"
             continue
         yield from _one(prediction, cluster, paint)
-        if prediction.outcome == "pending" or (prediction.outcome == "preempts" and number == 1):
-            yield from _why_not_lines(prediction, cluster)
-        if prediction.outcome in ("pending", "preempts"):
-            yield from (f"  note: {line}" for line in explanations(prediction, cluster))
-        yield from (f"  note: {line}" for line in (*_turn(prediction, applied), *prediction.caveats))
+        yield from _reasons(prediction, cluster, applied, first=number == 1)
         how = explanation_of(prediction) if explain else None
         yield from (f"  how: {line}" for line in (how,) if line is not None)
-    for line in placement.caveats:
-        if applied is None or line is not IN_TURN:
-            yield f"  note: {line}"
+    yield from (f"  note: {line}" for line in _caveats(placement, applied))
+
+
+def _caveats(placement: Placement, applied: Applied | None) -> Iterator[str]:
+    """The caveats of all predictions together."""
+    predictions = placement.predictions
+    if any(prediction.not_predicted and prediction.pod.spec.pod_group for prediction in predictions):
+        yield GROUPS
+    if not predictions or not all(prediction.not_predicted for prediction in predictions):
+        yield from (line for line in placement.caveats if applied is None or line is not IN_TURN)
+
+
+def _reasons(
+    prediction: Prediction, cluster: ClusterSnapshot, applied: Applied | None, *, first: bool
+) -> Iterator[str]:
+    """Why a Pod does not run at once, and the caveats of its prediction."""
+    if prediction.outcome == "pending" or (prediction.outcome == "preempts" and first):
+        yield from _why_not_lines(prediction, cluster)
+    if prediction.outcome in ("pending", "preempts"):
+        yield from (f"  note: {line}" for line in explanations(prediction, cluster))
+    caveats = () if prediction.not_predicted else prediction.caveats
+    yield from (f"  note: {line}" for line in (*_turn(prediction, applied), *caveats))
 
 
 def render_together(
@@ -77,9 +89,12 @@ def render_together(
     explain: bool = False,
 ) -> Iterator[str]:
     """What becomes of several objects, in the order in which they come."""
-    predictions = [prediction for placement in placements for prediction in placement.predictions]
+    in_turn = [placement for placement in placements if placement.rollout is None]
+    predictions = [prediction for placement in in_turn for prediction in placement.predictions]
     new = f"{plural(len(predictions), 'new Pod')}, one after the other: {_counted(predictions, applied)}"
-    yield paint(f"{len(placements)} objects, {new}", "bold")
+    rollouts = len(placements) - len(in_turn)
+    more = f"; {plural(rollouts, 'rollout')}, evaluated without the other objects" if rollouts else ""
+    yield paint(f"{len(placements)} objects, {new}{more}", "bold")
     for placement in placements:
         yield from render(placement, cluster, paint, explain=explain, applied=applied)
     yield f"  note: {TOGETHER}"
@@ -97,6 +112,9 @@ def _turn(prediction: Prediction, applied: Applied | None) -> Iterator[str]:
 
 
 def _overview(placement: Placement, applied: Applied | None) -> str:
+    if placement.rollout is not None:
+        counts = _said(placement.outcomes) or "none created yet"
+        return f"rollout, {plural(placement.wanted, 'new Pod')}: {counts}"
     there = f"{placement.existing} of {placement.wanted} exist; " if placement.existing else ""
     return f"{there}{plural(len(placement.predictions), 'new Pod')}: {_counted(placement.predictions, applied)}"
 
@@ -104,20 +122,32 @@ def _overview(placement: Placement, applied: Applied | None) -> str:
 def _counted(predictions: Sequence[Prediction], applied: Applied | None) -> str:
     """`2 would fit, 1 would stay Pending`; a Pod that a later one preempts counts as neither."""
     lost = {id(each) for each in predictions if applied and "preemptedBy" in applied.turn_of(each)}
-    counts = outcomes([each for each in predictions if id(each) not in lost])
-    said = {
-        "fits": "would fit",
-        "preempts": "would preempt other Pods",
-        "waits": "would wait for terminating Pods",
-        "pending": "would stay Pending",
-        "not-predicted": "not predicted",
-    }
-    told = [f"{count} {said[outcome]}" for outcome, count in counts.items()]
-    return ", ".join([*told, *([f"{len(lost)} would be preempted again"] if lost else [])]) or "none"
+    told = _said(outcomes([each for each in predictions if id(each) not in lost]))
+    return (
+        ", ".join([*([told] if told else []), *([f"{len(lost)} would be preempted again"] if lost else [])]) or "none"
+    )
+
+
+_OUTCOMES: Final = {
+    "fits": "would fit",
+    "preempts": "would preempt other Pods",
+    "waits": "would wait for terminating Pods",
+    "pending": "would stay Pending",
+    "not-predicted": "not predicted",
+    "later": "created later, when the Pods before them are ready",
+    "refused": "rejected by a ResourceQuota",
+    "unknown": "not predicted",
+}
+
+
+def _said(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {_OUTCOMES[outcome]}" for outcome, count in counts.items())
 
 
 def _same(prediction: Prediction, before: Prediction, cluster: ClusterSnapshot) -> bool:
-    """Whether there is nothing new to say: pending, for the same reasons."""
+    """True if both stay Pending, or are not predicted, for the same reasons."""
+    if prediction.not_predicted:
+        return prediction.not_predicted == before.not_predicted
     both_pending = prediction.outcome == before.outcome == "pending"
     return both_pending and why_not(prediction, cluster) == why_not(before, cluster)
 
@@ -177,8 +207,8 @@ def budgets_of(victims: Sequence[Pod], cluster: ClusterSnapshot) -> list[str]:
     return sorted(
         {
             f"{budget.namespace}/{budget.name}"
-            for budget in cluster.objects.budgets.values()
             for victim in victims
+            for budget in cluster.scheduling.budgets.get(victim.namespace, ())
             if budget.matches(victim.namespace, victim.labels)
         }
     )

@@ -6,8 +6,8 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.findings import Finding, Severity, no_command_in_json, one_line
-from policies.suppressions import identity, path_of
+from forewarn.policies.evaluation.suppressions import identity, path_of
+from forewarn.policies.findings import Finding, Severity, no_command_in_json, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import listed, plural
-from policies.render.markdown import cell_of, text_of
-from policies.render.simulation import duration
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.render.markdown import cell_of, text_of
+from forewarn.policies.render.simulation import duration
+from forewarn.policies.render.table import page_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from policies.risk import Loss, Pusher, Risk, Risks
+    from forewarn.policies.whatif.risk import Loss, Pusher, Risk, Risks
 
 MOST_WORKLOADS: Final = 20
 _MOST_LOSSES: Final = 5
@@ -20,6 +21,45 @@ _GIB: Final = 2**30
 
 def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
     return text
+
+
+_SUMMARY_HEADS: Final = ("WORKLOAD", "CLASS", "PRIORITY", "PODS", "WORST LOSS", "EVICTED FIRST", "PREEMPTED BY")
+
+
+def render_summary(found: Risks, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+    """One page: a table of the workloads that lose most, and how many there are of each risk."""
+    lines = list(page_table(_SUMMARY_HEADS, [_summary_row(risk) for risk in found.risks[:MOST_WORKLOADS]]))
+    yield paint(lines[0], "bold")
+    yield from lines[1:]
+    left = len(found.risks) - MOST_WORKLOADS
+    if left > 0:
+        yield f"and {plural(left, 'more workload')}; use -o json for all"
+    yield paint(verdict(found), "warning" if any(risk.losses for risk in found.risks) else "good")
+    yield from (paint(note, "warning") for note in notes(found))
+
+
+def _summary_row(risk: Risk) -> list[str | int]:
+    worst = max(risk.losses, key=lambda loss: loss.replicas, default=None)
+    others = f" (+{len(risk.losses) - 1})" if len(risk.losses) > 1 else ""
+    others += ", by quota" if any(each.refused for each in risk.losses) else ""
+    loss = f"{worst.replicas} of {risk.pods}: {worst.what}{others}" if worst is not None else "-"
+    pushers = [pusher.priority_class for pusher in risk.pushers if _size(pusher)]
+    first = f"{risk.first_on} of {plural(risk.nodes, 'node')}" if risk.first_on else "-"
+    return [risk.workload, risk.priority_class or "-", risk.priority, risk.pods, loss, first, listed(pushers, 2) or "-"]
+
+
+def verdict(found: Risks) -> str:
+    """How many workloads lose replicas, as one sentence."""
+    total = plural(len(found.risks), "workload")
+    if not any(found.tried):
+        return f"{total}; no loss simulated"
+    zone, node = (_losing(found, what) for what in ("zone", "node"))
+    return f"of {total}, {zone} with a lost zone, {node} with a lost node"
+
+
+def _losing(found: Risks, what: str) -> str:
+    count = sum(any(loss.what.startswith(f"{what} ") for loss in risk.losses) for risk in found.risks)
+    return f"{count} {'loses' if count == 1 else 'lose'} replicas"
 
 
 def render(found: Risks, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
@@ -37,12 +77,11 @@ def render(found: Risks, paint: Callable[[str, str], str] = _plain) -> Iterator[
 
 def _cut_off(found: Risks) -> Iterator[str]:
     """Which losses were not tried to their ends, by why."""
-    by_why: dict[str, list[str]] = {}
+    by_why: dict[tuple[str, str], list[str]] = {}
     for each in found.unended:
         why = f"stopped {each.stopped}" if each.stopped else f"without a steady state after {duration(each.at)}"
-        by_why.setdefault(why, []).append(each.what)
-    for why, losses in by_why.items():
-        longer = "" if why.startswith("stopped") else "; increase --until"
+        by_why.setdefault((why, "" if each.stopped else "; increase --until"), []).append(each.what)
+    for (why, longer), losses in by_why.items():
         named = listed(losses, _MOST_LOSSES)
         yield f"{plural(len(losses), 'simulation')} {why} ({named}): results are as of then{longer}"
 
@@ -55,6 +94,11 @@ def _of_workload(risk: Risk, found: Risks, paint: Callable[[str, str], str]) -> 
         yield "Pods of higher classes fit without preempting it"
     else:
         yield "no class has a higher priority"
+    yield from (
+        f"PodGroup {each.pod_group} (priority {each.priority}): preempting one Pod preempts all "
+        f"{plural(each.pods, 'Pod')} on {plural(each.nodes, 'node')}"
+        for each in risk.wholes
+    )
     if risk.losses:
         told = [f"{loss.what} ({loss.replicas})" for loss in risk.losses]
         yield paint(f"loses replicas with the loss of {listed(told, _MOST_LOSSES)}{_refused(risk.losses)}", "warning")
@@ -109,7 +153,7 @@ def notes(found: Risks) -> Iterator[str]:
 
 def markdown(found: Risks) -> str:
     """A comment: a table, those that lose most first."""
-    lines = ["### Risks by workload", "", f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
+    lines = [f"### Risks: {text_of(verdict(found))}", "", f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
     rows = (map(cell_of, cells(risk)) for risk in found.risks[:MOST_WORKLOADS])
     lines += (f"| {' | '.join(row)} |" for row in rows)
     left = len(found.risks) - MOST_WORKLOADS

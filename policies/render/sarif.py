@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.findings import Severity, cut
-from policies.render.report import ENTRIES, fingerprints, in_parts, said, uri, worst_first
-from policies.rules import RULES
-from policies.rules.support.documentation import documentation_of
+from forewarn.policies.findings import Severity, cut
+from forewarn.policies.render.report import ENTRIES, fingerprints, in_parts, said, uri, worst_first
+from forewarn.policies.rules import RULES
+from forewarn.policies.rules.support.documentation import documentation_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.findings import Finding
-    from policies.render.report import Report
-    from policies.rules.support.context import Rule
+    from forewarn.policies.findings import Finding
+    from forewarn.policies.render.report import Report
+    from forewarn.policies.rules.support.context import Rule
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}

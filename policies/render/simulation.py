@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.findings import listed, plural
-from policies.simulation.summary import Levels, counted, names_in
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.simulation.summary import Levels, counted, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from policies.simulation.outcomes import Outcome
-    from policies.simulation.simulation import Simulation
-    from policies.simulation.summary import Eviction, Names, Summary
-    from policies.simulation.timeline import Event, Origin
+    from forewarn.policies.simulation.outcomes import Outcome
+    from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.simulation.summary import Eviction, Names, Summary
+    from forewarn.policies.simulation.timeline import Event, Origin
 
 MOST_LINES: Final = 60
 _NODE_EVENTS: Final = {
@@ -124,6 +124,8 @@ class _Line(NamedTuple):
     kind: str
     group: str
     other: str
+    depth: int = 0
+    """Of a preemption, in the cascade: preemptions of several depths are different lines."""
 
 
 def timeline(simulation: Simulation, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
@@ -155,7 +157,7 @@ def _line(
     second, group = int(event.t), names.of(event.origin.workload) if event.origin else event.node
     if eviction is not None:
         by = names.of(event.by_origin.workload) if event.by_origin else ""
-        return _Line(second, f"preempted {eviction.level}", by, group)
+        return _Line(second, "preempted", by, group, eviction.level)
     if event.event == "created":
         return _Line(second, "created", group, "") if event.pod in levels.new else None
     if event.event == "nominated":
@@ -174,7 +176,7 @@ def _line(
 def _say(line: _Line, events: Sequence[Event]) -> str:
     pods, count = [event.pod for event in events], plural(len(events), "Pod")
     nodes = listed([name for name, _ in counted(event.node for event in events if event.node)])
-    if line.kind.startswith("preempted"):
+    if line.kind == "preempted":
         most = max(event.origin.grace for event in events if event.origin)
         ends = f", grace period {duration(most)}" if most else ""
         victim = line.other if line.other == pods[0] else f"{count} of {line.other}"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import cut, listed, plural
-from policies.render.markdown import text_of
-from policies.render.simulation import duration
-from policies.whatif import EVERY
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.render.markdown import text_of
+from forewarn.policies.render.simulation import duration
+from forewarn.policies.render.table import markdown_table, table
+from forewarn.policies.whatif import EVERY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from policies.whatif.sweep import Needs, Row, Sweep
+    from forewarn.policies.whatif.sweep import Needs, Row, Sweep
 
 MOST_ROWS: Final = 40
 _LONGEST: Final = 60
@@ -100,7 +101,8 @@ def render(sweep: Sweep, paint: Callable[[str, str], str] = _plain) -> Iterator[
         yield f"  {anyway}"
     found = harmful(sweep)
     if found:
-        yield from _table(heads_of(sweep), [cells_of(sweep, row) for row in found[:MOST_ROWS]], paint)
+        rows = [cells_of(sweep, row) for row in found[:MOST_ROWS]]
+        yield from table(heads_of(sweep), rows, paint, texts=_TEXTS, longest=_LONGEST)
         yield from (f"  {line}" for line in basis(sweep))
     if len(found) > MOST_ROWS:
         yield f"  and {len(found) - MOST_ROWS} more; use -o json for all"
@@ -111,20 +113,6 @@ def render(sweep: Sweep, paint: Callable[[str, str], str] = _plain) -> Iterator[
     yield from (f"  note: {note}" for note in sweep.notes)
 
 
-def _table(
-    heads: Sequence[str], rows: Sequence[Sequence[str | int]], paint: Callable[[str, str], str]
-) -> Iterator[str]:
-    texts = [[cut(f"{cell}", _LONGEST) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(heads, *texts, strict=True)]
-    for number, row in enumerate([heads, *texts]):
-        fitted = (
-            cell.ljust(width) if head in _TEXTS else cell.rjust(width)
-            for cell, head, width in zip(row, heads, widths, strict=True)
-        )
-        line = "  ".join(fitted).rstrip()
-        yield paint(f"  {line}", "dim") if number == 0 else f"  {line}"
-
-
 def markdown(sweep: Sweep) -> str:
     """A comment on a pull request."""
     lines = [f"### What if {EVERY[sweep.kind]}", ""]
@@ -133,9 +121,8 @@ def markdown(sweep: Sweep) -> str:
     )
     found, heads = harmful(sweep), heads_of(sweep)
     if found:
-        lines += ["", f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-        for row in found[:MOST_ROWS]:
-            lines.append(f"| {' | '.join(text_of(cut(str(cell), _LONGEST)) for cell in cells_of(sweep, row))} |")
+        rows = [cells_of(sweep, row) for row in found[:MOST_ROWS]]
+        lines += ["", *markdown_table(heads, rows, longest=_LONGEST)]
         lines += ["", *basis(sweep)] if sweep.kind != "class" else []
     if len(found) > MOST_ROWS:
         lines += ["", f"and {len(found) - MOST_ROWS} more"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Severity, one_line, plural, printable
-from policies.objects.fields import NOTHING
+from forewarn.policies.findings import Severity, one_line, plural, printable
+from forewarn.policies.objects.fields import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from policies.findings import Finding
+    from forewarn.policies.findings import Finding
 
 
 _PLURALS: Final = {

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.controllers.recreated import sentence
-from policies.findings import cut, listed, one_line, plural
-from policies.render import autoscalers
-from policies.render.markdown import label_of, text_of
-from policies.render.simulation import NO_PREEMPTION, duration, missing, new_pods, settled, violated
-from policies.whatif.class_change import running_told
-from policies.whatif.comparison import pairs
+from forewarn.policies.controllers.recreated import sentence
+from forewarn.policies.findings import cut, listed, one_line, plural
+from forewarn.policies.render import autoscalers
+from forewarn.policies.render.markdown import label_of, text_of
+from forewarn.policies.render.simulation import NO_PREEMPTION, duration, missing, new_pods, settled, violated
+from forewarn.policies.render.table import markdown_table, table
+from forewarn.policies.whatif.answer import pairs
+from forewarn.policies.whatif.class_change import running_told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from policies.kube_apiserver.priority import Resolved
-    from policies.whatif.class_change import Cell, ClassChange, Ranked
-    from policies.whatif.comparison import Answer, Anyway, Push, Standing
-    from policies.whatif.upgrade import Step
+    from forewarn.policies.kube_apiserver.priority import Resolved
+    from forewarn.policies.whatif.answer import Answer, Anyway, Push, Standing
+    from forewarn.policies.whatif.blockers import Blocker
+    from forewarn.policies.whatif.class_change import Cell, ClassChange, Ranked
+    from forewarn.policies.whatif.new_nodes import First, Starved
+    from forewarn.policies.whatif.upgrade import Pool, Step
 
 MOST_LINES: Final = 20
 """Of one kind that are told one by one."""
@@ -27,6 +31,7 @@ _NAMED: Final = 10
 _MOST_EDGES: Final = 40
 _LONGEST: Final = 300
 _SAME: Final = "same reason"
+_PDB_TEXTS: Final = ("PDB", "healthy Pods", "Pods")
 _REPLACEMENT: Final = "replacement Pod"
 
 
@@ -43,6 +48,7 @@ def render(
         yield from class_change(change, paint)
         yield paint(f"after {_afterwards(change)}:", "bold")
     yield from (f"  {line}" for line in emptied(answer, paint))
+    yield from (f"  {line}" for line in (*_upgrade_lines(answer, paint), *arrived(answer, paint)))
     yield f"  {settled(answer.summary)}"
     noun = _REPLACEMENT if change is not None and change.restarted else "new Pod"
     yield from (f"  {line}" for line in _ending(answer, noun, paint))
@@ -121,6 +127,33 @@ def emptied(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Iterat
         yield f"Fix: {fix}"
 
 
+def arrived(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+    """Which Pods get to new nodes first, and the DaemonSets that do not."""
+    found = answer.new_nodes
+    if found is None:
+        return
+    total = sum(first.pods for first in found.first)
+    stay = "" if total else " (running Pods do not move to new nodes)"
+    yield f"scheduled on new nodes: {plural(total, 'Pod') if total else 'no Pods'}{stay}"
+    yield from _limited(map(_first, found.first), len(found.first), "workload", "workloads")
+    if found.starved:
+        yield paint("DaemonSets with Pending Pods on new nodes:", "warning")
+    yield from _limited(map(_starved, found.starved), len(found.starved), "DaemonSet", "DaemonSets")
+    if any(each.ranks_too_low for each in found.starved):
+        yield "Fix: give these DaemonSets a PriorityClass with a higher value than the Pods on their nodes"
+
+
+def _first(first: First) -> str:
+    last = duration(first.last)
+    when = last if last == duration(first.first) else f"{duration(first.first)} to {last}"
+    return f"{when}: {plural(first.pods, 'Pod')} of {first.workload} (priority {first.priority})"
+
+
+def _starved(each: Starved) -> str:
+    why = "; no Pod on a node has a lower priority" if each.ranks_too_low else ""
+    return f"{each.workload} (priority {each.priority}): {plural(each.pods, 'Pod')}{why}"
+
+
 def _upgraded(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
     """How far an upgrade got, and how long it takes."""
     upgrade = answer.upgrade
@@ -130,12 +163,73 @@ def _upgraded(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]
     told = f"upgraded: {len(done)} of {of}"
     told += f" in {duration(upgrade.seconds)}: {_nodes(done)}" if done else ""
     yield paint(told, "good" if upgrade.complete else "warning")
-    if upgrade.complete:
-        return
-    yield paint(f"not upgraded: {_nodes(upgrade.under_way)}", "warning")
-    if rest:
-        yield paint(f"not started: {plural(len(rest), 'node')}: {_nodes(rest)}", "warning")
-    yield f"all {of} take at least {duration(upgrade.least)}: {upgrade.most} at a time, {duration(upgrade.away)} each"
+    if upgrade.forced:
+        pods = plural(len(upgrade.forced), "Pod")
+        yield paint(f"deleted after --drain-timeout: {pods} ({listed(list(upgrade.forced), _NAMED)})", "warning")
+    if not upgrade.complete:
+        yield paint(f"not upgraded: {_nodes(upgrade.under_way)}", "warning")
+        if rest:
+            yield paint(f"not started: {plural(len(rest), 'node')}: {_nodes(rest)}", "warning")
+        each = f"{upgrade.most} at a time, {duration(upgrade.away)} each"
+        yield f"all {of} take at least {duration(upgrade.least)}: {each}"
+
+
+class _Table(NamedTuple):
+    """A table of an upgrade. `texts`: heads of columns aligned to the left. `more`: a line after it; may be empty."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str | int]]
+    texts: Sequence[str]
+    more: str = ""
+
+
+def upgrade_tables(answer: Answer) -> Iterator[_Table]:
+    """The pools of an upgrade, if there are several, and the PDBs that forbid evictions before it."""
+    upgrade = answer.upgrade
+    if upgrade is not None and len(upgrade.pools) > 1:
+        heads = ("pool", "upgraded", "takes", "preempted Pods")
+        yield _Table("by pool:", heads, _by_pool(answer, upgrade.pools), ("pool",))
+    if upgrade is not None and answer.blockers:
+        nodes = len({node for each in answer.blockers for node in each.nodes})
+        budgets = plural(len(answer.blockers), "PDB allows", "PDBs allow")
+        title = f"before the upgrade, {budgets} no disruptions, on {nodes} of {plural(len(upgrade.steps), 'node')}:"
+        rows: list[list[str | int]]
+        rows = [[each.budget, _needs(each), len(each.nodes), listed(list(each.pods), 2)] for each in answer.blockers]
+        left = len(rows) - MOST_LINES
+        more = f"and {plural(left, 'more PDB')}; use -o json for all" if left > 0 else ""
+        yield _Table(title, ("PDB", "healthy Pods", "nodes", "Pods"), rows[:MOST_LINES], _PDB_TEXTS, more)
+
+
+def _upgrade_lines(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
+    for each in upgrade_tables(answer):
+        yield each.title
+        yield from table(each.heads, each.rows, paint, texts=each.texts)
+        yield from [f"  {each.more}"] if each.more else []
+
+
+def _upgrade_markdown(answer: Answer) -> Iterator[str]:
+    for each in upgrade_tables(answer):
+        yield from (text_of(each.title), "", *markdown_table(each.heads, each.rows), "")
+        yield from [text_of(each.more), ""] if each.more else []
+
+
+def _by_pool(answer: Answer, pools: Sequence[Pool]) -> list[list[str | int]]:
+    of_node = {step.node: pool.name for pool in pools for step in pool.steps}
+    preempted = Counter(of_node.get(push.node.removesuffix("-new"), "") for push in answer.pushes)
+    return [
+        [
+            pool.name or "(no label)",
+            f"{pool.done} of {len(pool.steps)}",
+            "-" if pool.seconds is None else duration(pool.seconds),
+            preempted[pool.name],
+        ]
+        for pool in pools
+    ]
+
+
+def _needs(each: Blocker) -> str:
+    return f"needs all {each.expected}" if each.never else f"{each.healthy}, needs {each.desired} of {each.expected}"
 
 
 def _fix_of(answer: Answer) -> str:
@@ -220,13 +314,14 @@ def _pushed(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
     depth = f" (cascade depth {answer.summary.depth})" if answer.summary.depth > 1 else ""
     yield paint(f"preempted: {plural(len(answer.pushes), 'Pod')}{depth}", "warning")
     found = pairs(answer.pushes)
-    yield from _limited((_pair(*each) for each in found), len(found), "pair", "pairs")
+    yield from _limited((pair(*each) for each in found), len(found), "pair", "pairs")
     for name, count in sorted(answer.summary.broken_budgets.items())[:MOST_LINES]:
         yield paint(violated(name, count), "warning")
 
 
-def _pair(pair: tuple[str, int, str, int], pushes: list[Push]) -> str:
-    by, by_priority, victim, priority = pair
+def pair(who: tuple[str, int, str, int], pushes: list[Push]) -> str:
+    """A preempting workload, its victims and their workload."""
+    by, by_priority, victim, priority = who
     victims = listed([push.victim.rpartition("/")[2] for push in pushes], _NAMED)
     told = f"{by} (priority {by_priority}) preempts {plural(len(pushes), 'Pod')} of {victim} (priority {priority})"
     return told if victim == pushes[0].victim else f"{told}: {victims}"
@@ -304,8 +399,9 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
     pending = sum(standing.pending for standing in answer.standings)
     counts = f"{answer.running_before} → {answer.running_after} running{_lost(answer)}, {pending} Pending"
     lines += [f"{counts}, {len(answer.pushes)} preempted; {settled(summary)}", ""]
-    progress = [f"- {text_of(line)}" for line in emptied(answer)]
+    progress = [f"- {text_of(line.strip())}" for line in (*emptied(answer), *arrived(answer))]
     lines += [*progress, ""] if progress else []
+    lines += _upgrade_markdown(answer)
     told = [standing for standing in answer.standings if standing.lost or standing.pending]
     if told:
         lines += ["| workload | class | priority | running | Pending | reason |", "|---|---|---|---|---|---|"]

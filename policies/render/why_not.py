@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import listed, plural
-from policies.objects.pod_affinity import merge_namespaces
-from policies.objects.priority_class import PREEMPT_NEVER
-from policies.objects.taints import untolerated_taint
-from policies.profiles import DEFAULT_SCHEDULER
-from policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
-from policies.scheduling.plugins import inter_pod_affinity
-from policies.scheduling.plugins.inter_pod_affinity import AFFINITY
-from policies.scheduling.preemption import NO_VICTIMS, by_importance, potential_victims
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.objects.pod_affinity import merge_namespaces
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.objects.taints import untolerated_taint
+from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
+from forewarn.policies.scheduling.plugins import inter_pod_affinity
+from forewarn.policies.scheduling.plugins.inter_pod_affinity import AFFINITY
+from forewarn.policies.scheduling.preemption import NO_VICTIMS, by_importance, potential_victims
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.pod import Pod
-    from policies.objects.pod_affinity import AffinityTerm
-    from policies.scheduling.framework import Status
-    from policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_affinity import AffinityTerm
+    from forewarn.policies.scheduling.framework import Status
+    from forewarn.policies.scheduling.schedule_one import Prediction
 
 TAINTED: Final = "node(s) had untolerated taint(s)"
 HELPLESS: Final = {

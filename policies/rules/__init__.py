@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, cast
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.rules.support.context import Rule
+    from forewarn.policies.rules.support.context import Rule
 
-_NO_RULES: Final = frozenset(("__init__", "__pycache__", "support"))
-"""What stands beside rules; `support` is what they share."""
+_NO_RULES: Final = frozenset(("__init__", "__pycache__", "support", "wording"))
+"""Modules and packages without rules."""
 _ENDINGS: Final = (".py", ".pyc", "")
 """Of modules, and of packages."""
 
@@ -36,7 +36,7 @@ def _modules(path: Iterable[str]) -> list[str]:
 
 def _ordered(rules: Iterator[Rule]) -> tuple[Rule, ...]:
     """By what they are about, then by name: the order of the documentation."""
-    from policies.rules.support.context import Target
+    from forewarn.policies.rules.support.context import Target
 
     subjects = list(Target)
     return tuple(sorted(rules, key=lambda rule: (subjects.index(rule.TARGETS[0]), rule.ID)))

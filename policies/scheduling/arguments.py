@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from policies.objects.node_selector import NodeSelector, PreferredSchedulingTerm
-    from policies.objects.topology_spread import TopologySpreadConstraint
+    from forewarn.policies.objects.node_selector import NodeSelector, PreferredSchedulingTerm
+    from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
 
 LEAST_ALLOCATED: Final = "LeastAllocated"
 MOST_ALLOCATED: Final = "MostAllocated"
@@ -37,7 +37,7 @@ CPU_AND_MEMORY: Final = (ResourceWeight("cpu"), ResourceWeight("memory"))
 
 @dataclass(frozen=True, slots=True)
 class DefaultPreemptionArgs:
-    """How many candidates the search stops at: the larger of a share of the nodes, in percent, and a number."""
+    """The number of candidates that end the search: the larger of a percentage of the nodes and a minimum."""
 
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
@@ -58,7 +58,7 @@ class InterPodAffinityArgs:
 
 @dataclass(frozen=True, slots=True)
 class NodeAffinityArgs:
-    """What the scheduler asks of nodes beside what pods ask: required (None: nothing), and preferred."""
+    """The scheduler's own node affinity in addition to that of Pods: required (None: none) and preferred."""
 
     required: NodeSelector | None = None
     preferred: tuple[PreferredSchedulingTerm, ...] | None = None
@@ -73,7 +73,7 @@ class NodeResourcesBalancedAllocationArgs:
 
 @dataclass(frozen=True, slots=True)
 class NodeResourcesFitArgs:
-    """Which extended resources the filter leaves out, by name or by what stands before the slash; how nodes are scored.
+    """The extended resources that the filter ignores, by name or by the part before the slash; the scoring strategy.
 
     `shape`: of RequestedToCapacityRatio.
     """
@@ -87,7 +87,7 @@ class NodeResourcesFitArgs:
 
 @dataclass(frozen=True, slots=True)
 class PodTopologySpreadArgs:
-    """What spreads pods that say nothing themselves: the system's constraints, or a list (without selectors)."""
+    """The default constraints of Pods without their own: the system defaults, or a list (without selectors)."""
 
     defaulting_type: str = SYSTEM_DEFAULTING
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
@@ -95,7 +95,7 @@ class PodTopologySpreadArgs:
 
 @dataclass(frozen=True, slots=True)
 class VolumeBindingArgs:
-    """How long a pod waits for its volumes, in seconds; how nodes are scored by the storage that is left."""
+    """The timeout for binding volumes in seconds; the scoring by free storage."""
 
     bind_timeout_seconds: int = 600
     shape: tuple[ShapePoint, ...] = ()
@@ -103,7 +103,7 @@ class VolumeBindingArgs:
 
 @dataclass(frozen=True, slots=True)
 class DynamicResourcesArgs:
-    """How long devices of one node are searched, and waited for, in seconds; None: not limited."""
+    """The timeouts of the allocation search for one node and of binding, in seconds; None: no limit."""
 
     filter_timeout_seconds: float | None = 10.0
     binding_timeout_seconds: float | None = 600.0

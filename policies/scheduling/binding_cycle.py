@@ -10,18 +10,18 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from policies.scheduling.extension_points import MAX_PERMIT_TIMEOUT
-from policies.scheduling.status import SKIP, Code, CycleState, Status, failed, unschedulable
+from forewarn.policies.scheduling.extension_points import MAX_PERMIT_TIMEOUT
+from forewarn.policies.scheduling.status import SKIP, Code, CycleState, Status, failed, unschedulable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.framework import Framework
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.framework import Framework
 
 
 class Stage(StrEnum):
-    """What comes next; BOUND and FAILED are the end."""
+    """The next step of a binding cycle; BOUND and FAILED are final."""
 
     RESERVE = "Reserve"
     PERMIT = "Permit"
@@ -36,12 +36,11 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BindingCycle:
-    """A pod that is assumed to be on its node. Each step is another value.
+    """A Pod that is assumed to be on its node. Each step creates another value.
 
-    `waits`: plugin -> for how many seconds it holds the pod, from when PERMIT was taken, unless it allows it before.
-    `announced`: the API server is told of the node (`nominatedNodeName`), because there is something to wait for (since
-    1.35).
-    `status`, `failed_at`: why it failed, and where.
+    `waits`: plugin -> the maximum number of seconds for which it holds the Pod after PERMIT. `announced`:
+    kube-scheduler sets `nominatedNodeName` before steps that take time (since 1.35). `status`, `failed_at`: the reason
+    and the step of a failure.
     """
 
     pod: Pod
@@ -54,17 +53,17 @@ class BindingCycle:
 
     @property
     def ended(self) -> bool:
-        """Whether there is no step left."""
+        """Whether there is no further step."""
         return self.stage in (Stage.BOUND, Stage.FAILED)
 
     @property
     def waiting(self) -> bool:
-        """Whether Permit plugins hold it: it goes on when all have allowed it."""
+        """Whether Permit plugins hold the Pod: it continues when all of them have allowed it."""
         return self.stage is Stage.WAIT_ON_PERMIT and bool(self.waits)
 
     @property
     def unschedulable(self) -> bool:
-        """Whether it was rejected up to Permit: it waits for an event then, others are tried again after back-off."""
+        """Whether the Pod was rejected up to Permit: then an event retries it; otherwise, the back-off does."""
         if self.status is None or not self.status.rejected:
             return False
         return self.failed_at not in (Stage.PRE_BIND, Stage.BIND)
@@ -88,7 +87,7 @@ class BindingCycle:
         return replace(self, waits={name: seconds for name, seconds in self.waits.items() if name != plugin})
 
     def reject(self, plugin: str, message: str, framework: Framework, state: CycleState) -> BindingCycle:
-        """A plugin says no to a pod that waits. Source: upstream `waitingPod.Reject`."""
+        """Reject a waiting Pod. Source: upstream `waitingPod.Reject`."""
         return self.fail(unschedulable(message).of(plugin), framework, state)
 
     def time_out(self, waited: float, framework: Framework, state: CycleState) -> BindingCycle:
@@ -114,7 +113,7 @@ def _permit(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Ta
 
 
 def _pre_flight(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
-    """Nothing is asked where nobody is told: PreBind plugins then run whether they have anything to do or not."""
+    """If `nominatedNodeName` is not announced, PreBindPreFlight does not run: PreBind plugins then always run."""
     if not framework.snapshot.semantics.coming_bindings_are_announced:
         return cycle, None
     status = run_pre_bind_pre_flights(framework, state, cycle.pod, cycle.node_name)

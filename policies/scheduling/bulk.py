@@ -1,4 +1,4 @@
-"""Many pods, or many nodes, at once, where no more than the outcome is asked for."""
+"""Outcomes for many Pods or many nodes at once."""
 
 from __future__ import annotations
 
@@ -9,53 +9,44 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from policies.scheduling.columns import BASE_RESOURCES
-from policies.scheduling.large_cycle import Cycle
-from policies.scheduling.pod_groups import taken_by
-from policies.scheduling.responsible import framework_of, not_predicted
-from policies.scheduling.schedule_one import Prediction
-from policies.scheduling.vectorized import capacity
-from policies.scheduling.vectorized.lower_priority_pods import KEPT, lower_priority_pods_of
-from policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer
-from policies.scheduling.vectorized.nodes import said_of_nodes
-from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.columns import BASE_RESOURCES
+from forewarn.policies.scheduling.large_cycle import Cycle
+from forewarn.policies.scheduling.responsible import framework_of, not_predicted
+from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.vectorized import capacity
+from forewarn.policies.scheduling.vectorized.lower_priority_pods import KEPT, lower_priority_pods_of
+from forewarn.policies.scheduling.vectorized.nodes import said_of_nodes
+from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.vectorized.domains import Capacity
-    from policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.domains import Capacity
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 _MOST_TRIED: Final = 16
-
-
-def outcome_in_columns(snapshot: Snapshot, pod: Pod) -> VectorizedAnswer | None:
-    """What it comes to, worked out in columns. None where these cannot tell."""
-    if not_predicted(pod, snapshot) or taken_by(pod, snapshot):
-        return None
-    return vectorized_answer(framework_of(snapshot, pod), pod)
 
 
 def room_for(snapshot: Snapshot, pod: Pod, *, preempting: bool = False) -> Capacity | None:
     """Room for pods like this one; `preempting`: which may push others out. None where this cannot tell (see
     `capacity_for`)."""
-    if not_predicted(pod, snapshot) or (preempting and taken_by(pod, snapshot)):
+    if not_predicted(pod, snapshot):
         return None
     return capacity.capacity_for(framework_of(snapshot, pod), pod, preempting=preempting)
 
 
 def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> capacity.OnEachNode | None:
-    """What becomes of one pod for each of these nodes. None where this cannot tell."""
-    if not_predicted(pod, snapshot) or taken_by(pod, snapshot):
+    """The outcome of one Pod for each of these nodes; None if columns do not apply."""
+    if not_predicted(pod, snapshot) or snapshot.may_preempt_groups(pod.effective_priority):
         return None
     return capacity.on_each_node(framework_of(snapshot, pod), pod, nodes)
 
 
 def rejecting_plugins(prediction: Prediction) -> frozenset[str]:
-    """Who rejects a pod that fits nowhere: what the queue goes by; none after an error. In columns where they tell."""
+    """The plugins that reject a Pod that fits nowhere, for the queue; empty after an error."""
     snapshot = prediction.snapshot
     with snapshot.derived.taken():
         try:
@@ -67,7 +58,7 @@ def rejecting_plugins(prediction: Prediction) -> frozenset[str]:
 
 
 def prepare(snapshot: Snapshot) -> None:
-    """Do now what the first prediction would wait for. Raises CutShort: the next time goes on from there."""
+    """Compute what the first prediction would wait for. Raises CutShort; the next call continues."""
     with snapshot.derived.taken():
         kinds = pod_matrix_of(snapshot).kinds
         kinds.priority.values()
@@ -85,6 +76,8 @@ def prepare_for_all(snapshot: Snapshot) -> None:
                 Cycle(snapshot, pod).scores(np.arange(len(matrix.serials)))
         priorities, pods = np.unique(matrix.kinds.priority.values()[matrix.kind[matrix.kind > 0]], return_counts=True)
         for _, priority in sorted(zip(pods.tolist(), priorities.tolist(), strict=True))[-KEPT:]:
+            if snapshot.may_preempt_groups(priority):
+                continue
             lower = lower_priority_pods_of(matrix, snapshot, priority)
             lower.settle(np.arange(len(matrix.serials)), matrix, snapshot)
             for resource in BASE_RESOURCES:
@@ -103,7 +96,7 @@ def _saying_different_things_of_nodes(matrix: PodMatrix) -> Iterator[Pod]:
 
 
 def schedule_in_turn(snapshot: Snapshot, pods: Iterable[Pod]) -> Iterator[Prediction]:
-    """Predictions for pods that come one after the other: each sees what the cycles before it left."""
+    """Predictions for Pods one after the other; each includes the effects of the ones before it."""
     for pod in pods:
         prediction = Prediction(snapshot, pod)
         yield prediction

@@ -1,6 +1,6 @@
-"""One object in, one object out -> the next Snapshot: only changed nodes are rebuilt, when it is asked for.
+"""Changes of objects -> the next Snapshot: only changed nodes are rebuilt, when the Snapshot is used.
 
-Imports numpy only when a Snapshot is built. Source: kubernetes `pkg/scheduler/backend/cache/cache.go`.
+Imports numpy only to build a Snapshot. Source: kubernetes `pkg/scheduler/backend/cache/cache.go`.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from policies.cow_table import FrozenTable, Table
-from policies.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.cow_table import FrozenTable, Table
+from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from policies.objects.pod import Pod
-    from policies.objects.storage import PersistentVolumeClaim
-    from policies.scheduling.cluster_objects import ClusterObjects
-    from policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
 
 class LazySnapshot:
-    """A Snapshot that is built when it is first asked for, from an older one where there is one."""
+    """A Snapshot that is built at first use, from an older one if there is one."""
 
     __slots__ = ("_base", "_built", "_dirty", "_in_place", "_lock", "objects")
 
@@ -49,13 +49,13 @@ class LazySnapshot:
 
     @property
     def built(self) -> Snapshot | None:
-        """The Snapshot, if it has been asked for."""
+        """The Snapshot, if it was used."""
         return self._built
 
     def get(self) -> Snapshot:
         """The Snapshot. Safe from any thread."""
         if self._built is None:
-            from policies.scheduling.snapshot import Snapshot
+            from forewarn.policies.scheduling.snapshot import Snapshot
 
             with self._lock:
                 if self._built is None:
@@ -68,14 +68,14 @@ class PodsByNode:
     """Which pods are on, and nominated to, which node; and which nodes have changed since a Snapshot was built."""
 
     def __init__(self, *, in_place: bool = False) -> None:
-        """`in_place`: a Snapshot is of no use to anybody once the next one is built; that takes its tables over."""
+        """`in_place`: no Snapshot is used after the next one is built, which takes over its tables."""
         self._in_place = in_place
         self._by_node: Table[str, tuple[Pod, ...]] = Table()
         self._nominated: Table[str, tuple[Pod, ...]] = Table()
         self._binding: dict[tuple[str, str], Pod] = {}
-        """Nominated pods with claims; those whose claims are being provided are on the node already."""
+        """Nominated Pods with claims; if their volumes are being provisioned, they are on the node already."""
         self._bound: dict[tuple[str, str], Pod] = {}
-        """What the latter are on it as."""
+        """The latter as they are on the node."""
         self._schedulers = frozenset({DEFAULT_SCHEDULER})
         self._last: LazySnapshot | None = None
         self._base: Snapshot | None = None
@@ -83,7 +83,7 @@ class PodsByNode:
         self._since_last: set[str] = set()
 
     def change_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """A pod came (`old` None), changed, or went (`new` None)."""
+        """Record a created (`old` None), changed, or deleted (`new` None) Pod."""
         if old is not None:
             self._take(old)
         if new is None or new.terminal:
@@ -111,7 +111,7 @@ class PodsByNode:
         return (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in self._schedulers
 
     def change_node(self, name: str) -> None:
-        """A node came, changed or went."""
+        """Record a created, changed or deleted node."""
         self._since_base.add(name)
         self._since_last.add(name)
 
@@ -163,9 +163,10 @@ class PodsByNode:
 
 
 def being_bound(pod: Pod, claims: Mapping[tuple[str, str], PersistentVolumeClaim]) -> bool:
-    """Whether the scheduler waits for the pod's volumes on the node to which it is nominated: to itself it is there.
+    """True if the scheduler waits for the volumes of a Pod on its nominated node: for the scheduler the Pod is on the
+    node.
 
-    The claims that are not bound yet have been told the node. Source: upstream `WillPreBind`, `BindPodVolumes`.
+    The unbound claims have the name of the node. Source: upstream `WillPreBind`, `BindPodVolumes`.
     """
     found = (claims.get((pod.namespace, volume.claim_of(pod.name) or "")) for volume in pod.spec.volumes)
     return any(claim and not claim.fully_bound and claim.selected_node == pod.nominated_node_name for claim in found)
@@ -176,7 +177,7 @@ def _append(table: Table[str, tuple[Pod, ...]], name: str, pod: Pod) -> None:
 
 
 def _remove(table: Table[str, tuple[Pod, ...]], name: str, pod: Pod) -> None:
-    """As upstream: the last one takes the place of the one that goes."""
+    """As in upstream, the last Pod takes the place of the removed one."""
     pods = table.get(name) or ()
     for index, present in enumerate(pods):
         if present is pod:

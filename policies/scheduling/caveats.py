@@ -1,24 +1,30 @@
-"""What a prediction rests on, or cannot know, in sentences."""
+"""The assumptions and the uncertainty of a prediction, as sentences."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.metering import charge
-from policies.scheduling.binding_cycle import BindingCycle
-from policies.scheduling.framework import CycleState, Framework, PluginFault
-from policies.scheduling.plugin import foreign_at
-from policies.scheduling.preemption import Candidate, Preemption, importance, potential_victims
+from forewarn.policies.metering import charge
+from forewarn.policies.scheduling.binding_cycle import BindingCycle
+from forewarn.policies.scheduling.framework import CycleState, Framework, PluginFault
+from forewarn.policies.scheduling.plugin import foreign_at
+from forewarn.policies.scheduling.preemption import Candidate, Preemption, importance, potential_victims
 
 if TYPE_CHECKING:
-    from policies.objects.pod import Pod
-    from policies.profiles import Extender
-    from policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.releases.profiles import Extender
+    from forewarn.policies.scheduling.snapshot import Snapshot
+
+
+AWAITED: Final = (
+    "before the pod is bound, its devices must be made ready (binding conditions): kube-scheduler waits for this, and "
+    "schedules the pod again if it takes too long"
+)
 
 
 class Facts(NamedTuple):
-    """What caveats go by, of one prediction. `looked_for`: after so many feasible nodes the scheduler stops looking;
-    `not_scored`: why it is not known which of them is the best."""
+    """The input for caveats of one prediction. `looked_for`: number of feasible nodes after which kube-scheduler stops.
+    `not_scored`: why the best of them is unknown."""
 
     pod: Pod
     framework: Framework
@@ -30,7 +36,7 @@ class Facts(NamedTuple):
 
 
 def named(extender: Extender) -> str:
-    """How an extender is spoken of."""
+    """The name of an extender in messages."""
     return f'the extender "{extender.url_prefix}"'
 
 
@@ -51,7 +57,7 @@ def of_placement(facts: Facts) -> list[str]:
 
 
 def _of_binding(facts: Facts) -> list[str]:
-    """What plugins that are not kube-scheduler's own make of a pod that has a node."""
+    """Sentences about plugins of other vendors that run for a Pod with a node."""
     framework = facts.framework
     if not any(foreign_at(framework.profile, point) for point in ("reserve", "permit", "preBind", "bind")):
         return []
@@ -95,7 +101,7 @@ def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot) -> list[
 
 
 def victims_tie(candidate: Candidate, snapshot: Snapshot) -> bool:
-    """Whether another pod on the node might be in a victim's place."""
+    """True if another Pod on the node may be the victim instead."""
     node_info = snapshot.get(candidate.node_name)
     if node_info is None:
         return False

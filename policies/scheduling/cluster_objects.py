@@ -5,26 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from policies.cow_table import FrozenTable
-from policies.semantics import DEFAULT, Semantics
+from forewarn.policies.cow_table import FrozenTable
+from forewarn.policies.releases.semantics import DEFAULT, Semantics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.objects.devices import (
+    from forewarn.policies.objects.devices import (
         DeviceClass,
         DeviceTaintRule,
         ResourceClaim,
         ResourceClaimTemplate,
         ResourceSlice,
     )
-    from policies.objects.disruption_budget import PodDisruptionBudget
-    from policies.objects.namespace import Namespace
-    from policies.objects.node import Node
-    from policies.objects.pod import Pod
-    from policies.objects.pod_group import GroupTemplates, PodGroup
-    from policies.objects.service import Service
-    from policies.objects.storage import (
+    from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
+    from forewarn.policies.objects.namespace import Namespace
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_group import GroupTemplates, PodGroup
+    from forewarn.policies.objects.service import Service
+    from forewarn.policies.objects.storage import (
         CSIDriver,
         CSINode,
         CSIStorageCapacity,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         StorageClass,
         VolumeAttachment,
     )
-    from policies.objects.workload import Workload
+    from forewarn.policies.objects.workload import Workload
 
 Key = tuple[str, str]
 """(namespace, name); the namespace is empty for what has none."""
@@ -41,12 +41,12 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ClusterObjects:
-    """Tables by (namespace, name). `pods_by_node`, `nominated`: by node name; pods in order of arrival.
+    """Tables by (namespace, name). `pods_by_node`, `nominated`: by node name; Pods in order of arrival.
 
-    `semantics`: of the release that the cluster runs. `devices_known`: whether all that there is of devices is in the
-    tables; None: it is where any of them has something. `grouped_pods`: stored pods that belong to a pod group and
-    have not ended. `unlisted`: `group/Kind` of tables that are empty because nobody has listed these objects.
-    `left_out`: how many objects of namespaces are too large to be kept whole.
+    `semantics`: of the cluster's release. `devices_known`: whether the tables contain all device objects; None: true if
+    any of them has objects. `grouped_pods`: stored Pods of PodGroups that have not terminated. `unlisted`:
+    `group/Kind`s of tables that are empty because the objects were not listed. `left_out`: the number of namespaced
+    objects that are too large for memory.
     """
 
     nodes: Mapping[Key, Node] = field(default_factory=FrozenTable)
@@ -75,3 +75,12 @@ class ClusterObjects:
     left_out: int = 0
     semantics: Semantics = DEFAULT
     devices_known: bool | None = None
+
+    @property
+    def has_pod_groups(self) -> bool:
+        """Whether kube-scheduler schedules Pods by PodGroups: the gate is on, or such objects are stored.
+
+        With the gate off, the API server serves no PodGroup and drops `schedulingGroup` from every new Pod.
+        """
+        given = self.semantics.pods_are_grouped
+        return bool(self.pod_groups or self.grouped_pods) if given is None else given

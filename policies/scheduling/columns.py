@@ -1,4 +1,4 @@
-"""What nodes have and what their pods request, as columns."""
+"""The allocatable and requested amounts of nodes as columns."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from policies.metering import VECTOR, meter
+from forewarn.policies.metering import VECTOR, meter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.node_info import NodeInfo
 
 BASE_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 _INT64: Final = 2**63 - 1
@@ -21,12 +21,11 @@ _IMMENSE: Final = 2**60
 
 
 class Columns:
-    """What nodes have and what their pods request, as int64 arrays: a row per resource, a column per node.
+    """The allocatable and requested amounts of nodes as int64 arrays: a row for each resource, a column for each node.
 
-    Resources: cpu (thousandths), memory and ephemeral-storage (bytes), pods (number), then all others that a node has:
-    what pods request beside these, by names that anybody may make up, fits nowhere or is nothing.
-    `non_zero`: cpu and memory as scoring counts them. `serials`: of the NodeInfos that the columns are made of.
-    `largest`: no request of a node is larger.
+    Resources: cpu (thousandths), memory and ephemeral-storage (bytes), pods (number), then all other resources of
+    nodes. Requests for other names, which anybody can invent, either fit on no node or are zero. `non_zero`: cpu and
+    memory as in scoring. `serials`: of the NodeInfos of the columns. `largest`: an upper bound of each node's requests.
     """
 
     __slots__ = ("allocatable", "largest", "non_zero", "requested", "resources", "serials")

@@ -1,17 +1,17 @@
-"""What evictions leave of disruption budgets and of nominations, before anything is created anew."""
+"""PodDisruptionBudgets and nominations after evictions, before controllers create replacement Pods."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.metering import each
+from forewarn.policies.metering import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from policies.objects.disruption_budget import PodDisruptionBudget
-    from policies.objects.pod import Pod
+    from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
+    from forewarn.policies.objects.pod import Pod
 
 Key = tuple[str, str]
 
@@ -21,12 +21,12 @@ def charged_budgets(
     evicted: Iterable[Pod],
     earlier: Mapping[Key, PodDisruptionBudget] | None = None,
 ) -> dict[Key, PodDisruptionBudget]:
-    """The budgets that allow less once these pods are going, by (namespace, name); `budgets` by namespace.
+    """Return the PDBs that allow fewer disruptions after these evictions, by (namespace, name); `budgets` by namespace.
 
-    `earlier`: those of them that have been charged already. A pod that is being deleted is not healthy any more, from
-    its DELETE on; one that was not healthy before costs nothing. How many pods a budget wants healthy stays:
-    controllers make the pods anew, and these are not ready yet.
-    Source: kubernetes `pkg/controller/disruption/disruption.go`, `countHealthyPods` and `updatePdbStatus`.
+    `earlier`: the Pods among them that have already been counted. A deleted Pod is unhealthy from its DELETE on; a Pod
+    that was already unhealthy changes nothing. The number of desired healthy Pods stays, because controllers recreate
+    the Pods, which are not ready yet. Source: kubernetes `pkg/controller/disruption/disruption.go`, `countHealthyPods`
+    and `updatePdbStatus`.
     """
     earlier = earlier or {}
     left: dict[Key, tuple[PodDisruptionBudget, int]] = {}
@@ -46,7 +46,7 @@ def charged_budgets(
 
 
 def may_be_violated(charged: Mapping[Key, PodDisruptionBudget], pods: Iterable[Pod]) -> bool:
-    """Whether one of these budgets allows fewer evictions than it has pods here: the others do not matter here."""
+    """Report whether one of these PDBs allows fewer disruptions than it has Pods here: only such PDBs matter here."""
     left = {key: budget.disruptions_allowed for key, budget in charged.items()}
     by_namespace: dict[str, list[PodDisruptionBudget]] = {}
     for budget in charged.values():
@@ -61,11 +61,11 @@ def may_be_violated(charged: Mapping[Key, PodDisruptionBudget], pods: Iterable[P
 def emptied_nominations(
     nominated: Mapping[str, Sequence[Pod]], places: Mapping[str, str], bound: Sequence[Pod], evicted: Iterable[Pod]
 ) -> dict[str, tuple[Pod, ...]]:
-    """Node -> the pods that stay nominated to it, of the nodes where that changes.
+    """Return node -> the Pods that stay nominated to it, for nodes where that changes.
 
-    A pod that is bound is nominated no more. Who preempts on a node takes their nominations to it from pods of lower
-    priority, where there is somebody to evict who is not on the way already. `places`: pod identity -> the node that it
-    is nominated to. Source: upstream `prepareCandidateAsync`, and the API server's binding.
+    A bound Pod is no longer nominated. A preemptor clears nominations of lower-priority Pods to its node, if there is a
+    victim that is not terminating yet. `places`: Pod identity -> its nominated node. Source: upstream
+    `prepareCandidateAsync`, and the API server's binding.
     """
     emptied = {pod.node_name for pod in evicted if not pod.terminating and pod.node_name in nominated}
     preemptors: dict[str, int] = {}

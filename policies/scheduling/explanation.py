@@ -1,17 +1,17 @@
-"""By what a prediction was come to: which release, which profile, and whether columns could tell."""
+"""The basis of a prediction: release, profile, and whether columns applied."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.scheduling.schedule_one import Prediction
 
 
 class Explanation(NamedTuple):
-    """`kubernetes`: the release; `configuration`: the file or preset of the profile, empty for the release's own.
+    """`kubernetes`: the release. `configuration`: the file or preset of the profile; "" for the default profile.
 
-    `because`: for whose sake every plugin was run on every node, empty where all nodes were looked at in columns.
+    `because`: why every plugin ran on every node; "" if columns applied.
     """
 
     kubernetes: str

@@ -1,7 +1,7 @@
-"""The extension points of the scheduling framework: what a plugin may implement, and whether it does so rightly.
+"""The extension points of the scheduling framework, and a check whether a plugin implements them correctly.
 
-Source: kube-scheduler `framework/interface.go`. A plugin is a class with a `name`; which points it extends is told by
-its methods. A method with a name that is nearly one of these, or that cannot be called as it will be, is an error.
+Source: kube-scheduler `framework/interface.go`. A plugin is a class with a `name`; its methods determine its extension
+points. A method whose name is nearly one of these, or that does not accept the arguments, is an error.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checka
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.node_info import NodeInfo
-    from policies.scheduling.status import (
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.status import (
         CycleState,
         NodeToStatus,
         PermitResult,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
         PreFilterResult,
         Status,
     )
-    from policies.semantics import Semantics
 
 MAX_PERMIT_TIMEOUT: Final = 15 * 60.0
 """Seconds that a pod waits at Permit at most. Source: upstream `maxTimeout`."""
@@ -31,7 +31,7 @@ MAX_PERMIT_TIMEOUT: Final = 15 * 60.0
 
 @runtime_checkable
 class PreEnqueuePlugin(Protocol):
-    """Whether a pod may enter the queue at all."""
+    """Decides whether a Pod may enter the queue."""
 
     name: ClassVar[str]
 
@@ -46,7 +46,7 @@ class QueueSortPlugin(Protocol):
     name: ClassVar[str]
 
     def less(self, first: Any, second: Any) -> bool:
-        """Whether the first queued pod is popped before the second. Each has `pod` and `timestamp`."""
+        """True if the first queued Pod is popped before the second. Each has `pod` and `timestamp`."""
 
 
 @runtime_checkable
@@ -74,7 +74,7 @@ class PreFilterExtensions(Protocol):
 
 @runtime_checkable
 class FilterPlugin(Protocol):
-    """Whether a node can run the pod."""
+    """Decides whether a node can run the Pod."""
 
     name: ClassVar[str]
 
@@ -84,12 +84,12 @@ class FilterPlugin(Protocol):
 
 @runtime_checkable
 class PostFilterPlugin(Protocol):
-    """What can be done when no node can run the pod."""
+    """Acts if no node can run the Pod."""
 
     name: ClassVar[str]
 
     def post_filter(self, state: CycleState, pod: Pod, statuses: NodeToStatus) -> PostFilterResult:
-        """What it would do."""
+        """The result of the action."""
 
 
 @runtime_checkable
@@ -104,7 +104,7 @@ class PreScorePlugin(Protocol):
 
 @runtime_checkable
 class ScorePlugin(Protocol):
-    """How good a node is for the pod."""
+    """Scores a node for the Pod."""
 
     name: ClassVar[str]
 
@@ -124,7 +124,7 @@ class NormalizeScorePlugin(Protocol):
 
 @runtime_checkable
 class ReservePlugin(Protocol):
-    """Sets something aside for a pod whose node is chosen, and gives it back when the pod does not get there."""
+    """Reserves resources for a Pod on its selected node, and releases them if the Pod is not bound."""
 
     name: ClassVar[str]
 
@@ -137,17 +137,17 @@ class ReservePlugin(Protocol):
 
 @runtime_checkable
 class PermitPlugin(Protocol):
-    """Whether a pod may be bound: yes, no, or not yet."""
+    """Decides whether a Pod may be bound: yes, no, or later."""
 
     name: ClassVar[str]
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> PermitResult:
-        """WAIT holds the pod on its node until somebody allows or rejects it, or time is up."""
+        """WAIT holds the Pod on its node until a plugin allows or rejects it, or the time is over."""
 
 
 @runtime_checkable
 class PreBindPlugin(Protocol):
-    """What must be done before a pod is bound."""
+    """Prepares the binding of a Pod."""
 
     name: ClassVar[str]
 
@@ -170,12 +170,12 @@ class BindPlugin(Protocol):
 
 @runtime_checkable
 class PostBindPlugin(Protocol):
-    """Is told of a pod that was bound."""
+    """Runs after a Pod was bound."""
 
     name: ClassVar[str]
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Nothing comes of it."""
+        """The result is ignored."""
 
 
 EXTENSION_POINTS: Final[dict[str, type]] = {
@@ -194,7 +194,7 @@ EXTENSION_POINTS: Final[dict[str, type]] = {
 }
 """Extension point, as a configuration names it -> what a plugin there implements."""
 _BESIDE: Final = (PreFilterExtensions, NormalizeScorePlugin)
-"""What goes with PreFilter and with Score."""
+"""Extensions of PreFilter and of Score."""
 _OWN: Final = ("also_at", "in_columns", "static_filter", "static_concern", "beyond_columns", "not_in")
 """Methods of a plugin beside those of its extension points."""
 
@@ -215,7 +215,7 @@ class InvalidPlugin(Exception):
 
 
 def extends(plugin: Any, point: str, semantics: Semantics) -> bool:
-    """Whether a plugin's class extends an extension point in this release."""
+    """True if a plugin class has this extension point in this release."""
     if all(hasattr(plugin, method) for method in METHODS[point]):
         return point not in plugin.not_in(semantics)
     return point in plugin.also_at(semantics)

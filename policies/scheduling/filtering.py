@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.metering import meter
-from policies.scheduling.framework import FILTERS, Code, CycleState, Framework, NodeToStatus, Status, unresolvable
+from forewarn.policies.metering import meter
+from forewarn.policies.scheduling.framework import (
+    FILTERS,
+    Code,
+    CycleState,
+    Framework,
+    NodeToStatus,
+    Status,
+    unresolvable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.node_info import NodeInfo
 
 MIN_FEASIBLE_NODES: Final = 100
 _LEAST_PERCENT: Final = 5
-"""So many feasible nodes the scheduler looks for in any case. Source: minFeasibleNodesToFind."""
+"""Minimum number of feasible nodes that kube-scheduler searches. Source: minFeasibleNodesToFind."""
 
 
 class Rejection(NamedTuple):
@@ -28,9 +36,9 @@ class Rejection(NamedTuple):
 
 
 class Filtered:
-    """What the filters leave: nodes that pass, why the others do not, and why none was looked at (`rejected`).
+    """The result of the filters: feasible nodes, why the others do not fit, and why no node was evaluated (`rejected`).
 
-    `restricting`: the plugins whose PreFilter left some nodes only.
+    `restricting`: the plugins whose PreFilter excluded nodes.
     """
 
     def __init__(
@@ -44,13 +52,13 @@ class Filtered:
 
     @property
     def error(self) -> bool:
-        """Whether upstream would end the cycle with an error."""
+        """True if the cycle ends with an error in upstream."""
         rejected = self.rejected is not None and self.rejected.code is Code.ERROR
         return rejected or any(status.code is Code.ERROR for status in self.statuses.by_node.values())
 
 
 def find_nodes_that_fit_pod(framework: Framework, state: CycleState, pod: Pod) -> Filtered:
-    """PreFilter, then Filter on every node it leaves. Source: upstream `findNodesThatFitPod`, with every node."""
+    """PreFilter, then Filter on every remaining node. Source: upstream `findNodesThatFitPod`, with every node."""
     node_infos = framework.snapshot.node_infos
     result, plugins = framework.run_pre_filter_plugins(state, pod)
     if result.status is not None:

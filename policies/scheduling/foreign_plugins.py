@@ -1,8 +1,8 @@
-"""Plugins that are not kube-scheduler's own: written in Python, or only named.
+"""Plugins other than kube-scheduler's own: written in Python, or only named.
 
-One that raises, is still at it when time is up, or answers nonsense ends in a PluginFault, which names it: what rests
-on its answer is not predicted. One that is only named in a profile does so as soon as it is asked. Other distributions
-bring plugins by the entry-point group `forewarn.scheduler_plugins`.
+A plugin that raises an error, misses the deadline or returns an invalid value causes a PluginFault with its name:
+outcomes that depend on the plugin are not predicted. A plugin that is only named in a profile causes it at the first
+call. Other distributions provide plugins by the entry-point group `forewarn.scheduler_plugins`.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, wraps
 from typing import Any, Final
 
-from policies.findings import cut
-from policies.metering import CutShort, look
-from policies.scheduling.extension_points import METHODS, InvalidPlugin, check_plugin
-from policies.scheduling.plugin import MAX_NODE_SCORE, Plugin, PluginFault
-from policies.scheduling.plugins.registry import IN_TREE
-from policies.scheduling.status import PermitResult, PostFilterResult, PreFilterResult, Status
-from policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.findings import cut
+from forewarn.policies.metering import CutShort, look
+from forewarn.policies.scheduling.extension_points import METHODS, InvalidPlugin, check_plugin
+from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE, Plugin, PluginFault
+from forewarn.policies.scheduling.plugins.registry import IN_TREE
+from forewarn.policies.scheduling.status import PermitResult, PostFilterResult, PreFilterResult, Status
+from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 GROUP: Final = "forewarn.scheduler_plugins"
 _TOLD: Final = 200
-"""Characters of what a plugin says of itself."""
+"""The maximum number of characters of a plugin's message."""
 UNKNOWN: Final = "is not one of kube-scheduler's own, and no Python plugin of that name is given"
 
 
@@ -100,7 +100,7 @@ def _watched(
 
 
 def _static_filter(method: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """What it gives is called later, node by node."""
+    """A wrapper for functions that run later, for each node."""
 
     def run(self: Any, pod: Any) -> Any:
         passes = method(self, pod)

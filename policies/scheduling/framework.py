@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.metering import charge, meter
-from policies.scheduling.extension_points import (
+from forewarn.policies.metering import charge, meter
+from forewarn.policies.scheduling.extension_points import (
     NormalizeScorePlugin,
     extends,
 )
-from policies.scheduling.plugin import (
+from forewarn.policies.scheduling.plugin import (
     MAX_NODE_SCORE,
     Plugin,
     PluginFault,
     default_normalize_score,
 )
-from policies.scheduling.profile_plugins import ProfilePlugins
-from policies.scheduling.status import (
+from forewarn.policies.scheduling.profile_plugins import ProfilePlugins
+from forewarn.policies.scheduling.status import (
     SKIP,
     Code,
     CycleState,
@@ -36,10 +36,10 @@ from policies.scheduling.status import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.extension_points import PreFilterPlugin
-    from policies.scheduling.node_info import NodeInfo
-    from policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.extension_points import PreFilterPlugin
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
 __all__ = [
     "MAX_NODE_SCORE",
@@ -74,11 +74,12 @@ class Framework(ProfilePlugins):
         return self
 
     def over(self, snapshot: Snapshot) -> Framework:
-        """The same profile over another snapshot."""
+        """Return the profile with another snapshot."""
         return Framework(snapshot, self.profile)
 
     def run_pre_enqueue_plugins(self, pod: Pod) -> Status | None:
-        """The first that keeps the pod out of the queue. Source: scheduling queue `runPreEnqueuePlugins`."""
+        """The status of the first plugin that keeps the Pod out of the queue. Source: scheduling queue
+        `runPreEnqueuePlugins`."""
         for plugin in self.pre_enqueues:
             status = plugin.pre_enqueue(pod)
             if status is not None:
@@ -88,9 +89,9 @@ class Framework(ProfilePlugins):
     def run_pre_filter_plugins(
         self, state: CycleState, pod: Pod, plugins: Sequence[PreFilterPlugin] | None = None
     ) -> tuple[PreFilterResult, tuple[str, ...]]:
-        """What all plugins leave, and which of them restrict the nodes. Source: upstream `RunPreFilterPlugins`.
+        """The nodes that all plugins leave, and the plugins that restrict them. Source: upstream `RunPreFilterPlugins`.
 
-        `plugins`: run these alone.
+        `plugins`: run only these.
         """
         nodes = self.snapshot.node_infos
         names: frozenset[str] | None = None
@@ -165,8 +166,8 @@ class Framework(ProfilePlugins):
     def run_post_filter_plugins(
         self, state: CycleState, pod: Pod, statuses: NodeToStatus
     ) -> tuple[PostFilterResult, dict[str, PostFilterResult]]:
-        """(what it comes to, what each plugin that was run said): one that makes room, fails or says that nothing will
-        help is the last. Source: upstream `RunPostFilterPlugins`."""
+        """(the result, the status of each plugin that ran). The plugins after one that makes room, fails, or reports
+        that nothing helps do not run. Source: upstream `RunPostFilterPlugins`."""
         said: dict[str, PostFilterResult] = {}
         reasons: list[str] = []
         for plugin in self.post_filters:
@@ -227,7 +228,9 @@ class Framework(ProfilePlugins):
         return table
 
     def _lacks_for_score(self, plugin: Any) -> str:
-        """What a plugin says that cannot score, because the profile leaves out what would have prepared it."""
+        """Return upstream's error of a plugin that cannot score because the profile lacks its PreScore or PreFilter; ""
+        otherwise.
+        """
         before = {"preScore": "needs_pre_score", "preFilter": "scores_what_pre_filter_found"}
         return next(
             (

@@ -1,8 +1,8 @@
-"""One scheduling cycle on a large cluster, all nodes at once: where a pod goes, or who rejects it.
+"""One scheduling cycle for all nodes at once: the node of a Pod, or the plugins that reject it.
 
-The same as plugin by plugin and node by node (tests hold them to each other), for pods of which a fast path is valid.
-Source: kubernetes `pkg/scheduler/schedule_one.go` (`findNodesThatPassFilters`, `numFeasibleNodesToFind`), the Score
-plugins of the default profile.
+The result equals that of the plugins node by node (tests compare them). Source: kubernetes
+`pkg/scheduler/schedule_one.go` (`findNodesThatPassFilters`, `numFeasibleNodesToFind`), the Score plugins of the default
+profile.
 """
 
 from __future__ import annotations
@@ -13,61 +13,76 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.metering import charge
-from policies.objects.resources import CPU, MEMORY, NON_ZERO_DEFAULTS, as_resource
-from policies.objects.taints import PREFER_NO_SCHEDULE, tolerations_tolerate_taint, untolerated_taint
-from policies.scheduling.configuration import configuration_of
-from policies.scheduling.filtering import num_feasible_nodes_to_find
-from policies.scheduling.framework import MAX_NODE_SCORE, CycleState, Framework
-from policies.scheduling.plugins import node_affinity, node_unschedulable, taint_toleration
-from policies.scheduling.plugins.default_selector import controller_of
-from policies.scheduling.plugins.image_locality import ImageLocality, normalized_image_name
-from policies.scheduling.plugins.inter_pod_affinity import InterPodAffinity
-from policies.scheduling.plugins.inter_pod_affinity_columns import affinity_scores
-from policies.scheduling.plugins.node_affinity import NodeAffinity, named_nodes, preference
-from policies.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
-from policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT, NodeUnschedulable
-from policies.scheduling.plugins.pod_topology_spread import PodTopologySpread, default_constraints, schedule_anyway
-from policies.scheduling.plugins.pod_topology_spread_columns import spread_scores
-from policies.scheduling.plugins.taint_toleration import TaintToleration, of_preferences, untolerated_preferences
-from policies.scheduling.status import unresolvable
-from policies.scheduling.vectorized.node_fit import NodeFit
-from policies.scheduling.vectorized.nodes import said_of_nodes
-from policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
-from policies.scheduling.vectorized.problem import NotValid
-from policies.scheduling.vectorized.rejections import Present, first_rejections, rejected
+from forewarn.policies.metering import charge
+from forewarn.policies.objects.resources import CPU, MEMORY, NON_ZERO_DEFAULTS, as_resource
+from forewarn.policies.objects.taints import PREFER_NO_SCHEDULE
+from forewarn.policies.scheduling.configuration import configuration_of
+from forewarn.policies.scheduling.extension_points import NormalizeScorePlugin
+from forewarn.policies.scheduling.filtering import num_feasible_nodes_to_find
+from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, Code, CycleState, Framework
+from forewarn.policies.scheduling.plugins.default_selector import controller_of
+from forewarn.policies.scheduling.plugins.image_locality import ImageLocality, normalized_image_name
+from forewarn.policies.scheduling.plugins.inter_pod_affinity import InterPodAffinity
+from forewarn.policies.scheduling.plugins.inter_pod_affinity_columns import affinity_scores
+from forewarn.policies.scheduling.plugins.node_affinity import NodeAffinity, preference
+from forewarn.policies.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from forewarn.policies.scheduling.plugins.pod_topology_spread import (
+    PodTopologySpread,
+    default_constraints,
+    schedule_anyway,
+)
+from forewarn.policies.scheduling.plugins.pod_topology_spread_columns import spread_scores
+from forewarn.policies.scheduling.plugins.taint_toleration import (
+    TaintToleration,
+    of_preferences,
+    untolerated_preferences,
+)
+from forewarn.policies.scheduling.score_plan import ScorePlan, score_plan_of
+from forewarn.policies.scheduling.status import unresolvable
+from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
+from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
+from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized.rejections import (
+    Present,
+    Rejections,
+    first_rejections,
+    left_out,
+    rejected,
+    static_rejections,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from policies.objects.node import Node
-    from policies.objects.node_selector import PreferredSchedulingTerm
-    from policies.objects.pod import Pod
-    from policies.objects.pod_spec import PodSpec
-    from policies.scheduling.framework import Status
-    from policies.scheduling.plugins.pod_topology_spread import Constraints
-    from policies.scheduling.preemption import Candidate
-    from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.vectorized.resource_scores import ResourceScores
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.node_selector import PreferredSchedulingTerm
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_spec import PodSpec
+    from forewarn.policies.scheduling.plugins.pod_topology_spread import Constraints
+    from forewarn.policies.scheduling.preemption import Candidate
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.resource_scores import ResourceScores
 
 _KEPT: Final = 512
 _KEPT_CONSTRAINTS: Final = 8192
-NOT_NAMED: Final = f"node(s) didn't satisfy plugin(s) [{NodeAffinity.name}]"
 
 
 class Found(NamedTuple):
-    """Feasible nodes, as rows, in the order in which they are found; `evaluated`: how many nodes were looked at."""
+    """Feasible nodes, as rows, in the order of the search; `evaluated`: the number of evaluated nodes."""
 
     rows: NDArray[np.intp]
     evaluated: int
 
 
-def found_in_order(feasible: NDArray[np.bool_], order: NDArray[np.intp]) -> Found:
-    """The nodes that a scheduler finds that goes through them in this order. `feasible`: [row]."""
-    most = num_feasible_nodes_to_find(len(order))
+def found_in_order(feasible: NDArray[np.bool_], order: NDArray[np.intp], percentage: int = 0) -> Found:
+    """Return the nodes that a search in this order finds.
+
+    `feasible`: [row]; `percentage`: of nodes to score, as configured.
+    """
+    most = num_feasible_nodes_to_find(len(order), percentage)
     if 4 * most < len(order):  # most nodes of a large cluster need not be looked at
         places = np.flatnonzero(feasible[order[: 2 * most]])
         if len(places) > most:
@@ -85,24 +100,26 @@ class Cycle:
         """Raises NotValid: the plugins must be asked one by one."""
         self.snapshot, self.pod = snapshot, pod
         self.matrix: PodMatrix = pod_matrix_of(snapshot)
-        semantics = snapshot.semantics
-        if semantics.scheduler is not None or not semantics.balanced_allocation_scores_the_change:
-            raise NotValid  # scores are those of the default profile, since 1.36
         self.framework = _framework(snapshot, pod)
         self.node_fit = NodeFit(snapshot, pod, self.matrix, self.framework)
         self.feasible: NDArray[np.bool_] = self.node_fit.feasible
 
     def fits_on(self, name: str) -> bool:
-        """Whether a node, which need not exist, can run it."""
+        """Report whether the Pod fits on a node, which need not exist."""
         row = self.snapshot.rows.get(name)
         return row is not None and bool(self.feasible[row])
 
     def find(self, order: NDArray[np.intp]) -> Found:
         """The nodes that the scheduler finds, going through them in this order; none where it finds none."""
-        return found_in_order(self.feasible, order)
+        return found_in_order(self.feasible, order, percentage_of(self.framework))
+
+    @property
+    def preempts(self) -> bool:
+        """Whether the profile has a PostFilter plugin that preempts."""
+        return self.framework.preempts
 
     def waits(self) -> bool:
-        """Whether victims of an earlier preemption are leaving."""
+        """Report whether victims of an earlier preemption are terminating."""
         return self.node_fit.waits()
 
     def best_nodes(self) -> list[str]:
@@ -110,7 +127,7 @@ class Cycle:
         return self.node_fit.answer().best_nodes
 
     def candidate_on(self, name: str) -> Candidate:
-        """Who would have to go on a node that may be nominated."""
+        """Return the victims on a node that may be nominated."""
         return next(self.node_fit.candidates(np.array([self.snapshot.rows[name]])))
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
@@ -119,84 +136,65 @@ class Cycle:
             raise NotValid
         plugins, reasons, left = self.static_rejections()
         found = first_rejections(self.node_fit, rejected(~left, unresolvable()), Present())
-        counts = np.bincount(found.codes[left & (found.codes >= 0)], minlength=len(found.statuses))
         plugins, reasons = set(plugins), reasons.copy()
-        for code in np.flatnonzero(counts).tolist():
-            status = found.statuses[code]
-            plugins.add(status.plugin)
-            for reason in status.reasons:
-                reasons[reason] += int(counts[code])
+        _count(Rejections(found.codes, found.statuses), left, plugins, reasons)
         return frozenset(plugins), reasons
 
     def static_rejections(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
-        """(who rejects nodes whatever runs there, reasons, the nodes that are left); worked out once for a spec.
+        """(plugins that reject nodes whatever runs there, reasons, the nodes that are left). Not to be changed.
 
-        Not to be changed. Raises NotValid.
+        Specs that say the same of nodes share it. Raises NotValid.
         """
-        spec, table = self.pod.spec, self.snapshot.objects.nodes
+        key, table = self.node_fit.static_key, self.snapshot.objects.nodes
         kept = self.matrix.static_rejections
-        known = kept.get(id(spec))
+        known = kept.get(key)
         if known is None or known[1] is not table:
             if len(kept) >= _KEPT:
                 kept.clear()
-            known = kept[id(spec)] = spec, table, self._of_nodes_alone(table)
+            known = kept[key] = self.pod.spec, table, self._work_out_static()
         found: tuple[set[str], Counter[str], NDArray[np.bool_]] = known[2]
         return found
 
-    def _of_nodes_alone(self, table: object) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
-        """The same for all specs that say the same of nodes, where they do not choose among them by labels."""
-        kept, said = self.matrix.rejections_of_nodes, said_of_nodes(self.pod.spec)
-        if said is None:
-            return self._work_out_static()
-        known = kept.get(said)
-        if known is None or known[0] is not table:
-            if len(kept) >= _KEPT:
-                kept.clear()
-            known = kept[said] = table, self._work_out_static()
-        found: tuple[set[str], Counter[str], NDArray[np.bool_]] = known[1]
-        return found
-
     def _work_out_static(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
-        spec, infos = self.pod.spec, self.snapshot.node_infos
-        left, plugins, reasons = np.ones(len(infos), np.bool_), set[str](), Counter[str]()
-        names = named_nodes(spec.node_affinity.required)
-        if names is not None:
-            left = np.zeros(len(infos), np.bool_)
-            left[[self.snapshot.rows[name] for name in names if name in self.snapshot.rows]] = True
-            plugins.add(NodeAffinity.name)
-            reasons[NOT_NAMED] += len(infos) - int(left.sum())
-        for row in np.flatnonzero(left & ~self.node_fit.static).tolist():
-            left[row] = False
-            plugin, status = _first(spec, infos[row].node)
-            plugins.add(plugin)
-            reasons.update(status.reasons)
-        return plugins, reasons, left
+        left, restricting, found = static_rejections(self.node_fit)
+        plugins, reasons = set(restricting), Counter[str]()
+        if restricting:
+            reasons[left_out(restricting)] += int(np.count_nonzero(~left))
+        _count(found, left, plugins, reasons)
+        return plugins, reasons, left & (found.codes < 0)
 
     def scores_by_plugin(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.int64]]:
         """Plugin -> [place in `rows`]: its weighted score; without those that give nothing. Raises NotValid."""
         return Scores(self.snapshot, self.pod, self.matrix).by_plugin(rows)
 
     def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """What the nodes are worth, less what all have in common. Raises NotValid."""
+        """Return the scores of the nodes without common terms. Raises NotValid."""
         return Scores(self.snapshot, self.pod, self.matrix).of(rows)
 
 
 class _Wanted(NamedTuple):
-    """What a spec asks for, as scoring counts it. `resources`: shared by all that request the same; `images`: names."""
+    """The requests of a spec for scoring. `resources`: shared by all specs with equal requests; `images`: names."""
 
     spec: PodSpec
+    plan: ScorePlan
     resources: ResourceScores
     images: frozenset[str]
 
 
 class Scores:
-    """What nodes are worth for a pod, by the default profile. Use it with `snapshot.derived.taken()`."""
+    """The scores of nodes for a Pod, by its profile. Use it within `snapshot.derived.taken()`."""
 
     def __init__(self, snapshot: Snapshot, pod: Pod, matrix: PodMatrix) -> None:
+        """Raises NotValid."""
         self.snapshot, self.pod, self.matrix = snapshot, pod, matrix
+        self._framework = _framework(snapshot, pod)
+        plan = score_plan_of(self._framework.profile)
+        if plan is None:
+            raise NotValid
+        self._plan = plan
 
     def of(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """What the nodes are worth, less what all have in common. Raises NotValid."""
+        """Return the scores of the nodes without common terms. Raises NotValid."""
         wanted = self._wanted()
         scores = wanted.resources.of(rows, self.snapshot)
         for _, worth in self._of_others(rows, wanted):
@@ -206,29 +204,53 @@ class Scores:
     def by_plugin(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.int64]]:
         """Plugin -> [place in `rows`]: its weighted score; without those that give nothing. Raises NotValid."""
         wanted = self._wanted()
+        weights = self._plan.weights
         least, balance = wanted.resources.parts_of(rows, self.snapshot)
-        found = {NodeResourcesFit.name: least, NodeResourcesBalancedAllocation.name: balance}
+        found = {
+            NodeResourcesFit.name: weights[NodeResourcesFit.name] * least,
+            NodeResourcesBalancedAllocation.name: weights[NodeResourcesBalancedAllocation.name] * balance,
+        }
         for name, worth in self._of_others(rows, wanted):
             found[name] = np.broadcast_to(np.asarray(worth, np.int64), len(rows))
         avoided = found.get(TaintToleration.name, np.zeros(len(rows), np.int64))
-        found[TaintToleration.name] = avoided + 3 * MAX_NODE_SCORE
+        found[TaintToleration.name] = avoided + weights[TaintToleration.name] * MAX_NODE_SCORE
         return {name: worth for name, worth in found.items() if worth.any()}
 
     def _of_others(self, rows: NDArray[np.intp], wanted: _Wanted) -> Iterator[tuple[str, NDArray[np.int64] | int]]:
-        """What plugins give that do not look at resources; TaintToleration what it takes away. Raises NotValid."""
+        """Return the scores of plugins that do not read resources, minus those of TaintToleration. Raises NotValid."""
         charge(len(rows) // 8)
-        spec = self.pod.spec
+        spec, weights = self.pod.spec, self._plan.weights
         if spec.has_storage and self.snapshot.semantics.storage_capacity_is_scored:
             raise NotValid
-        yield ImageLocality.name, self._images(rows, wanted)
-        yield PodTopologySpread.name, 2 * self._spread(rows)
-        if spec.pod_affinity.has_preferred or self.matrix.attracting_kinds:
+        if weights[ImageLocality.name]:
+            yield ImageLocality.name, weights[ImageLocality.name] * self._images(rows, wanted)
+        if weights[PodTopologySpread.name]:
+            yield PodTopologySpread.name, weights[PodTopologySpread.name] * self._spread(rows)
+        if weights[InterPodAffinity.name] and (spec.pod_affinity.has_preferred or self.matrix.attracting_kinds):
             worth = affinity_scores(self.pod, rows, self.matrix, self.snapshot)
-            yield InterPodAffinity.name, 2 * worth
-        if spec.node_affinity.preferred is not None:
-            yield NodeAffinity.name, 2 * self._preferred(rows, spec.node_affinity.preferred)
-        if self.matrix.nodes.anywhere(_is_to_be_avoided):
-            yield TaintToleration.name, -3 * self._avoided(rows)
+            yield InterPodAffinity.name, weights[InterPodAffinity.name] * worth
+        if weights[NodeAffinity.name] and spec.node_affinity.preferred is not None:
+            yield NodeAffinity.name, weights[NodeAffinity.name] * self._preferred(rows, spec.node_affinity.preferred)
+        if weights[TaintToleration.name] and self.matrix.nodes.anywhere(_is_to_be_avoided):
+            yield TaintToleration.name, -weights[TaintToleration.name] * self._avoided(rows)
+        yield from self._of_each_node(rows)
+
+    def _of_each_node(self, rows: NDArray[np.intp]) -> Iterator[tuple[str, NDArray[np.int64]]]:
+        """Return the scores of plugins that score nodes one by one. Raises NotValid: one of them fails."""
+        infos, state, framework = self.snapshot.node_infos, CycleState(), self._framework
+        nodes = [infos[row] for row in rows.tolist()] if self._plan.node_by_node else []
+        for name in self._plan.node_by_node:
+            plugin = framework.plugin(name)
+            status = plugin.pre_score(state, self.pod, nodes) if hasattr(plugin, "pre_score") else None
+            if status is not None and status.code is not Code.SKIP:
+                raise NotValid
+            if status is not None:
+                continue
+            charge(len(nodes))
+            scores = {node.name: plugin.score(state, self.pod, node) for node in nodes}
+            if isinstance(plugin, NormalizeScorePlugin):
+                plugin.normalize_score(state, self.pod, scores)
+            yield name, framework.profile.weights[name] * np.fromiter(scores.values(), np.int64, len(nodes))
 
     def _preferred(
         self, rows: NDArray[np.intp], preferred: Sequence[PreferredSchedulingTerm]
@@ -253,7 +275,7 @@ class Scores:
     def _wanted(self) -> _Wanted:
         spec, kept = self.pod.spec, self.matrix.wanted
         found: _Wanted | None = kept.get(id(spec))
-        if found is None:
+        if found is None or found.plan is not self._plan:
             if len(kept) >= _KEPT:
                 kept.clear()
             amounts = spec.requests.total(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
@@ -263,8 +285,13 @@ class Scores:
             balance = (own.milli_cpu, own.memory) if own.milli_cpu or own.memory else None
             names = [*spec.images, *(volume.image for volume in spec.volumes if volume.image)]
             images = frozenset(map(normalized_image_name, names))
-            resources = self.matrix.scores_of_resources((least.milli_cpu, least.memory), balance)
-            found = kept[id(spec)] = _Wanted(spec, resources, images)
+            weights = self._plan.weights
+            resources = self.matrix.scores_of_resources(
+                (least.milli_cpu, least.memory),
+                balance,
+                (weights[NodeResourcesFit.name], weights[NodeResourcesBalancedAllocation.name]),
+            )
+            found = kept[id(spec)] = _Wanted(spec, self._plan, resources, images)
         return found
 
     def _images(self, rows: NDArray[np.intp], wanted: _Wanted) -> NDArray[np.int64] | int:
@@ -274,7 +301,7 @@ class Scores:
         there = self.matrix.nodes.where(_has_images)[rows]
         if not there.any():
             return 0
-        infos, framework = self.snapshot.node_infos, _framework(self.snapshot, self.pod)
+        infos, framework = self.snapshot.node_infos, self._framework
         found = np.zeros(len(rows), np.int64)
         plugin: ImageLocality = framework.plugin(ImageLocality.name)
         state = CycleState()
@@ -300,10 +327,19 @@ class Scores:
 
 def _framework(snapshot: Snapshot, pod: Pod) -> Framework:
     """Of the pod's profile. Raises NotValid."""
-    profile = configuration_of(snapshot.semantics).profile(pod.spec.scheduler_name)
-    if profile is None:
+    configuration = configuration_of(snapshot.semantics)
+    profile = configuration.profile(pod.spec.scheduler_name)
+    if profile is None or configuration.extenders:
         raise NotValid
-    return Framework(snapshot, profile)
+    framework = Framework(snapshot, profile)
+    if framework.without_columns:
+        raise NotValid(f"of plugin {framework.without_columns}, which does not say how it looks in columns")
+    return framework
+
+
+def percentage_of(framework: Framework) -> int:
+    """percentageOfNodesToScore as it holds for the profile."""
+    return configuration_of(framework.snapshot.semantics).percentage(framework.profile)
 
 
 def _normalized(worth: NDArray[np.int64]) -> NDArray[np.int64] | int:
@@ -320,12 +356,11 @@ def _has_images(node: Node) -> bool:
     return bool(node.images)
 
 
-def _first(spec: PodSpec, node: Node) -> tuple[str, Status]:
-    """The first plugin that rejects a node for its own sake. Raises NotValid where it is none of these."""
-    if node.unschedulable and not tolerations_tolerate_taint(spec.tolerations, UNSCHEDULABLE_TAINT):
-        return NodeUnschedulable.name, node_unschedulable.REASON
-    if node.taints and untolerated_taint(node.taints, spec.tolerations) is not None:
-        return TaintToleration.name, taint_toleration.REASON
-    if not spec.node_affinity.matches(node.labels, node.name):
-        return NodeAffinity.name, node_affinity.REASON
-    raise NotValid
+def _count(found: Rejections, left: NDArray[np.bool_], plugins: set[str], reasons: Counter[str]) -> None:
+    """Add the plugins that reject nodes, of those that are left, and of how many nodes each reason is."""
+    counts = np.bincount(found.codes[left & (found.codes >= 0)], minlength=len(found.statuses))
+    for code in np.flatnonzero(counts).tolist():
+        status = found.statuses[code]
+        plugins.add(status.plugin)
+        for reason in status.reasons:
+            reasons[reason] += int(counts[code])

@@ -1,11 +1,11 @@
-"""What an answer assumes where the state of a cluster lacks something that it depends on."""
+"""The assumptions of an answer if the cluster state lacks lists, or the release is a preview."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import listed, plural
-from policies.kinds import (
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.kinds.registry import (
     BY_GROUP_KIND,
     CLAIM,
     DEVICE_TAINT_RULES,
@@ -18,8 +18,8 @@ from policies.kinds import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 
 _OF_VICTIMS: Final = (DISRUPTION_BUDGET,)
 _OF_CREATED: Final = (RESOURCE_QUOTA, LIMIT_RANGE)
@@ -37,25 +37,27 @@ _OF_CLAIMS: Final = (
 def assumptions(
     objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool, created: bool = False
 ) -> tuple[str, ...]:
-    """Sentences on the lists that matter and are not there, and on objects of which only a part is kept.
+    """Sentences about absent lists that matter, objects that are kept only in part, and a release that is a preview.
 
-    `pods`: those that are placed; `victims`: whether pods are evicted; `created`: whether controllers create pods.
+    `pods`: new Pods. `victims`: whether Pods are evicted. `created`: whether controllers create Pods.
     """
     absent = _absent(objects, pods, victims=victims, created=created) if objects.unlisted else []
     told = [f"the cluster state has no list of {listed(absent, len(absent))}: the answer assumes that there are none"]
     if objects.left_out:
         large = plural(objects.left_out, "object is", "objects are")
         told.append(f"{large} too large to keep whole: the answer assumes that other namespaces are not affected")
+    if objects.semantics.preview:
+        told.append(objects.semantics.preview)
     return tuple(told[0 if absent else 1 :])
 
 
 def lists_storage(objects: ClusterObjects) -> bool:
-    """Whether the lists that the volumes of new claims depend on are there."""
+    """True if the lists that new claims depend on are present."""
     return not any(kind in objects.unlisted for kind in _OF_CLAIMS if kind != CLAIM)
 
 
 def _absent(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool, created: bool) -> list[str]:
-    """The kinds whose lists matter and are not there."""
+    """The kinds of absent lists that matter."""
     wanted = [*(_OF_VICTIMS if victims else ()), *(_OF_CREATED if created else ())]
     has_claims = has_devices = selects_namespaces = False
     for pod in pods:
@@ -72,7 +74,7 @@ def _absent(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool, crea
 
 
 def _selects_namespaces(pod: Pod) -> bool:
-    """Whether it depends on the labels of namespaces where it can run."""
+    """True if the node of a Pod depends on labels of namespaces."""
     affinity = pod.spec.pod_affinity
     terms = (*affinity.required_affinity, *affinity.required_anti_affinity)
     return any(term.namespace_selector is not None and not term.namespace_selector.empty for term in terms)

@@ -5,26 +5,26 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from policies.semantics import DEFAULT, Semantics
+from forewarn.policies.releases.semantics import DEFAULT, Semantics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policies.objects.node import Node
-    from policies.objects.pod import Pod
-    from policies.objects.pod_spec import HostPort
-    from policies.objects.resources import PodResource
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_spec import HostPort
+    from forewarn.policies.objects.resources import PodResource
 
 
 _SERIALS: Final = count(1)
 
 
 class NodeInfo:
-    """A node with its pods. Those of a Snapshot are never changed: whoever plays with pods works on a `clone`.
+    """A node with its Pods. Those of a Snapshot never change: use a `clone` to add or remove Pods.
 
-    `serial`: no two have the same, so that what was worked out for one is told from what holds for another.
-    Requests: `milli_cpu` in thousandths, the rest in units; `non_zero_cpu`, `non_zero_memory`: what scoring takes.
-    `used_ports` is a set as upstream's is: of two pods with one port, the first that goes frees it.
+    `serial`: unique, so that cached values belong to one state. Requests: `milli_cpu` in thousandths, others in units.
+    `non_zero_cpu`, `non_zero_memory`: used by scores. `used_ports`: a set as in upstream; of two Pods with one port,
+    the first removal frees it.
     """
 
     __slots__ = (
@@ -77,14 +77,19 @@ class NodeInfo:
         return copy
 
     def with_pods(self, pods: Sequence[Pod]) -> NodeInfo:
-        """The same node with other pods, in their order: as made anew, from those alone that came and went."""
+        """Return the node with other Pods in this order; computed only from the added and removed Pods."""
         gone = {id(pod): pod for pod in self.pods}
         came = [pod for pod in pods if gone.pop(id(pod), None) is None]
-        changed = [*came, *gone.values()]
-        if self.pods_with_affinity or any(pod.spec.pod_affinity.present or pod.spec.host_ports for pod in changed):
-            return NodeInfo(self.node, pods, self.semantics)
         copy = self.clone()
         copy.pods = list(pods)
+        if self.pods_with_affinity or any(pod.spec.pod_affinity.present for pod in came):
+            with_affinity = [pod for pod in pods if pod.spec.pod_affinity.present]
+            copy.pods_with_affinity = with_affinity
+            copy.pods_with_required_anti_affinity = [
+                pod for pod in with_affinity if pod.spec.pod_affinity.has_required_anti_affinity
+            ]
+        if self.used_ports or any(pod.spec.host_ports for pod in came):
+            copy.used_ports = {port for pod in pods for port in pod.spec.host_ports}
         for pod in came:
             copy.count(pod, 1)
         for pod in gone.values():
@@ -104,7 +109,7 @@ class NodeInfo:
             self.used_ports.update(pod.spec.host_ports)
 
     def remove_pod(self, pod: Pod) -> None:
-        """Upstream `RemovePod`; the last pod takes its place. Raises KeyError where this very view is not there."""
+        """Upstream `RemovePod`; the last Pod takes its place. Raises KeyError if this view is not on the node."""
         _swap_out(self.pods, pod)
         affinity = pod.spec.pod_affinity
         if affinity.present:
@@ -116,7 +121,7 @@ class NodeInfo:
             self.used_ports.difference_update(pod.spec.host_ports)
 
     def end_pods(self, pods: Sequence[Pod]) -> None:
-        """Pods of this node are told to end: removed, and then added as they are now. They occupy the same."""
+        """Mark Pods of this node as terminating: remove them, and add them as they are now, with equal resources."""
         with_affinity = [pod for pod in pods if pod.spec.pod_affinity.present]
         apart = [pod for pod in with_affinity if pod.spec.pod_affinity.has_required_anti_affinity]
         ending = {id(pod): pod.ending() for pod in pods}
@@ -130,7 +135,7 @@ class NodeInfo:
             present += [ending[id(pod)] for pod in those]
 
     def count(self, pod: Pod, sign: int) -> None:
-        """What a pod occupies comes (1) or goes (-1)."""
+        """Add (1) or subtract (-1) the resources of a Pod."""
         occupies = footprint(pod, self.semantics)
         resource = occupies.resource
         self.milli_cpu += sign * resource.milli_cpu
@@ -143,7 +148,7 @@ class NodeInfo:
 
 
 def footprint(pod: Pod, semantics: Semantics) -> PodResource:
-    """What a pod on a node occupies in this release."""
+    """The resources of a Pod on a node in this release."""
     return pod.occupies.counted(semantics.counting) if pod.occupies.elsewhere else pod.occupies
 
 

@@ -1,7 +1,7 @@
-"""How likely each node is to be nominated, where the scheduler looks at a random part of the nodes.
+"""The probability that each node is nominated, if kube-scheduler evaluates a random part of the nodes.
 
 Source: upstream `GetOffsetAndNumCandidates`, `DryRunPreemption`. The order of nodes counts as a uniform permutation;
-the few dry runs that are under way when the search stops are left out.
+the few dry runs that are in progress when the search stops are ignored.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.scheduling.preemption import cost
-from policies.scheduling.vectorized.candidates import Candidates
+from forewarn.policies.scheduling.preemption import cost
+from forewarn.policies.scheduling.vectorized.candidates import Candidates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.scheduling.preemption import Candidate
+    from forewarn.policies.scheduling.preemption import Candidate
 
 
 def nomination_probabilities(candidates: Sequence[Candidate], num_candidates: int) -> dict[str, float]:
@@ -44,10 +44,10 @@ def nomination_probabilities(candidates: Sequence[Candidate], num_candidates: in
 
 
 def class_probabilities(sizes: Sequence[int], harmless: int, candidates: int) -> list[float]:
-    """The probability of each class of equal candidates. `sizes`: their numbers of nodes, best class first.
+    """Return the probability of each class of equal candidates. `sizes`: their numbers of nodes, best class first.
 
-    `harmless`: how many nodes break no budget (they are the best ones). The first `candidates` nodes of a random order
-    are compared; where none of them is harmless the search goes on to the first one that is.
+    `harmless`: the number of nodes without PDB violations (the best nodes). The search compares the first `candidates`
+    nodes of a random order; if all of them have violations, it continues to the first node without.
     """
     total = sum(sizes)
     seen = min(candidates, total)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from policies.metering import each
+from forewarn.policies.metering import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from policies.objects.disruption_budget import PodDisruptionBudget
-    from policies.objects.pod import Pod
+    from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.victim import Victim
 
 
 def matching(pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> Iterator[PodDisruptionBudget]:
@@ -37,6 +39,25 @@ def filter_pods_with_pdb_violation(
     for pod, violated in violations(pods, budgets, matching, first_ends_the_count=first_ends_the_count):
         (violating if violated else others).append(pod)
     return violating, others
+
+
+def filter_victims_with_pdb_violation(
+    victims: Iterable[Victim],
+    budgets: Mapping[str, tuple[PodDisruptionBudget, ...]],
+    *,
+    first_ends_the_count: bool = False,
+) -> tuple[list[tuple[Victim, int]], list[Victim]]:
+    """(violating victims, each with the number of its Pods that violate a budget; the others), in the order given.
+
+    Source: upstream `FilterVictimsWithPDBViolation`.
+    """
+    victims = list(victims)
+    found = violations(
+        (pod for victim in victims for pod in victim.pods), budgets, first_ends_the_count=first_ends_the_count
+    )
+    counts = [sum(bool(violated) for _, violated in islice(found, len(victim.pods))) for victim in victims]
+    violating = [(victim, count) for victim, count in zip(victims, counts, strict=True) if count]
+    return violating, [victim for victim, count in zip(victims, counts, strict=True) if not count]
 
 
 def violations(

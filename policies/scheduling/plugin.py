@@ -1,4 +1,4 @@
-"""What every plugin has, and how a profile of plugins looks in columns."""
+"""The base class of plugins, and the column form of a profile."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.objects.pod_spec import PodSpec
-    from policies.profiles import Profile
-    from policies.scheduling.snapshot import Snapshot
-    from policies.semantics import Semantics
+    from forewarn.policies.objects.pod_spec import PodSpec
+    from forewarn.policies.releases.profiles import Profile
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
 MAX_NODE_SCORE: Final = 100
 
@@ -25,26 +25,26 @@ class PluginFault(Exception):
 
 
 class PluginHandle(Protocol):
-    """What plugins see of the world: the snapshot, and the framework that runs them."""
+    """The world as plugins see it: the snapshot, and the framework that runs them."""
 
     snapshot: Snapshot
     framework: Any
 
 
 class Plugin:
-    """A plugin of a profile; which extension points it has is told by its methods.
+    """A plugin of a profile; its methods determine its extension points.
 
-    `args`: its arguments in the profile. `needs_pre_filter`, `needs_pre_score`: what upstream says at Filter and at
-    Score of a profile that leaves its PreFilter or PreScore out; empty where it does without.
+    `args`: its arguments in the profile. `needs_pre_filter`, `needs_pre_score`: upstream's error at Filter and at Score
+    if the profile lacks its PreFilter or PreScore; "" if the plugin works without.
     """
 
     name: ClassVar[str]
     needs_pre_filter: ClassVar[str] = ""
     needs_pre_score: ClassVar[str] = ""
     scores_what_pre_filter_found: str = ""
-    """What upstream says at Score of a profile that leaves its PreFilter out."""
+    """Upstream's error at Score if the profile lacks its PreFilter."""
     foreign: ClassVar[bool] = False
-    """Whether it is not one of kube-scheduler's own."""
+    """True for plugins that are not part of kube-scheduler."""
     makes_room_in_columns: ClassVar[bool | None] = None
     """Of a PostFilter: whether columns work out what it does, or it does nothing for the pods that they are for; None:
     neither."""
@@ -75,9 +75,9 @@ def default_normalize_score(scores: dict[str, int], *, reverse: bool) -> None:
 
 
 class ProfileInColumns(NamedTuple):
-    """How a profile looks in columns: which plugins say how (`late`: static ones behind others), or which does not.
+    """The column form of a profile: the plugins with columns (`late`: static ones behind others), or the one without.
 
-    `beyond`: by plugin, whether columns are not for a pod with this spec.
+    `beyond`: by plugin, whether columns do not apply to a Pod with this spec.
     """
 
     without: str = ""
@@ -96,8 +96,7 @@ def foreign_at(profile: Profile, point: str) -> tuple[str, ...]:
 
 @lru_cache(64)
 def columns_of(profile: Profile) -> ProfileInColumns:
-    """Worked out once for a profile. One whose plugins are not at all of their points has none: they are told apart
-    there."""
+    """Computed once for a profile. None if a plugin is not at all of its extension points."""
     plugins, static, late = list[str](), list[str](), list[str]()
     beyond = []
     before, filters = profile.at("preFilter"), profile.at("filter")

@@ -1,48 +1,41 @@
-"""Where groups of pods play a part, which is not modelled: so that nobody predicts past them.
-
-Source: kubernetes 1.37 `pkg/scheduler/schedule_one_podgroup.go`, `framework/preemption/types.go`
-(`getCrossNodesVictims`); gate GenericWorkload.
+"""Which Pods kube-scheduler schedules as a part of a PodGroup. Source: kubernetes 1.37
+`pkg/scheduler/schedule_one_podgroup.go`; gate GenericWorkload.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.kinds.registry import POD_GROUP
 
 if TYPE_CHECKING:
-    from policies.objects.pod import Pod
-    from policies.scheduling.cluster_objects import ClusterObjects
-    from policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
 
-def are_on(objects: ClusterObjects) -> bool:
-    """Whether the cluster has groups of pods: the gate says so, or something of them is stored.
-
-    With the gate off the API server serves no PodGroup, and drops `schedulingGroup` from every new pod.
-    """
-    given = objects.semantics.pods_are_grouped
-    return bool(objects.pod_groups or objects.grouped_pods) if given is None else given
+def is_scheduled_by_group(pod: Pod, snapshot: Snapshot) -> bool:
+    """True if kube-scheduler schedules the Pod only together with its PodGroup."""
+    return bool(pod.spec.pod_group) and snapshot.objects.has_pod_groups
 
 
 def of_a_group(pod: Pod, snapshot: Snapshot) -> str:
-    """Why a pod is not predicted that belongs to a group; empty for any other."""
-    if not pod.spec.pod_group or not are_on(snapshot.objects):
+    """Why a Pod of a PodGroup is not predicted alone; empty for any other Pod."""
+    if not is_scheduled_by_group(pod, snapshot):
         return ""
-    return f"the Pod belongs to PodGroup {pod.spec.pod_group}; kube-scheduler schedules the group as a whole"
+    why = why_group_not_predicted(pod, snapshot) or "kube-scheduler schedules the group as a whole"
+    return f"the Pod belongs to PodGroup {pod.spec.pod_group}; {why}"
 
 
-def taken_by(pod: Pod, snapshot: Snapshot) -> str:
-    """Why it is not predicted whom a pod preempts; empty where it can take no pod of a group."""
-    objects, lowest = snapshot.objects, snapshot.lowest_grouped_priority
-    if lowest is None or pod.effective_priority <= lowest or pod.preemption_policy == PREEMPT_NEVER:
-        return ""
-    return preempted_together(objects)
-
-
-def preempted_together(objects: ClusterObjects) -> str:
-    """Why it is not predicted who preempts the pods of groups; empty where there are none, or no group counts."""
-    is_asked = objects.semantics.groups_are_preempted_together and are_on(objects)
-    if not is_asked or not any(pod.node_name for pod in objects.grouped_pods.values()):
-        return ""
-    return "preemption could take Pods of a PodGroup; kube-scheduler compares and preempts them by group"
+def why_group_not_predicted(pod: Pod, snapshot: Snapshot) -> str:
+    """Why the PodGroup of a Pod is not predicted either; empty if it is."""
+    objects = snapshot.objects
+    if not objects.semantics.groups_are_preempted_together:
+        return f"PodGroups are predicted for Kubernetes 1.37, not for {objects.semantics.release}"
+    group = objects.pod_groups.get((pod.namespace, pod.spec.pod_group))
+    if group is None:
+        if POD_GROUP in objects.unlisted:
+            return "the cluster state has no list of PodGroups"
+        return "the PodGroup does not exist, so kube-scheduler does not try its Pods"
+    if group.other_features:
+        return f"the PodGroup has {' and '.join(group.other_features)}, which forewarn does not model"
+    return ""

@@ -1,4 +1,4 @@
-"""Preemption, dry: may the pod preempt, on which nodes would it help, whom would it cost, which node is best.
+"""The dry run of preemption: eligibility, candidates, their victims, and the best candidate.
 
 Source: kubernetes `pkg/scheduler/framework/preemption/preemption.go` and `plugins/defaultpreemption`.
 """
@@ -6,28 +6,57 @@ Source: kubernetes `pkg/scheduler/framework/preemption/preemption.go` and `plugi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.metering import meter
-from policies.objects.priority_class import PREEMPT_NEVER
-from policies.scheduling.framework import FILTERS, Code, failed, unresolvable
-from policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
+from forewarn.policies.metering import meter
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.scheduling.framework import FILTERS, Code, failed, unresolvable
+from forewarn.policies.scheduling.pdb_violations import filter_victims_with_pdb_violation
+from forewarn.policies.scheduling.victim import (
+    NOW,
+    MissingNode,
+    by_importance,
+    has_terminating_victim,
+    importance,
+    start_time,
+    victims_below,
+    victims_by_importance,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.framework import CycleState, Framework, NodeToStatus, Status
-    from policies.scheduling.node_info import NodeInfo
-    from policies.scheduling.plugin import PluginHandle
-    from policies.scheduling.snapshot import Snapshot
-    from policies.semantics import Semantics
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.framework import CycleState, Framework, NodeToStatus, Status
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.plugin import PluginHandle
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.victim import Victim
+
+__all__ = [
+    "NEVER",
+    "NOW",
+    "NO_VICTIMS",
+    "TERMINATING",
+    "Assignment",
+    "Candidate",
+    "Domain",
+    "Preemption",
+    "by_importance",
+    "cost",
+    "importance",
+    "pick_nodes_for_preemption",
+    "pod_eligible_to_preempt_others",
+    "potential_victims",
+    "preempt",
+    "select_victims_on_node",
+    "start_time",
+]
 
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 NO_VICTIMS: Final = unresolvable("No preemption victims found for incoming pod")
-NOW: Final = 2**62
-"""The start time of a pod that has none: upstream takes the present moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +70,8 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """What preemption comes to. `best_candidates`: those that the tie-breaks leave, by name; any may be nominated."""
+    """The result of preemption. `best_candidates`: those that remain after all criteria, by name; any may be
+    nominated."""
 
     eligible: bool = True
     ineligible_reason: str = ""
@@ -54,24 +84,22 @@ class Preemption:
 
 
 def pod_eligible_to_preempt_others(pod: Pod, statuses: NodeToStatus, snapshot: Snapshot) -> str:
-    """Why the pod may not preempt, empty if it may. Source: upstream `PodEligibleToPreemptOthers`."""
+    """Why the Pod may not preempt; "" if it may. Source: upstream `PodEligibleToPreemptOthers`."""
     if pod.preemption_policy == PREEMPT_NEVER:
         return NEVER
     nominated = pod.nominated_node_name
     if not nominated or statuses.get(nominated).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         return ""
     node_info = snapshot.get(nominated)
-    if node_info is not None:
-        for other in potential_victims(pod, node_info):
-            if other.terminating and other.preempted:
-                return TERMINATING
+    if node_info is not None and has_terminating_victim(pod.effective_priority, node_info, snapshot):
+        return TERMINATING
     return ""
 
 
 def preempt(handle: PluginHandle, state: CycleState, pod: Pod, statuses: NodeToStatus) -> Preemption:
-    """A dry run on every node that pods stand in the way on. Source: upstream `Preempt`, `DryRunPreemption`.
+    """A dry run on every node that fits without some of its Pods. Source: upstream `Preempt`, `DryRunPreemption`.
 
-    Upstream looks at a random part of more than 100 nodes; here all are looked at.
+    Upstream evaluates a random part of more than 100 nodes; this function evaluates all.
     """
     if state.in_columns is not None:
         told: Preemption = state.in_columns.preempt()
@@ -100,98 +128,160 @@ def preempt(handle: PluginHandle, state: CycleState, pod: Pod, statuses: NodeToS
 
 
 def potential_victims(pod: Pod, node_info: NodeInfo) -> list[Pod]:
-    """Pods of lower priority, whoever made them and whatever they are doing. Source: upstream `isPreemptionAllowed`."""
+    """The Pods of lower priority, in any state and with any owner. PodGroups do not count."""
     priority = pod.effective_priority
     return [other for other in node_info.pods if other.effective_priority < priority]
+
+
+class Assignment(NamedTuple):
+    """A preemptor's Pod and the node that it would run on (upstream `ProposedAssignment`). `state`: of its PreFilter,
+    without the potential victims."""
+
+    pod: Pod
+    node_name: str
+    state: CycleState
+    framework: Framework
+
+
+class Domain:
+    """The nodes on which Pods of a preemptor must fit, and the Pods. Source: upstream `domain`.
+
+    `nodes`: copies, which this changes. Victims' Pods on other nodes change the states of the plugins only.
+    """
+
+    def __init__(self, snapshot: Snapshot, nodes: Mapping[str, NodeInfo], assignments: Sequence[Assignment]) -> None:
+        self._snapshot, self._nodes, self._assignments = snapshot, nodes, assignments
+        self._is_local = all(
+            plugin.name in each.state.skip_filter for each in assignments for plugin in each.framework.extensions
+        )
+        """True if each Pod depends only on the Pods of its own node."""
+        self._here = {each.node_name for each in assignments}
+
+    def remove(self, victim: Victim) -> None:
+        """Evict the victim."""
+        for pod in victim.pods:
+            info = self._nodes.get(pod.node_name)
+            if info is not None:
+                info.remove_pod(pod)
+            for each in () if self._is_local else self._assignments:
+                each.framework.run_remove_pod(each.state, each.pod, pod, info or self._other(pod))
+
+    def add(self, victim: Victim) -> None:
+        """Let the victim run."""
+        for pod in victim.pods:
+            info = self._nodes.get(pod.node_name)
+            if info is not None:
+                info.add_pod(pod)
+            for each in () if self._is_local else self._assignments:
+                each.framework.run_add_pod(each.state, each.pod, pod, info or self._other(pod))
+
+    def _other(self, pod: Pod) -> NodeInfo:
+        return self._snapshot.node_infos[self._snapshot.rows[pod.node_name]]
+
+    def rejection(self, nodes: AbstractSet[str] | None = None) -> Status | None:
+        """Why one of the Pods does not fit on its node; None if all fit. `nodes`: check only the Pods of these
+        nodes."""
+        added: list[tuple[NodeInfo, Pod]] = []
+        status = None
+        for number, (pod, name, state, framework) in enumerate(self._assignments, 1):
+            if nodes is not None and name not in nodes:
+                continue
+            info = self._nodes[name]
+            status = framework.run_filter_plugins_with_nominated_pods(state, pod, info)
+            if status is not None:
+                break
+            if number < len(self._assignments):
+                info.add_pod(pod)
+                added.append((info, pod))
+        for info, pod in reversed(added):
+            info.remove_pod(pod)
+        return status
+
+    def reprieve(self, victims: Sequence[Victim]) -> tuple[list[Victim], int]:
+        """(the victims that must be evicted, how many of their Pods violate a disruption budget).
+
+        All victims are removed already. Each is added again if all Pods of the preemptor still fit, first those that
+        violate a budget, and the most important of these first.
+        """
+        work, semantics = meter(), self._snapshot.semantics
+        violating, others = filter_victims_with_pdb_violation(
+            victims_by_importance(victims, semantics),
+            self._snapshot.budgets,
+            first_ends_the_count=semantics.first_violated_budget_ends_the_count,
+        )
+        evicted: list[Victim] = []
+
+        def fits_with(victim: Victim) -> bool:
+            work.charge(FILTERS)
+            self.add(victim)
+            here = None
+            if self._is_local:
+                here = self._here.intersection(pod.node_name for pod in victim.pods)
+            if (here is not None and not here) or self.rejection(here) is None:
+                return True
+            self.remove(victim)
+            evicted.append(victim)
+            return False
+
+        num_violating = sum(count for victim, count in violating if not fits_with(victim))
+        for victim in others:
+            fits_with(victim)
+        return victims_by_importance(evicted, semantics) if violating and others else evicted, num_violating
 
 
 def select_victims_on_node(
     handle: PluginHandle, state: CycleState, pod: Pod, node_info: NodeInfo
 ) -> Candidate | Status:
-    """The pods that must go from this node; a Status where that would not help. Source: `SelectVictimsOnNode`.
+    """The victims on this node; a Status if preemption does not help there. Source: `SelectVictimsOnNode`.
 
-    All of lower priority go first; then each, most important first and those of violated budgets before all others,
-    comes back if the pod still fits.
+    All Pods of lower priority are removed first. Then each is reprieved if the new Pod still fits: those of violated
+    PDBs before the others, and the most important first.
     """
-    framework: Framework = handle.framework
-    lower = potential_victims(pod, node_info)
+    snapshot = handle.snapshot
+    try:
+        lower = victims_below(pod.effective_priority, (node_info,), snapshot)
+    except MissingNode as fault:
+        return failed(str(fault))
     if not lower:
         return NO_VICTIMS
-    work = meter()
-    work.charge(10 + 3 * len(lower))
-    node_info, state = node_info.clone(), state.clone()
-    for other in lower:
-        node_info.remove_pod(other)
-        framework.run_remove_pod(state, pod, other, node_info)
-    status = framework.run_filter_plugins_with_nominated_pods(state, pod, node_info)
+    meter().charge(10 + 3 * len(lower))
+    name = node_info.name
+    domain = Domain(snapshot, {name: node_info.clone()}, [Assignment(pod, name, state.clone(), handle.framework)])
+    for victim in lower:
+        domain.remove(victim)
+    status = domain.rejection()
     if status is not None:
         return status
-
-    semantics = handle.snapshot.semantics
-    violating, others = filter_pods_with_pdb_violation(
-        by_importance(lower, semantics),
-        handle.snapshot.budgets,
-        first_ends_the_count=semantics.first_violated_budget_ends_the_count,
-    )
-    victims: list[Pod] = []
-
-    def reprieve(other: Pod) -> bool:
-        work.charge(FILTERS)
-        node_info.add_pod(other)
-        framework.run_add_pod(state, pod, other, node_info)
-        if framework.run_filter_plugins_with_nominated_pods(state, pod, node_info) is None:
-            return True
-        node_info.remove_pod(other)
-        framework.run_remove_pod(state, pod, other, node_info)
-        victims.append(other)
-        return False
-
-    num_violating = sum(not reprieve(other) for other in violating)
-    for other in others:
-        reprieve(other)
+    victims, num_violating = domain.reprieve(lower)
     if not victims:
-        return failed(f'expected at least one victim pod on node "{node_info.name}"')
-    ordered = by_importance(victims, semantics) if violating and others else victims
-    return Candidate(node_info.name, tuple(ordered), num_violating)
-
-
-def by_importance(pods: Sequence[Pod], semantics: Semantics) -> list[Pod]:
-    """Highest priority first, then the one that started first. Source: upstream `MoreImportantPod`.
-
-    A pod that has not started is compared by the clock: read anew for each comparison, it puts the later of such pods
-    first; read once for each of them, in their order, it keeps that.
-    """
-    if semantics.unstarted_victims_in_order or all(pod.start_time is not None for pod in pods):
-        return sorted(pods, key=importance)
-    return [
-        pod
-        for _, pod in sorted(
-            enumerate(pods), key=lambda item: (*importance(item[1]), 0 if item[1].start_time is not None else -item[0])
-        )
-    ]
-
-
-def importance(pod: Pod) -> tuple[int, int]:
-    """Smaller is more important."""
-    return -pod.effective_priority, start_time(pod)
-
-
-def start_time(pod: Pod) -> int:
-    """Seconds since 1970; NOW where it has not started."""
-    return NOW if pod.start_time is None else pod.start_time
+        return failed(f'expected at least one victim pod on node "{name}"')
+    return Candidate(name, tuple(evicted for victim in victims for evicted in victim.pods), num_violating)
 
 
 def pick_nodes_for_preemption(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """The best candidates, by node name; upstream takes any of them. Source: upstream `pickOneNodeForPreemption`."""
+    """The best candidates by node name; upstream selects any of them. Source: upstream `pickOneNodeForPreemption`."""
     ranked = [(cost(candidate), candidate) for candidate in candidates]
     least = min((rank for rank, _ in ranked), default=None)
     return tuple(sorted((c for rank, c in ranked if rank == least), key=lambda c: c.node_name))
 
 
 def cost(candidate: Candidate) -> tuple[int, int, int, int, int]:
-    """What is compared, in this order; smaller is better: violations, the highest priority, the sum of priorities,
-    the number of victims, how long the oldest of the most important ones has run."""
-    priorities = [victim.effective_priority for victim in candidate.victims]
-    highest = priorities[0]
-    oldest = min(start_time(victim) for victim in candidate.victims if victim.effective_priority == highest)
-    return candidate.num_pdb_violations, highest, sum(p + 2**31 for p in priorities), len(priorities), -oldest
+    """The cost of preempting all victims of a candidate; see `cost_of`."""
+    victims = candidate.victims
+    priorities = [victim.effective_priority for victim in victims]
+    starts = [start_time(victim) for victim in victims]
+    return cost_of(candidate.num_pdb_violations, priorities[0], priorities, starts)
+
+
+def cost_of(
+    violations: int, first: int, priorities: Sequence[int], starts: Sequence[int]
+) -> tuple[int, int, int, int, int]:
+    """The criteria in the order of comparison; smaller is better. `priorities`, `starts`: [victim], in any order.
+
+    PDB violations, the priority `first` of the most important victim, the sum of priorities, the number of victims, and
+    how long the oldest victim of the highest priority has run. With PodGroups, the Pods' own priorities count, and the
+    most important victim may not have the highest one. Source: `pickOneNodeForPreemption`.
+    """
+    highest = max(priorities)
+    oldest = min(start for start, priority in zip(starts, priorities, strict=True) if priority == highest)
+    return violations, first, sum(priorities) + 2**31 * len(priorities), len(priorities), -oldest

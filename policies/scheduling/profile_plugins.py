@@ -9,15 +9,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import proxy
 
-from policies.scheduling.plugin import columns_of, foreign_at
-from policies.scheduling.status import failed
+from forewarn.policies.scheduling.plugin import columns_of, foreign_at
+from forewarn.policies.scheduling.status import failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.objects.pod import Pod
-    from policies.profiles import Profile
-    from policies.scheduling.extension_points import (
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.releases.profiles import Profile
+    from forewarn.policies.scheduling.extension_points import (
         BindPlugin,
         PermitPlugin,
         PostBindPlugin,
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
         QueueSortPlugin,
         ReservePlugin,
     )
-    from policies.scheduling.node_info import NodeInfo
-    from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.status import CycleState, Status
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.status import CycleState, Status
 
 
 class ProfilePlugins:
@@ -60,11 +60,11 @@ class ProfilePlugins:
 
     @property
     def preempts(self) -> bool:
-        """Whether a PostFilter makes room, of a profile with columns."""
+        """Whether a PostFilter preempts, for a profile with columns."""
         return columns_of(self.profile).preempts
 
     def beyond_columns(self, pod: Pod) -> str:
-        """The plugin that says that columns are not for such a pod; empty where there is none."""
+        """Return the plugin that excludes such a Pod from columns; empty if none."""
         return next((name for name, beyond in columns_of(self.profile).beyond if beyond(pod.spec)), "")
 
     @property
@@ -79,7 +79,7 @@ class ProfilePlugins:
 
     @property
     def has_foreign_columns(self) -> bool:
-        """Whether one of them is not kube-scheduler's own."""
+        """Whether one of the plugins is not kube-scheduler's own."""
         return bool(foreign_at(self.profile, "filter"))
 
     @property
@@ -113,7 +113,7 @@ class ProfilePlugins:
 
     @cached_property
     def filters(self) -> list[tuple[str, Callable[[CycleState, Pod, NodeInfo], Status | None]]]:
-        """(name, Filter) in order; one whose PreFilter the profile leaves out fails as upstream's does."""
+        """(name, Filter) in order; a plugin whose PreFilter the profile lacks fails as upstream's does."""
         prepared = self.profile.at("preFilter")
         found = []
         for plugin in self._at("filter"):

@@ -1,261 +1,96 @@
-"""Cycles of pods that find no place, again and again: what pods that are alike have in common is worked out once.
+"""Repeated cycles of unschedulable Pods: equal Pods share results.
 
-A scheduler under pressure mostly tries pods that it has tried before, on a cluster that has changed on a few nodes. So
-what a pod's spec says of the nodes is kept, what a request lacks is shared by all that ask for as much, and what
-preemption costs is looked up but where something has changed. It comes to the same as `Cycle` (tests hold them to each
-other). Source: kubernetes `pkg/scheduler/schedule_one.go`.
+A scheduler under pressure mostly retries Pods, in a cluster that has changed on few nodes. So the static result of a
+spec is cached, Pods with equal requests share the nodes that lack resources, and preemption costs are recomputed only
+for changed nodes. The result equals that of `Cycle` (tests compare them). Source: kubernetes
+`pkg/scheduler/schedule_one.go`.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import cached_property
+from operator import is_not
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from policies.scheduling.large_cycle import Cycle, Found, Scores, found_in_order
-from policies.scheduling.plugins.inter_pod_affinity_columns import kinds_with_anti_affinity, terms_against
-from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
-from policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE
-from policies.scheduling.preemption import Candidate, potential_victims
-from policies.scheduling.vectorized.kept_costs import KeptCosts, ranks_that_go
-from policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
-from policies.scheduling.vectorized.node_fit import candidate_of
-from policies.scheduling.vectorized.nominations import nominations_of
-from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from policies.scheduling.vectorized.problem import MOST, NotValid
-from policies.scheduling.vectorized.victim_selection import Occupancy
+from forewarn.policies.scheduling.large_cycle import Cycle, Found, Scores, found_in_order, percentage_of
+from forewarn.policies.scheduling.plugins.inter_pod_affinity_columns import kinds_with_anti_affinity, terms_against
+from forewarn.policies.scheduling.plugins.node_ports import NodePorts
+from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE
+from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
+from forewarn.policies.scheduling.plugins.volume_zone import VolumeZone
+from forewarn.policies.scheduling.recurring_requests import Demand, Helped, Own, Request, Room, Spec, rejection_of
+from forewarn.policies.scheduling.vectorized.kept_costs import KeptCosts, ranks_that_go
+from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
+from forewarn.policies.scheduling.vectorized.node_fit import candidate_of
+from forewarn.policies.scheduling.vectorized.nominations import nominations_of
+from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from forewarn.policies.scheduling.vectorized.problem import MOST, NotValid
+from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy
+from forewarn.policies.scheduling.victim import has_terminating_victim
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from policies.objects.pod import Pod
-    from policies.objects.pod_spec import PodSpec
-    from policies.scheduling.columns import Columns
-    from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
-    from policies.scheduling.vectorized.nominations import Nominated, Nominations
-    from policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_spec import PodSpec
+    from forewarn.policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.scheduling.framework import Framework
+    from forewarn.policies.scheduling.preemption import Candidate
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
+    from forewarn.policies.scheduling.vectorized.nominations import Nominations
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 _KEPT: Final = 4096
 """Specs that are remembered at most."""
-_KEPT_CHANGES: Final = 4096
-_FEW: Final = 16
-"""Nodes that Python goes through sooner than numpy goes through all."""
-_AGAIN: Final = 8
-"""How often each of them may have changed: a node with nominated pods does so for each of them."""
 _KEPT_REQUESTS: Final = 256
 """Requests, each at one priority: some 400 kB each at 5,000 nodes."""
 
 
-class _Demand(NamedTuple):
-    """Some of a resource. `row`: its place in the columns; `limit`: [node], what may be requested beside it."""
-
-    resource: str
-    row: int
-    limit: NDArray[np.int64]
+def _claims_of(snapshot: Snapshot, pod: Pod) -> Iterator[PersistentVolumeClaim | None]:
+    """The claims that a pod names; None for those that do not exist."""
+    claims = snapshot.objects.claims
+    return (claims.get((pod.namespace, v.claim_name)) for v in pod.spec.volumes if v.claim_name is not None)
 
 
-class _Spec(NamedTuple):
-    """What a spec says of the nodes. `open`: [node], with room if nobody else were there; `plugins`, `reasons`: who
-    rejects nodes whatever runs there, and why; `left`: [node], the others."""
-
-    spec: PodSpec
-    request: Hashable
-    demands: list[_Demand]
-    open: NDArray[np.bool_]
-    plugins: frozenset[str]
-    reasons: Counter[str]
-    left: NDArray[np.bool_]
-    leaves: int
-    """The number of what it leaves: the same for all specs with the same `open` and `left`."""
-    nominated: bool
-    """Whether a pod that is nominated is one for columns."""
+def _storage_of(snapshot: Snapshot, pod: Pod) -> list[object]:
+    """The claims of a pod and their volumes."""
+    volumes = snapshot.objects.volumes
+    return [
+        each for claim in _claims_of(snapshot, pod) for each in (claim, claim and volumes.get(("", claim.volume_name)))
+    ]
 
 
-class _Request:
-    """A request at one priority, on the nodes as they are now. What it says of a node changes when the node does."""
-
-    def __init__(self, demands: Sequence[_Demand], priority: int) -> None:
-        self.demands, self._priority = demands, priority
-        self._columns: Columns | None = None
-        self._serials: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._nominations: Nominations | None = None
-        self._nominated = -1
-        self._age = 0
-        """How often all nodes were gone through."""
-        self._changes: list[int] = []
-        """The nodes that have changed since, as rows."""
-        self.rooms: dict[int, _Room] = {}
-        self.helped: dict[int, _Helped] = {}
-        self.present: list[NDArray[np.int64]] = []
-        """[node] of each demand: what is requested there, nominated pods included."""
-        self.lacks: list[NDArray[np.bool_]] = []
-        """[node] of each demand: whether there is too little."""
-        self.full: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self.costs: KeptCosts | None = None
-
-    def sync(self, columns: Columns, nominations: Nominations) -> None:
-        """Become those of these nodes. Raises NotValid."""
-        if self._columns is columns and self._nominations is nominations and self._nominated == nominations.version:
-            return
-        rows = self._changed(columns, nominations)
-        self._columns = None
-        if rows is None:
-            self._go_through(columns, nominations)
-        else:
-            for row in rows:
-                self._update(row, columns, nominations)
-            self._changes += rows
-        self._serials, self._columns = columns.serials.copy(), columns  # the columns may be used up by the next ones
-        self._nominations, self._nominated = nominations, nominations.version
-
-    def _changed(self, columns: Columns, nominations: Nominations) -> list[int] | None:
-        """The rows that differ from what is known; None where these are many."""
-        if self._columns is None or self._nominations is not nominations or len(self._changes) > _KEPT_CHANGES:
-            return None
-        changes = nominations.changed_since(self._nominated)
-        if changes is None or len(changes) > _AGAIN * _FEW:
-            return None
-        nominated = dict.fromkeys(changes)
-        if len(nominated) > _FEW:
-            return None
-        if self._columns is columns:
-            return list(nominated)
-        rows = np.flatnonzero(self._serials != columns.serials)
-        return list({*rows.tolist(), *nominated}) if len(rows) <= _FEW else None
-
-    def _go_through(self, columns: Columns, nominations: Nominations) -> None:
-        """In the arrays that are there, if they are of as many nodes: to make new ones takes as long."""
-        if not self.present or len(self.full) != len(columns.serials):
-            shape = len(columns.serials)
-            self.present = [np.zeros(shape, np.int64) for _ in self.demands]
-            self.lacks = [np.zeros(shape, np.bool_) for _ in self.demands]
-            self.full = np.zeros(shape, np.bool_)
-        self._age += 1
-        self._changes = []
-        self.full[:] = False
-        for demand, present, lacks in zip(self.demands, self.present, self.lacks, strict=True):
-            self._count_present(demand, columns, nominations, present)
-            np.greater(present, demand.limit, out=lacks)
-            np.logical_or(self.full, lacks, out=self.full)
-
-    def _update(self, row: int, columns: Columns, nominations: Nominations) -> None:
-        full = False
-        for demand, all_present, all_lacks in zip(self.demands, self.present, self.lacks, strict=True):
-            present = int(columns.requested[demand.row, row])
-            if nominations:
-                added = int(nominations.amounts(demand.resource, self._priority)[row])
-                if added >= MOST:
-                    raise NotValid
-                present += added
-            lacks = present > int(demand.limit[row])
-            all_present[row], all_lacks[row] = present, lacks
-            full = full or lacks
-        self.full[row] = full
-
-    def changes_since(self, seen: tuple[int, int]) -> tuple[Sequence[int] | None, tuple[int, int]]:
-        """(the rows that have changed since then, None where these are many; what to ask with next time)."""
-        age, count = seen
-        now = self._age, len(self._changes)
-        if age != self._age or now[1] - count > _AGAIN * _FEW:
-            return None, now
-        rows = dict.fromkeys(self._changes[count:])
-        return (list(rows) if len(rows) <= _FEW else None), now
-
-    def _count_present(
-        self, demand: _Demand, columns: Columns, nominations: Nominations, present: NDArray[np.int64]
-    ) -> None:
-        requested = columns.requested[demand.row]
-        if not nominations:
-            present[:] = requested
-            return
-        added = nominations.amounts(demand.resource, self._priority)
-        if nominations.may_reach(demand.resource, MOST) and added.max(initial=0) >= MOST:
-            raise NotValid
-        np.add(requested, added, out=present)
-
-
-class _Room:
-    """Where a request has room, of the nodes that a spec leaves, and what it lacks."""
-
-    def __init__(self) -> None:
-        self._seen = -1, 0
-        self._open: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self._lacks: list[NDArray[np.bool_]] = []
-        self.nodes = 0
-        """How many have room."""
-        self.lacking: list[int] = []
-        """Of each demand, how many have too little."""
-
-    def sync(self, request: _Request, spec: _Spec) -> None:
-        """Become that of the nodes as the request has them."""
-        rows, self._seen = request.changes_since(self._seen)
-        if rows is None:
-            self._open = spec.open & ~request.full
-            self._lacks = [spec.left & lacks for lacks in request.lacks]
-            self.nodes = int(np.count_nonzero(self._open))
-            self.lacking = [int(np.count_nonzero(lacks)) for lacks in self._lacks]
-            return
-        for row in rows:
-            fits = bool(spec.open[row]) and not request.full[row]
-            self.nodes += fits - bool(self._open[row])
-            self._open[row] = fits
-            if spec.left[row]:
-                for number, (mine, lacks) in enumerate(zip(self._lacks, request.lacks, strict=True)):
-                    now = bool(lacks[row])
-                    self.lacking[number] += now - bool(mine[row])
-                    mine[row] = now
-
-
-class _Helped:
-    """Which nodes would have room for a request without all pods of lower priority, of those that a spec leaves."""
-
-    def __init__(self) -> None:
-        self._seen = -1, 0
-        self._nodes: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self.count = 0
-
-    @property
-    def rows(self) -> NDArray[np.intp]:
-        """The nodes as rows of the columns."""
-        return np.flatnonzero(self._nodes) if self.count else np.zeros(0, np.intp)
-
-    def sync(self, request: _Request, spec: _Spec, lower: LowerPriorityPods, matrix: PodMatrix) -> None:
-        """Become those of the nodes as the request, and the tables of the pods below its priority, have them."""
-        rows, self._seen = request.changes_since(self._seen)
-        totals = [lower.total(demand.resource, matrix) for demand in request.demands]
-        demands = list(zip(request.demands, request.present, totals, strict=True))
-        if rows is None:
-            nodes = spec.open & (lower.count > 0)
-            for demand, present, total in demands:
-                nodes &= present - total <= demand.limit
-            self._nodes, self.count = nodes, int(np.count_nonzero(nodes))
-            return
-        for row in rows:
-            helps = bool(spec.open[row]) and bool(lower.count[row] > 0)
-            helps = helps and all(
-                bool(present[row] - total[row] <= demand.limit[row]) for demand, present, total in demands
-            )
-            self.count += helps - bool(self._nodes[row])
-            self._nodes[row] = helps
+def _resources_are_first(framework: Framework) -> bool:
+    """Report whether no filter that reads Pods, other than NodePorts, runs before NodeResourcesFit."""
+    names = (plugin.name for plugin in framework.column_plugins)
+    return next((name for name in names if name != NodePorts.name), "") == NodeResourcesFit.name
 
 
 class RecurringCycles:
-    """Of one scheduler of the default profile. Its snapshots differ in nodes, pods, budgets and workloads alone."""
+    """Of one scheduler. Its snapshots differ in nodes, pods, budgets and workloads alone."""
 
     def __init__(self) -> None:
         self._nodes: object = None
-        self._specs: dict[int, tuple[PodSpec, _Spec | None]] = {}
-        self._requests: dict[tuple[int, Hashable], _Request] = {}
-        self._left: dict[tuple[bytes, bytes], int] = {}
-        """What specs leave -> its number."""
+        self._specs: dict[int, tuple[PodSpec, Sequence[object], Spec | None]] = {}
+        """id of a spec -> (the spec, the claims and volumes that PreFilter plugins read, its static result)."""
+        self._requests: dict[tuple[int, Hashable], Request] = {}
+        self._left: dict[Hashable, int] = {}
+        """What specs say of the nodes -> its number."""
 
     def cycle(self, snapshot: Snapshot, pod: Pod) -> RecurringCycle | None:
-        """A cycle of a pod; None where `Cycle` or the plugins must be asked. Use it with `snapshot.derived.taken()`."""
+        """A cycle of a pod; None where `Cycle` or the plugins must be asked. Use it with `snapshot.derived.taken()`.
+
+        If static filters and resources reject all nodes, no later filter runs: constraints of the pod, and those of
+        other pods against it, do not matter until preemption finds a node with enough resources.
+        """
         if self._nodes is not snapshot.objects.nodes:
             self._nodes = snapshot.objects.nodes
             self._specs.clear()
@@ -266,8 +101,6 @@ class RecurringCycles:
             spec = self._spec(snapshot, pod)
             if spec is None or pod.node_name:
                 return None
-            if kinds_with_anti_affinity(matrix) and terms_against(pod, matrix, snapshot):
-                return None
             if pod.nominated_node_name and not spec.nominated:
                 return None
             if snapshot.columns.largest >= MOST:
@@ -277,24 +110,22 @@ class RecurringCycles:
             request.sync(snapshot.columns, nominations)
         except NotValid:
             return None
-        return RecurringCycle(snapshot, pod, matrix, spec, request, nominations)
+        cycle = RecurringCycle(snapshot, pod, matrix, spec, request, nominations)
+        return None if cycle.nodes and cycle.constrained else cycle
 
-    def _spec(self, snapshot: Snapshot, pod: Pod) -> _Spec | None:
+    def _spec(self, snapshot: Snapshot, pod: Pod) -> Spec | None:
         known = self._specs.get(id(pod.spec))
-        if known is None:
+        storage = _storage_of(snapshot, pod) if pod.spec.has_storage else ()
+        if known is None or any(map(is_not, known[1], storage)):
             if len(self._specs) >= _KEPT:
                 self._specs.clear()
-            known = self._specs[id(pod.spec)] = pod.spec, self._read(snapshot, pod)
-        return known[1]
+            known = self._specs[id(pod.spec)] = pod.spec, storage, self._read(snapshot, pod)
+        return known[2]
 
-    def _read(self, snapshot: Snapshot, pod: Pod) -> _Spec | None:
-        """None where something other than resources may decide, on these nodes or on others."""
+    def _read(self, snapshot: Snapshot, pod: Pod) -> Spec | None:
+        """None if filters before resources reject nodes for more than the spec, or PreFilter plugins reject the pod."""
         spec = pod.spec
-        affinity = spec.pod_affinity
-        if spec.host_ports or affinity.required_affinity or affinity.required_anti_affinity:
-            return None
-        spread = any(each.when_unsatisfiable == DO_NOT_SCHEDULE for each in spec.topology_spread)
-        if spread or snapshot.extended_resources or spec.has_storage:  # claims and volumes change beside the nodes
+        if snapshot.extended_resources or any(volume.ephemeral for volume in spec.volumes):
             return None
         try:
             cycle = Cycle(snapshot, replace(pod, nominated_node_name=""))
@@ -305,116 +136,154 @@ class RecurringCycles:
         known = snapshot.columns.resources
         if any(amount and resource not in known for resource, amount in spec.request.scalars.items()):
             return None
-        if any(demand.constraint is not None for demand in fit.demands):
+        resources = [demand for demand in fit.demands if demand.constraint is None]
+        affinity = spec.pod_affinity
+        constrained = len(resources) < len(fit.demands) or bool(
+            affinity.required_affinity
+            or affinity.required_anti_affinity
+            or spec.has_storage
+            or any(each.when_unsatisfiable == DO_NOT_SCHEDULE for each in spec.topology_spread)
+        )
+        if spec.host_ports or (constrained and not _resources_are_first(cycle.framework)):
             return None
-        demands = [_Demand(demand.resource, known.index(demand.resource), demand.limit) for demand in fit.demands]
+        demands = [Demand(demand.resource, known.index(demand.resource), demand.limit) for demand in resources]
         amounts = spec.request
         base = amounts.milli_cpu, amounts.memory, amounts.ephemeral_storage
-        request = base, tuple(sorted(amounts.scalars.items()))
+        request = base, tuple(sorted(amounts.scalars.items())), tuple(demand.resource for demand in demands)
+        if not cycle.preempts:
+            return None
         late = any(plugin.static_filter(pod) for plugin in cycle.framework.late_static_plugins)
-        leaves = self._left.setdefault((fit.open.tobytes(), left.tobytes()), len(self._left))
-        return _Spec(spec, request, demands, fit.open.copy(), frozenset(plugins), reasons, left, leaves, not late)
+        reached = np.ones(len(left), np.bool_)
+        if all(claim is None or claim.fully_bound for claim in _claims_of(snapshot, pod)):
+            for plugin in {VolumeBinding.name, VolumeZone.name}.intersection(fit.rejections):
+                reached &= fit.rejections[plugin].codes < 0
+        opens = fit.static & fit.resolvable
+        said = opens.tobytes(), left.tobytes(), frozenset(plugins), frozenset(reasons.items())
+        leaves = self._left.setdefault(said, len(self._left))
+        return Spec(
+            spec,
+            request,
+            demands,
+            opens,
+            frozenset(plugins),
+            reasons,
+            left,
+            leaves,
+            nominated=not late,
+            constrained=constrained,
+            reached=reached,
+            is_reached=bool((opens & reached).any()),
+            percentage=percentage_of(cycle.framework),
+        )
 
-    def _request(self, spec: _Spec, priority: int) -> _Request:
+    def _request(self, spec: Spec, priority: int) -> Request:
         key = priority, spec.request
         found = self._requests.get(key)
         if found is None:
             if len(self._requests) >= _KEPT_REQUESTS:
                 self._requests.clear()
-            found = self._requests[key] = _Request(spec.demands, priority)
+            found = self._requests[key] = Request(spec.demands, priority)
         return found
 
 
 class RecurringCycle:
-    """One pod on one snapshot."""
+    """One pod on one snapshot, of a profile that preempts."""
+
+    preempts = True
 
     def __init__(
         self,
         snapshot: Snapshot,
         pod: Pod,
         matrix: PodMatrix,
-        spec: _Spec,
-        request: _Request,
+        spec: Spec,
+        request: Request,
         nominations: Nominations,
     ) -> None:
+        """Valid if no node has enough resources (`nodes` is 0), or without constraints (see `constrained`)."""
         self.snapshot, self.pod = snapshot, pod
         self._matrix, self._spec, self._request = matrix, spec, request
-        self._present, self._lacks, self._full = request.present, request.lacks, request.full
         own = nominations.of(pod)
-        self._alone = own is not None and own.priority >= pod.effective_priority
-        """Whether it is among the nominated pods: so no other pod sees the nodes as it does."""
-        if own is not None and self._alone:
-            self._leave_out(own)
+        counts = own is not None and own.priority >= pod.effective_priority
+        self._own = Own(own, request, matrix) if own is not None and counts else None
+        """If the Pod is among the nominated Pods: no other Pod sees the nodes as it does."""
+        room = request.rooms.get(spec.leaves)
+        if room is None:
+            room = request.rooms[spec.leaves] = Room()
+        room.sync(request, spec)
+        self._room, self.nodes = room, room.nodes
+        """Number of nodes that pass static filters and have enough resources."""
+        if self._own is not None and spec.open[self._own.row]:
+            self.nodes += bool(request.full[self._own.row]) - self._own.full
 
-    def _leave_out(self, own: Nominated) -> None:
-        """To itself the pod is not there."""
-        row = own.row
-        self._present = [present.copy() for present in self._present]
-        self._lacks, self._full = [lacks.copy() for lacks in self._lacks], self._full.copy()
-        self._full[row] = False
-        for demand, present, lacks in zip(self._spec.demands, self._present, self._lacks, strict=True):
-            present[row] -= self._matrix.kinds.amounts(demand.resource)[own.kind]
-            lacks[row] = present[row] > demand.limit[row]
-            self._full[row] |= lacks[row]
+    @cached_property
+    def constrained(self) -> bool:
+        """Whether constraints follow resources: of the Pod, or of other Pods against it."""
+        if self._spec.constrained:
+            return True
+        return bool(kinds_with_anti_affinity(self._matrix) and terms_against(self.pod, self._matrix, self.snapshot))
+
+    @cached_property
+    def _cycle(self) -> Cycle:
+        """The cycle with all constraints. Raises NotValid."""
+        return Cycle(self.snapshot, self.pod)
 
     def fits_on(self, name: str) -> bool:
-        """Whether a node, which need not exist, can run it."""
+        """Report whether the Pod fits on a node, which need not exist."""
         row = self.snapshot.rows.get(name)
-        return row is not None and bool(self._spec.open[row] and not self._full[row])
+        if row is None or not self._spec.open[row]:
+            return False
+        return not (self._own.full if self._own is not None and self._own.row == row else self._request.full[row])
 
     @property
     def feasible(self) -> NDArray[np.bool_]:
         """[node]: whether it can run the pod now."""
-        return self._spec.open & ~self._full
+        found = self._spec.open & ~self._request.full
+        if self._own is not None:
+            found[self._own.row] = self._spec.open[self._own.row] and not self._own.full
+        return found
 
     def find(self, order: NDArray[np.intp]) -> Found:
         """The nodes that the scheduler finds, going through them in this order; none where it finds none."""
-        room = self._room()
-        if room is not None and not room.nodes:
+        if not self.nodes:
             return Found(order[:0], len(order))
-        return found_in_order(self.feasible, order)
-
-    def _room(self) -> _Room | None:
-        if self._alone:
-            return None
-        rooms = self._request.rooms
-        room = rooms.get(self._spec.leaves)
-        if room is None:
-            room = rooms[self._spec.leaves] = _Room()
-        room.sync(self._request, self._spec)
-        return room
+        return found_in_order(self.feasible, order, self._spec.percentage)
 
     def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """What the nodes are worth, less what all have in common. Raises NotValid."""
+        """Return the scores of the nodes without common terms. Raises NotValid."""
         return Scores(self.snapshot, self.pod, self._matrix).of(rows)
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
-        """(who rejects it, reasons and of how many nodes)."""
-        reasons, left = self._spec.reasons.copy(), self._spec.left
-        lacking, room = False, self._room()
-        counts = room.lacking if room else (int(np.count_nonzero(left & lacks)) for lacks in self._lacks)
-        for demand, count in zip(self._spec.demands, counts, strict=True):
-            if count:
-                reasons[reason_of(demand.resource)] += count
-                lacking = True
-        return self._spec.plugins | ({NodeResourcesFit.name} if lacking else frozenset()), reasons
+        """(who rejects it, reasons and of how many nodes). Not to be changed."""
+        own = self._own
+        if own is None or not self._spec.left[own.row]:
+            return self._room.rejection(self._spec)
+        counts = zip(self._room.lacking, self._request.lacks, own.lacks, strict=True)
+        return rejection_of(self._spec, [count - bool(lacks[own.row]) + mine for count, lacks, mine in counts])
 
     def waits(self) -> bool:
-        """Whether victims of an earlier preemption are leaving. Source: upstream `PodEligibleToPreemptOthers`."""
+        """Report whether victims of an earlier preemption are terminating.
+
+        Source: upstream `PodEligibleToPreemptOthers`.
+        """
         row = self.snapshot.rows.get(self.pod.nominated_node_name)
         if row is None or not self._spec.open[row]:
             return False
-        return any(o.terminating and o.preempted for o in potential_victims(self.pod, self.snapshot.node_infos[row]))
+        return has_terminating_victim(self.pod.effective_priority, self.snapshot.node_infos[row], self.snapshot)
 
     def best_nodes(self) -> list[str]:
-        """The nodes that may be nominated, by name; none where preemption does not help."""
-        matrix, snapshot = self._matrix, self.snapshot
-        if matrix.kinds.lowest_priority >= self.pod.effective_priority:
+        """The nodes that may be nominated, by name; none where preemption does not help. Raises NotValid."""
+        matrix, snapshot, priority = self._matrix, self.snapshot, self.pod.effective_priority
+        if snapshot.may_preempt_groups(priority):  # the priority of a PodGroup may be lower than that of its Pods
+            raise NotValid("of Pods that belong to PodGroups")
+        if matrix.kinds.lowest_priority >= priority or not self._spec.is_reached:
             return []
-        lower = lower_priority_pods_of(matrix, snapshot, self.pod.effective_priority)
+        lower = lower_priority_pods_of(matrix, snapshot, priority)
         nodes = self._helped(lower)
-        if not len(nodes):
+        if not self._spec.reached[nodes].any():
             return []
+        if self.constrained:
+            return self._cycle.best_nodes()
         lower.settle(nodes, matrix, snapshot)
         costs = self._request.costs
         if costs is None or costs.lower is not lower:
@@ -424,25 +293,34 @@ class RecurringCycle:
 
     def _helped(self, lower: LowerPriorityPods) -> NDArray[np.intp]:
         """The nodes that have room without all pods of lower priority."""
-        matrix, spec = self._matrix, self._spec
-        if self._alone:
-            nodes = np.flatnonzero(spec.open & (lower.count > 0))
-            for demand, present in zip(spec.demands, self._present, strict=True):
-                base = present - lower.total(demand.resource, matrix)
-                nodes = nodes[base[nodes] <= demand.limit[nodes]]
-            return nodes
-        helped = self._request.helped.get(spec.leaves)
+        helped = self._request.helped.get(self._spec.leaves)
         if helped is None:
-            helped = self._request.helped[spec.leaves] = _Helped()
-        helped.sync(self._request, spec, lower, matrix)
-        return helped.rows
+            helped = self._request.helped[self._spec.leaves] = Helped()
+        helped.sync(self._request, self._spec, lower, self._matrix)
+        if self._own is None:
+            return helped.rows
+        return helped.rows_but(self._own.row, helps=self._helps_on_its_own(lower, self._own))
+
+    def _helps_on_its_own(self, lower: LowerPriorityPods, own: Own) -> bool:
+        row, demands = own.row, zip(self._spec.demands, own.present, strict=True)
+        return bool(self._spec.open[row] and lower.count[row] > 0) and all(
+            bool(present - lower.total(demand.resource, self._matrix)[row] <= demand.limit[row])
+            for demand, present in demands
+        )
 
     def _occupancy(self, lower: LowerPriorityPods) -> list[Occupancy]:
-        demands = zip(self._spec.demands, self._present, strict=True)
+        every = list(self._request.present)
+        if self._own is not None:
+            every = [present.copy() for present in every]
+            for present, amount in zip(every, self._own.present, strict=True):
+                present[self._own.row] = amount
+        demands = zip(self._spec.demands, every, strict=True)
         return [Occupancy(lower.amounts(d.resource, self._matrix), present, d.limit) for d, present in demands]
 
     def candidate_on(self, name: str) -> Candidate:
-        """Who would have to go on a node that may be nominated."""
+        """Return the victims on a node that may be nominated."""
+        if self.constrained:
+            return self._cycle.candidate_on(name)
         snapshot, matrix = self.snapshot, self._matrix
         row = snapshot.rows[name]
         lower = lower_priority_pods_of(matrix, snapshot, self.pod.effective_priority)

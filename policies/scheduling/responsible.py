@@ -1,4 +1,4 @@
-"""Whose pod it is: which profile decides, and who else has a say that cannot be asked.
+"""The profile that schedules a Pod, and components outside of forewarn that take part in the decision.
 
 Source: kubernetes `pkg/scheduler/eventhandlers.go` (`responsibleForPod`), `pkg/scheduler/extender.go`.
 """
@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.profiles import DEFAULT_SCHEDULER
-from policies.scheduling.caveats import named
-from policies.scheduling.configuration import configuration_of
-from policies.scheduling.devices.claims import not_modelled
-from policies.scheduling.framework import Framework
-from policies.scheduling.pod_groups import of_a_group
+from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.scheduling.caveats import named
+from forewarn.policies.scheduling.configuration import configuration_of
+from forewarn.policies.scheduling.devices.claims import not_modelled
+from forewarn.policies.scheduling.framework import Framework
+from forewarn.policies.scheduling.pod_groups import of_a_group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.objects.pod import Pod
-    from policies.profiles import Extender
-    from policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.releases.profiles import Extender
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
 
 def framework_of(snapshot: Snapshot, pod: Pod) -> Framework:
@@ -30,19 +30,19 @@ def framework_of(snapshot: Snapshot, pod: Pod) -> Framework:
 
 
 def not_predicted(pod: Pod, snapshot: Snapshot) -> str:
-    """Why no honest prediction can be made for a pod, empty if one can."""
+    """Why a Pod cannot be predicted; "" if it can."""
     return not_scheduled(pod, snapshot) or unmodelled(pod, snapshot)
 
 
 def unmodelled(pod: Pod, snapshot: Snapshot) -> str:
-    """What kube-scheduler would go by that is not modelled, of a pod that it schedules; empty where nothing is."""
+    """The part of kube-scheduler's decision about a Pod that is not modelled; "" if everything is."""
     return of_a_group(pod, snapshot) or not_modelled(
         pod, snapshot.objects, snapshot.extended_resources, snapshot.device_selectors
     )
 
 
 def not_scheduled(pod: Pod, snapshot: Snapshot) -> str:
-    """Why kube-scheduler, as it is known here, does not look at a pod."""
+    """Why kube-scheduler, with the known profiles, does not schedule a Pod."""
     semantics = snapshot.semantics
     if semantics.unknown:
         return semantics.unknown
@@ -60,7 +60,7 @@ def not_scheduled(pod: Pod, snapshot: Snapshot) -> str:
 
 
 def asked_of_extenders(extenders: Sequence[Extender], *, fits: bool, preempts: bool) -> str:
-    """What an extender may decide of an outcome, as a reason not to predict it; empty where it is not asked."""
+    """The possible decision of an extender, as a reason not to predict; "" without one."""
     for extender in extenders:
         if fits and extender.filter_verb:
             return f"{named(extender)} may reject the nodes that the plugins leave, and cannot be asked"

@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from policies.scheduling.caveats import Facts, of_placement, of_preemption, victims_tie
-from policies.scheduling.filtering import num_feasible_nodes_to_find
-from policies.scheduling.large_cycle import Cycle
-from policies.scheduling.missing_lists import assumptions
-from policies.scheduling.nomination_probabilities import nomination_probabilities
-from policies.scheduling.plugins.dynamic_resources import allocated_on
-from policies.scheduling.scheduling_cycle import NO_PREEMPTION, SchedulingCycle
-from policies.scheduling.vectorized.node_fit import VectorizedAnswer
-from policies.scheduling.vectorized.problem import NotValid
-from policies.scheduling.whole_answer import pays
+from forewarn.policies.scheduling.caveats import AWAITED, Facts, of_placement, of_preemption, victims_tie
+from forewarn.policies.scheduling.filtering import num_feasible_nodes_to_find
+from forewarn.policies.scheduling.large_cycle import Cycle
+from forewarn.policies.scheduling.missing_lists import assumptions
+from forewarn.policies.scheduling.nomination_probabilities import nomination_probabilities
+from forewarn.policies.scheduling.plugins.dynamic_resources import allocated_on, awaits_devices
+from forewarn.policies.scheduling.scheduling_cycle import NO_PREEMPTION, SchedulingCycle
+from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer
+from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.whole_answer import pays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.preemption import Candidate
-    from policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.preemption import Candidate
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
 __all__ = ["NO_PREEMPTION", "Prediction"]
 
 
 class Prediction(SchedulingCycle):
-    """What kube-scheduler would do with a pod. Everything is worked out when it is first asked for, then kept."""
+    """kube-scheduler's decision about a Pod. Everything is computed at first use, and then kept."""
 
     @cached_property
     def best_nodes(self) -> list[str]:
@@ -78,7 +78,7 @@ class Prediction(SchedulingCycle):
 
     @property
     def num_pdb_violations(self) -> int:
-        """How many of them a disruption budget speaks for."""
+        """Number of victims whose PDB is violated."""
         return self._nominated.num_pdb_violations if self._nominated else 0
 
     @cached_property
@@ -88,7 +88,7 @@ class Prediction(SchedulingCycle):
 
     @property
     def sampled(self) -> bool:
-        """Whether the scheduler looks at a random part of the nodes that preemption may help on."""
+        """True if kube-scheduler evaluates a random part of the nodes for preemption."""
         return self.preemption.potential_nodes > self.preemption.num_candidates
 
     @property
@@ -99,21 +99,22 @@ class Prediction(SchedulingCycle):
 
     @property
     def not_scored(self) -> str:
-        """Why it is not known which of several feasible nodes is the best; empty if it is."""
+        """Why the best of several feasible nodes is unknown; "" if it is known."""
         return "" if self._best_in_columns else self._scored[1]
 
     @property
     def node(self) -> str:
-        """Where it would run: a feasible node (its nomination comes first), else the nominated one; may be empty."""
+        """The node of the Pod: a feasible node (its nominated node first), otherwise the nominated node; may be
+        empty."""
         if not self.fits:
             return self.nominated_node
         own = self.pod.nominated_node_name
         return own if own in self.feasible else self.best_nodes[0]
 
     def snapshot_after(self) -> Snapshot:
-        """The cluster as the next pod's cycle finds it: the pod in its place, or nominated to where its victims end.
+        """The cluster for the cycle of the next Pod: the Pod on its node, or nominated to the node of its victims.
 
-        Which of many nodes is the best is a long question: ask it only where something comes after.
+        Selecting the best of many nodes is expensive: use this only if another Pod follows.
         """
         node = self.node
         if not node:
@@ -123,7 +124,7 @@ class Prediction(SchedulingCycle):
         return self._with_devices(node).with_pods([self.snapshot.bound(self.pod, node)], ())
 
     def in_the_end(self) -> Snapshot:
-        """The cluster with the pod in its place and its victims gone."""
+        """The cluster with the Pod on its node and without its victims."""
         node = self.node
         if not node:
             return self.snapshot
@@ -136,9 +137,9 @@ class Prediction(SchedulingCycle):
         return self.snapshot.with_claims(allocated_on(self._state, node))
 
     def settled(self, snapshot: Snapshot, with_ties: bool) -> Prediction:
-        """What it comes to and no more: who keeps many does not keep the state of the cluster that each was made for.
+        """The result without the cluster state, for callers that keep many predictions.
 
-        `snapshot`: the one to name instead; `with_ties`: keep all nodes that may be nominated, not only the first.
+        `snapshot`: replaces the snapshot. `with_ties`: keep all nodes that may be nominated, not only the first.
         """
         feasible = self.feasible if with_ties else self.feasible[:1]
         best_nodes = [] if self.fits else self.best_nodes if with_ties else self.best_nodes[:1]
@@ -148,7 +149,7 @@ class Prediction(SchedulingCycle):
 
     @property
     def _is_sampled(self) -> bool:
-        """Whether more nodes would do than the search for victims ends at."""
+        """True if more nodes than kube-scheduler evaluates are candidates."""
         if self.fits or self._nominated is None:
             return False
         if self._columns is not None:
@@ -157,8 +158,8 @@ class Prediction(SchedulingCycle):
 
     @property
     def may_be_others(self) -> bool:
-        """Whether chance decides who goes: nodes tie, or pods on the node, or the scheduler tries a random part of many
-        nodes."""
+        """True if the victims are random: nodes or Pods on the node tie, or kube-scheduler evaluates a random part
+        of the nodes."""
         if self.fits or self._nominated is None:
             return False
         if self._columns is not None and self._columns.by_chance is not None:
@@ -167,7 +168,7 @@ class Prediction(SchedulingCycle):
 
     @property
     def may_be_elsewhere(self) -> bool:
-        """Whether chance decides on which node they go."""
+        """True if the node of the victims is random."""
         return not self.fits and (len(self.best_nodes) > 1 or self._is_sampled)
 
     @cached_property
@@ -179,14 +180,15 @@ class Prediction(SchedulingCycle):
 
     @cached_property
     def caveats(self) -> tuple[str, ...]:
-        """What the prediction rests on, or cannot know."""
+        """The assumptions and the uncertainty of the prediction."""
         if self.not_predicted:
             return (f"not predicted: {self.not_predicted}",)
         assumed = assumptions(self.snapshot.objects, (self.pod,), victims=bool(self.victims))
         if not self.fits:
             return *of_preemption(self.pod, self.preemption, self.snapshot), *assumed
         facts = (self.feasible, self.best_nodes, self.node, self.looked_for, self.not_scored)
-        return *of_placement(Facts(self.pod, self.framework, *facts)), *assumed
+        awaited = (AWAITED,) if awaits_devices(self._state, self.node) else ()
+        return *of_placement(Facts(self.pod, self.framework, *facts)), *awaited, *assumed
 
     def to_dict(self) -> dict[str, Any]:
         """The answer for programs: the keys of the batch format. Works out everything."""

@@ -10,44 +10,42 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.metering import charge
-from policies.scheduling.caveats import named
-from policies.scheduling.configuration import configuration_of
-from policies.scheduling.filtering import Filtered, Rejection, find_nodes_that_fit_pod
-from policies.scheduling.framework import Code, CycleState, Framework, NodeToStatus, PluginFault, Status
-from policies.scheduling.large_cycle import Cycle
-from policies.scheduling.plugin import foreign_at
-from policies.scheduling.plugins.node_affinity import named_nodes
-from policies.scheduling.pod_groups import taken_by
-from policies.scheduling.preemption import (
+from forewarn.policies.metering import charge
+from forewarn.policies.scheduling.caveats import named
+from forewarn.policies.scheduling.configuration import configuration_of
+from forewarn.policies.scheduling.filtering import Filtered, Rejection, find_nodes_that_fit_pod
+from forewarn.policies.scheduling.framework import Code, CycleState, Framework, NodeToStatus, PluginFault, Status
+from forewarn.policies.scheduling.large_cycle import Cycle
+from forewarn.policies.scheduling.plugin import foreign_at
+from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
+from forewarn.policies.scheduling.preemption import (
     Candidate,
     Preemption,
     pod_eligible_to_preempt_others,
 )
-from policies.scheduling.responsible import (
+from forewarn.policies.scheduling.responsible import (
     asked_of_extenders,
     framework_of,
     not_predicted,
     not_scheduled,
     unmodelled,
 )
-from policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer, why_not_in_columns
-from policies.scheduling.vectorized.problem import NotValid
-from policies.scheduling.whole_answer import WholeAnswer, pays
+from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer, why_not_in_columns
+from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.whole_answer import WholeAnswer, pays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from policies.objects.pod import Pod
-    from policies.profiles import Extender, SchedulerConfiguration
-    from policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.releases.profiles import Extender, SchedulerConfiguration
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
 NO_PREEMPTION: Final = "no plugin of the profile preempts"
 
 
 class _Decision(NamedTuple):
-    """Names of the nodes that can run the pod; else the candidate that would be nominated first, by name; `fault`: why
-    neither can be told."""
+    """The names of the feasible nodes; otherwise the first candidate by name. `fault`: why neither is known."""
 
     feasible: Sequence[str] = ()
     nominated: Candidate | None = None
@@ -55,13 +53,13 @@ class _Decision(NamedTuple):
 
 
 class SchedulingCycle:
-    """What the plugins of the pod's profile come to. Everything is worked out when it is first asked for, then kept.
+    """The results of the plugins of the Pod's profile. Everything is computed at first use, and then kept.
 
-    `reasons`: whether more than the outcome will be asked for. Without, the outcome is worked out in columns where all
-    plugins of the profile have them; statuses and candidates, if asked for all the same, are worked out beside it. With
-    reasons every plugin is run on every node. Both come to the same.
+    `reasons`: True if the caller needs more than the outcome. Without reasons, the outcome is computed in columns if
+    all plugins of the profile have columns; statuses and candidates are computed separately if needed. With reasons,
+    every plugin runs on every node. Both have the same results.
 
-    Scores are not needed to know who would have to go: they are worked out only for who asks where a pod would run.
+    Victims do not depend on scores: scores are computed only if the node of the Pod is needed.
     """
 
     def __init__(
@@ -81,7 +79,7 @@ class SchedulingCycle:
 
     @property
     def not_predicted(self) -> str:
-        """Why no honest prediction can be made, empty if one can; then there are no nodes, victims or statuses."""
+        """Why the Pod cannot be predicted; "" if it can. There are then no nodes, victims or statuses."""
         return self._decision.fault
 
     @property
@@ -89,7 +87,7 @@ class SchedulingCycle:
         """`not_predicted`, where the pod is scheduled by rules that are not modelled; empty for any other reason."""
         if not self.not_predicted or not_scheduled(self.pod, self.snapshot):
             return ""
-        return unmodelled(self.pod, self.snapshot) or taken_by(self.pod, self.snapshot)
+        return unmodelled(self.pod, self.snapshot)
 
     @cached_property
     def framework(self) -> Framework:
@@ -98,7 +96,7 @@ class SchedulingCycle:
 
     @property
     def without_columns(self) -> str:
-        """For whose sake every plugin is run on every node, after "because"; empty where columns tell the outcome."""
+        """Why every plugin runs on every node, as text after "because"; "" if columns give the outcome."""
         return "" if self._refused else why_not_in_columns(self.framework, self.pod)
 
     @cached_property
@@ -114,8 +112,6 @@ class SchedulingCycle:
             if held:
                 return _Decision(fault=held)
             found = self._in_columns or self._walked_through
-            if not found.feasible and (why := taken_by(self.pod, self.snapshot)):
-                return _Decision(fault=why)
             preempts = found.nominated is not None
             fault = asked_of_extenders(self._extenders, fits=bool(found.feasible), preempts=preempts)
             return found._replace(fault=fault)
@@ -124,7 +120,7 @@ class SchedulingCycle:
 
     @property
     def _held_back(self) -> str:
-        """Why the pod is not in the queue; kube-scheduler's own plugins are spoken of in `not_predicted`."""
+        """Why the Pod is not in the queue; `not_predicted` covers kube-scheduler's own plugins."""
         framework = self.framework
         if not foreign_at(framework.profile, "preEnqueue"):
             return ""
@@ -145,7 +141,7 @@ class SchedulingCycle:
 
     @property
     def _extenders(self) -> list[Extender]:
-        """Those that are asked about this pod."""
+        """The extenders for this Pod."""
         extenders = self.configuration.extenders
         return [e for e in extenders if e.is_interested(self.pod.spec.request.scalars)] if extenders else []
 
@@ -154,7 +150,9 @@ class SchedulingCycle:
         if self._refused:
             return Filtered((), NodeToStatus())
         try:
-            whole = WholeAnswer(self.framework, self._state, self.pod)
+            if self.snapshot.may_preempt_groups(self.pod.effective_priority):
+                raise NotValid
+            whole = WholeAnswer(self.framework, self.pod)
         except NotValid:
             self._state = CycleState()
         else:
@@ -171,13 +169,13 @@ class SchedulingCycle:
 
     @property
     def in_columns(self) -> WholeAnswer | None:
-        """The whole answer, where somebody has asked for reasons, and columns told them."""
+        """The whole answer in columns, if reasons are requested and columns apply."""
         whole: WholeAnswer | None = self._state.in_columns
         return whole
 
     @property
     def pre_filter(self) -> Status | None:
-        """Why the pod was rejected before any node was looked at; None if it was not."""
+        """Why PreFilter rejected the Pod; None if it did not."""
         return self._filtered.rejected
 
     @property
@@ -187,7 +185,7 @@ class SchedulingCycle:
 
     @property
     def evaluated_nodes(self) -> int:
-        """How many nodes the filters look at: those that PreFilter leaves."""
+        """The number of nodes that PreFilter leaves to the filters."""
         if self._columns is not None:
             names = named_nodes(self.pod.spec.node_affinity.required)
             return len(self.snapshot.rows) if names is None else sum(name in self.snapshot.rows for name in names)
@@ -195,12 +193,12 @@ class SchedulingCycle:
 
     @property
     def fits(self) -> bool:
-        """Whether it would be bound without preemption."""
+        """True if the Pod is bound without preemption."""
         return bool(self._decision.feasible)
 
     @property
     def statuses(self) -> Mapping[str, Status]:
-        """Why each other node cannot; empty when PreFilter rejected the pod."""
+        """Why each other node does not fit; empty if PreFilter rejected the Pod."""
         if self.not_predicted or self._filtered.rejected is not None:
             return {}
         filtered = self._filtered
@@ -209,7 +207,7 @@ class SchedulingCycle:
         return {i.name: filtered.statuses.get(i.name) for i in self.snapshot.node_infos if i.name not in feasible}
 
     def status_of(self, node: str) -> list[tuple[str, Status]]:
-        """The entry of one node in `statuses`, if it is there; the others are not looked at."""
+        """Return the entry of one node in `statuses`, if it exists; other nodes are not evaluated."""
         if self.not_predicted or node not in self.snapshot.rows or self._filtered.rejected is not None:
             return []
         filtered = self._filtered
@@ -219,7 +217,7 @@ class SchedulingCycle:
 
     @property
     def rejection(self) -> Rejection:
-        """Why no node can run it, as the queue and the pod's condition have it."""
+        """Why no node fits, for the queue and the condition of the Pod."""
         filtered = self._filtered
         if filtered.error:
             found = [filtered.rejected, *filtered.statuses.by_node.values()]
@@ -260,7 +258,7 @@ class SchedulingCycle:
         return scores, ""
 
     def _scores_in_columns(self, feasible: Sequence[str]) -> dict[str, dict[str, int]]:
-        """Weighted scores by node and plugin, and `total`; plugins that give no node anything are left out.
+        """Weighted scores by node and plugin, and `total`, without plugins that give no points.
 
         Raises NotValid.
         """
@@ -271,12 +269,13 @@ class SchedulingCycle:
         columns = [found[name] for name in names]
         keys = [*names, "total"]
         charge(len(feasible))
-        values = zip(*(column.tolist() for column in (*columns, np.sum(columns, axis=0))), strict=True)
+        total = np.sum([np.zeros(len(rows), np.int64), *columns], axis=0)
+        values = zip(*(column.tolist() for column in (*columns, total)), strict=True)
         return {name: dict(zip(keys, row, strict=True)) for name, row in zip(feasible, values, strict=True)}
 
     @cached_property
     def preemption(self) -> Preemption:
-        """What preemption comes to; nothing when the pod fits, or the cycle ends in an error."""
+        """The result of preemption; empty if the Pod fits, or the cycle ends with an error."""
         if self._refused or self._filtered.error:
             return Preemption()
         framework, statuses = self.framework, self._filtered.statuses
@@ -291,5 +290,5 @@ class SchedulingCycle:
 
     @property
     def candidates(self) -> Sequence[Candidate]:
-        """The nodes where preemption would help, and whom it would cost."""
+        """The nodes on which preemption helps, with the victims."""
         return () if self.not_predicted else self.preemption.candidates

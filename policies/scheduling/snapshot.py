@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import operator
 from collections import ChainMap
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from operator import itemgetter
-from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import numpy as np
 
-from policies.metering import each, held, meter
-from policies.scheduling.columns import Columns
-from policies.scheduling.devices.claims import classes_of_resources
-from policies.scheduling.devices.pools import Pools
-from policies.scheduling.devices.selectors import Selectors, selectors_of
-from policies.scheduling.evictions import charged_budgets, emptied_nominations, without_nominations
-from policies.scheduling.node_info import NodeInfo
+from forewarn.policies.metering import each, meter
+from forewarn.policies.scheduling.columns import Columns
+from forewarn.policies.scheduling.derived_tables import DerivedTables
+from forewarn.policies.scheduling.devices.claims import classes_of_resources
+from forewarn.policies.scheduling.devices.in_use import InUse
+from forewarn.policies.scheduling.devices.pools import Pools
+from forewarn.policies.scheduling.devices.selectors import Selectors, selectors_of
+from forewarn.policies.scheduling.evictions import charged_budgets, emptied_nominations, without_nominations
+from forewarn.policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+    from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
-    from policies.objects.devices import DeviceClass, DeviceId, ResourceClaim
-    from policies.objects.disruption_budget import PodDisruptionBudget
-    from policies.objects.pod import Pod
-    from policies.objects.storage import PersistentVolume, VolumeAttachment
-    from policies.scheduling.cluster_objects import ClusterObjects
-    from policies.semantics import Semantics
+    from forewarn.policies.objects.devices import DeviceClass, ResourceClaim
+    from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.storage import PersistentVolume, VolumeAttachment
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -41,32 +41,13 @@ _KEPT: Final = (
     ("volumes_of_class", "volumes"),
     ("attachments", "attachments"),
 )
-"""What is worked out once -> the table that it is worked out of: as long as that is the same, it holds."""
+"""Derived value -> its source table: the value is valid as long as the table is the same object."""
 _CLONING: Final = 8
 """Units that a copy of a node costs, and its place in the tables."""
 
 
-class DerivedTables:
-    """What is worked out for one set of nodes and goes on being of use: snapshots of the same nodes share it.
-
-    Whoever takes something from it holds `lock`, and brings it up to date first: another snapshot may have had it.
-    """
-
-    __slots__ = ("lock", "matrix")
-
-    def __init__(self) -> None:
-        self.lock = RLock()
-        self.matrix: Any = None
-
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """With the lock; what is metered meanwhile knows that others wait for it."""
-        with self.lock, held():
-            yield
-
-
 class Snapshot:
-    """Nodes with their pods, by name, and everything else that plugins look up. Immutable; any thread may read it."""
+    """Nodes with their Pods, by name, and all other input of plugins. Immutable; safe to read from any thread."""
 
     def __init__(
         self,
@@ -99,8 +80,8 @@ class Snapshot:
         *,
         in_place: bool = False,
     ) -> Snapshot:
-        """The snapshot of these objects. `base`: an older one that differs in `dirty` nodes alone (None: in all).
-        `in_place`: nobody uses that any longer, and its tables become those of the new one."""
+        """The snapshot of these objects. `base`: an older snapshot that differs only in the nodes `dirty` (None:
+        all). `in_place`: `base` is not used any longer, so the new snapshot takes over its tables."""
         if base is None or dirty is None:
             return cls._rebuild(objects, {})
         gone = [name for name in dirty if name in base.rows and ("", name) not in objects.nodes]
@@ -114,9 +95,9 @@ class Snapshot:
         return base.with_node_infos(objects, changed, in_place=in_place)
 
     def without_nodes(self, names: Iterable[str]) -> Snapshot:
-        """Without some of the nodes, and with what is derived of the others: it goes over to the new one.
+        """The snapshot without some nodes; it takes over the derived values of the other nodes.
 
-        Its objects are still those of before.
+        Its objects do not change.
         """
         rows = np.array(sorted(self.rows[name] for name in names), np.intp)
         gone = set(rows.tolist())
@@ -132,7 +113,7 @@ class Snapshot:
     def with_node_infos(
         self, objects: ClusterObjects, changed: Mapping[int, NodeInfo], *, in_place: bool = False
     ) -> Snapshot:
-        """The same nodes, some of them in another state. `in_place`: this snapshot is used up."""
+        """Return the snapshot with some changed nodes. `in_place`: the caller no longer uses this snapshot."""
         if not changed:
             return Snapshot(objects, self.node_infos, self.columns, self)
         node_infos = self.node_infos if in_place and isinstance(self.node_infos, list) else list(self.node_infos)
@@ -142,7 +123,7 @@ class Snapshot:
         return Snapshot(objects, node_infos, columns, self)
 
     def with_nodes(self, infos: Sequence[NodeInfo]) -> Snapshot:
-        """With more nodes, behind those of before, whatever they are called. No node may be there already."""
+        """The snapshot with more nodes at the end. Their names must be new."""
         nodes = _over(self.objects.nodes, {("", info.name): info.node for info in infos})
         pods = _over(self.objects.pods_by_node, {info.name: tuple(info.pods) for info in infos})
         every = [*self.node_infos, *infos]
@@ -156,9 +137,9 @@ class Snapshot:
         return cls(objects, node_infos, Columns.build(node_infos))
 
     def with_pods(self, bound: Iterable[Pod], gone: Iterable[Pod]) -> Snapshot:
-        """As it would be with these pods on their nodes, and those evicted and away.
+        """The snapshot with these Pods on their nodes, and the others evicted and gone.
 
-        Budgets allow that much less, and nominations are gone that these pods had, or took from others.
+        PDBs allow fewer disruptions; nominations of these Pods, and those that they took from others, are removed.
         """
         bound, gone = list(bound), list(gone)
         changed: dict[str, NodeInfo] = {}
@@ -194,18 +175,20 @@ class Snapshot:
         return self.with_node_states({}, self.objects.nominated, changed) if changed else self
 
     def with_preemptions(self, cycles: Sequence[tuple[Pod, str, Sequence[Pod]]]) -> Snapshot:
-        """As the cycles of pods that preempt leave it, on nodes that differ: (pod, node, victims).
+        """The snapshot after preemptions on different nodes: (Pod, node, victims).
 
-        The pods are nominated to their nodes, on which their victims are ending. Nominated pods of lower priority lose
-        the node when somebody is evicted. Source: upstream `prepareCandidateAsync`.
+        The Pods are nominated, and their victims are terminating. Nominated Pods of lower priority lose a node with
+        victims. Source: upstream `prepareCandidateAsync`.
         """
         changed: dict[str, NodeInfo] = {}
         nominated = without_nominations(self.objects.nominated, cycles)
         work = meter()
         for pod, node, victims in cycles:
             work.charge(_CLONING + 3 * len(victims))
-            changed[node] = self.node_infos[self.rows[node]].clone()
-            changed[node].end_pods(victims)
+            for name in dict.fromkeys((node, *(victim.node_name for victim in victims))):
+                if name not in changed:
+                    changed[name] = self.node_infos[self.rows[name]].clone()
+                changed[name].end_pods([victim for victim in victims if victim.node_name == name])
             nominated[node] = (*nominated.get(node, ()), replace(pod, nominated_node_name=node))
         evicted = [victim for _, _, victims in cycles for victim in victims]
         return self.with_node_states(changed, nominated, charged_budgets(self.budgets, evicted))
@@ -217,7 +200,7 @@ class Snapshot:
 
     @property
     def semantics(self) -> Semantics:
-        """What the release of this cluster, and its scheduler's profiles, change."""
+        """The semantics of the cluster's release and its scheduler profiles."""
         return self.objects.semantics
 
     def get(self, name: str) -> NodeInfo | None:
@@ -226,31 +209,56 @@ class Snapshot:
         return None if row is None else self.node_infos[row]
 
     def nominated_pods(self, node_name: str) -> tuple[Pod, ...]:
-        """Pending pods that are nominated to the node and take up room there."""
+        """Pending Pods that are nominated to the node and count for its resources."""
         pods = self.objects.nominated.get(node_name, ())
         if not self.semantics.gated_nominations_count and any(pod.spec.gated for pod in pods):
             return tuple(pod for pod in pods if not pod.spec.gated)
         return pods
 
+    @property
+    def preempts_by_group(self) -> bool:
+        """True if preemption treats PodGroups as units."""
+        return self.objects.semantics.groups_are_preempted_together and self.objects.has_pod_groups
+
     @cached_property
-    def lowest_grouped_priority(self) -> int | None:
-        """The lowest priority of a pod on a node that belongs to a group, or of its group; None where there is none."""
-        objects = self.objects
-        priorities: set[int] = set()
-        for pod in each(tuple(objects.grouped_pods.values())):
-            group = objects.pod_groups.get((pod.namespace, pod.spec.pod_group))
-            if pod.node_name:
-                priorities |= {pod.effective_priority, *(() if group is None else (group.priority,))}
-        return min(priorities, default=None)
+    def pods_of_groups(self) -> Mapping[tuple[str, str], tuple[Pod, ...]]:
+        """(namespace, name) of each PodGroup -> its Pods on all nodes, if preemption treats PodGroups as units;
+        otherwise empty.
+
+        A node may be removed before its Pods are.
+        """
+        if not self.preempts_by_group:
+            return {}
+        found: dict[tuple[str, str], list[Pod]] = {}
+        lost = [pods for name, pods in self.objects.pods_by_node.items() if name not in self.rows]
+        for pods in (*(info.pods for info in each(self.node_infos)), *lost):
+            for pod in pods:
+                if pod.spec.pod_group:
+                    found.setdefault((pod.namespace, pod.spec.pod_group), []).append(pod)
+        return {key: tuple(sorted(pods, key=lambda pod: pod.name)) for key, pods in found.items()}
+
+    @cached_property
+    def _lowest_grouped_priority(self) -> int | None:
+        """The lowest priority of a Pod of a PodGroup on a node, or of its PodGroup; None without any."""
+        groups = self.objects.pod_groups
+        own = {pod.effective_priority for pods in self.pods_of_groups.values() for pod in pods}
+        return min(own | {groups[key].priority for key in self.pods_of_groups if key in groups}, default=None)
+
+    def may_preempt_groups(self, priority: int) -> bool:
+        """True if preemption at this priority may affect Pods of PodGroups."""
+        if not self.preempts_by_group:
+            return False
+        lowest = self._lowest_grouped_priority
+        return lowest is not None and priority > lowest
 
     @cached_property
     def device_pools(self) -> Pools:
         """All slices of devices, by the nodes that reach them."""
-        return Pools(self.objects.resource_slices.values())
+        return Pools(self.objects.resource_slices.values(), self.semantics)
 
     @cached_property
     def device_selectors(self) -> Selectors:
-        """What selectors make of devices, as far as it has been asked for."""
+        """The evaluated device selectors, as far as they were used."""
         return selectors_of(self.objects.resource_slices)
 
     def with_claims(self, claims: Iterable[ResourceClaim]) -> Snapshot:
@@ -262,10 +270,9 @@ class Snapshot:
         return self.with_node_infos(objects, {})
 
     @cached_property
-    def devices_in_use(self) -> frozenset[DeviceId]:
-        """Devices that a claim has for itself; who has admin access does not keep others out."""
-        allocations = (claim.allocation for claim in self.objects.resource_claims.values())
-        return frozenset(d.id for a in allocations if a is not None for d in a.devices if not d.admin_access)
+    def devices_in_use(self) -> InUse:
+        """What claims have of devices."""
+        return InUse.of(claim.allocation for claim in self.objects.resource_claims.values())
 
     @cached_property
     def extended_resources(self) -> Mapping[str, DeviceClass]:
@@ -314,8 +321,10 @@ class Snapshot:
     def budgets(self) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
         """Namespace -> its disruption budgets; the very tuple of the last snapshot where none of them has changed."""
         by_namespace: dict[str, list[PodDisruptionBudget]] = {}
+        honours_empty = self.semantics.empty_selectors_count
         for (namespace, _), budget in sorted(self.objects.budgets.items(), key=itemgetter(0)):
-            by_namespace.setdefault(namespace, []).append(budget)
+            counted = replace(budget, honours_empty=True) if honours_empty else budget
+            by_namespace.setdefault(namespace, []).append(counted)
         before = self.budgets_before
         return {name: _unless_the_same(before.get(name, ()), budgets) for name, budgets in by_namespace.items()}
 
@@ -340,40 +349,6 @@ class Snapshot:
             found.setdefault(attachment.node_name, []).append(attachment)
         return found
 
-    def check(self) -> None:
-        """Raises AssertionError where what is kept up differs from what a rebuild gives."""
-        fresh = Snapshot._rebuild(self.objects, {})
-        assert [i.name for i in self.node_infos] == [i.name for i in fresh.node_infos], "nodes"
-        assert self.rows == fresh.rows, "rows"
-        for have, want in zip(self.node_infos, fresh.node_infos, strict=True):
-            for field in NodeInfo.__slots__:
-                if field == "serial":
-                    continue
-                if field == "scalars":
-                    scalars = [{k: v for k, v in info.scalars.items() if v} for info in (have, want)]
-                    assert scalars[0] == scalars[1], f"{have.name}: scalars"
-                else:
-                    assert getattr(have, field) == getattr(want, field), f"{have.name}: {field}"
-        self._check_columns(fresh.columns)
-        with self.derived.lock:
-            if self.derived.matrix is not None:
-                self.derived.matrix.sync(self)
-                self.derived.matrix.check(self)
-
-    def _check_columns(self, fresh: Columns) -> None:
-        """Rows of resources that no node has any longer may stay: whoever asks for one fits nowhere, as without it."""
-        for name, row in ((name, row) for row, name in enumerate(self.columns.resources)):
-            for kind in ("allocatable", "requested"):
-                have = getattr(self.columns, kind)[row]
-                if name in fresh.resources:
-                    assert np.array_equal(have, getattr(fresh, kind)[fresh.resources.index(name)]), f"{kind} {name}"
-                elif kind == "allocatable":
-                    assert not have.any(), f"{name} of nobody"
-        assert np.array_equal(self.columns.non_zero, fresh.non_zero), "non-zero requests"
-        assert self.columns.largest >= fresh.largest, "largest request"
-        assert [info.serial for info in self.node_infos] == self.columns.serials.tolist(), "serials"
-        assert set(fresh.resources) <= set(self.columns.resources), "resources without a row"
-
 
 def _over(table: Mapping[K, V], changes: Mapping[K, V]) -> Mapping[K, V]:
     """A table with some of its entries replaced: two layers, however often that is done."""
@@ -384,7 +359,7 @@ def _over(table: Mapping[K, V], changes: Mapping[K, V]) -> Mapping[K, V]:
 
 
 def _unless_the_same(before: tuple[V, ...], now: Sequence[V]) -> tuple[V, ...]:
-    """What is there now, as the tuple that it was where each is the very same."""
+    """The values as the previous tuple if all are identical."""
     if len(before) == len(now) and all(map(operator.is_, before, now)):
         return before
     return tuple(now)

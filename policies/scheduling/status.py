@@ -1,4 +1,4 @@
-"""What plugins answer, and what they keep for one cycle. Source: kube-scheduler `framework/interface.go`."""
+"""The answers of plugins, and their state during one cycle. Source: kube-scheduler `framework/interface.go`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.node_info import NodeInfo
 
 NOT_FOUND: Final = "not found"
-"""What upstream's CycleState says of what nobody wrote."""
+"""The error of upstream's CycleState for an absent key."""
 
 
 class Code(StrEnum):
-    """What a plugin says of a pod, or of a pod on a node; success is no Status at all (None)."""
+    """A plugin's answer about a Pod, or about a Pod on a node; success has no Status (None)."""
 
     ERROR = "Error"
     UNSCHEDULABLE = "Unschedulable"
@@ -27,7 +27,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Anything but success: why, and which plugin says so."""
+    """A failure: the reasons, and the plugin."""
 
     code: Code
     reasons: tuple[str, ...] = ()
@@ -35,11 +35,11 @@ class Status:
 
     @property
     def rejected(self) -> bool:
-        """Whether it says no, which is not the same as a fault. Source: upstream `IsRejected`."""
+        """True for a rejection; false for an error. Source: upstream `IsRejected`."""
         return self.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
     def of(self, plugin: str) -> Status:
-        """The same, said by this plugin."""
+        """The status with this plugin."""
         return replace(self, plugin=plugin)
 
     def while_running(self, what: str, plugin: str) -> Status:
@@ -61,7 +61,7 @@ def unschedulable(*reasons: str) -> Status:
 
 
 def unresolvable(*reasons: str) -> Status:
-    """Not here, whatever pods go."""
+    """A status for nodes that preemption cannot help."""
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
 
 
@@ -71,7 +71,7 @@ def failed(*reasons: str) -> Status:
 
 
 class CycleState:
-    """What plugins keep for one cycle, by plugin name, and which of them have nothing to do in it."""
+    """The state of plugins during one cycle, by plugin name, and the plugins with nothing to do."""
 
     __slots__ = ("data", "in_columns", "skip_filter", "skip_pre_bind", "skip_score")
 
@@ -81,7 +81,7 @@ class CycleState:
         self.skip_score: set[str] = set()
         self.skip_pre_bind: set[str] = set()
         self.in_columns: Any = None
-        """The whole answer, where columns told it (whole_answer.py)."""
+        """The whole answer in columns (whole_answer.py), if columns apply."""
 
     def clone(self) -> CycleState:
         """A copy: what has `clone` is copied, the rest is shared."""
@@ -93,14 +93,14 @@ class CycleState:
 
 
 class PreFilterResult(NamedTuple):
-    """What PreFilter found: `names`, the only nodes worth a look (None: all of them)."""
+    """The result of PreFilter. `names`: the only nodes to evaluate; None for all."""
 
     names: frozenset[str] | None = None
     status: Status | None = None
 
 
 class PostFilterResult(NamedTuple):
-    """What PostFilter did: `status` None, it made room on the node that it nominates; `details` for who asks."""
+    """The result of PostFilter. `status` None: it made room on the nominated node. `details`: further results."""
 
     status: Status | None = None
     nominated_node_name: str = ""
@@ -108,14 +108,14 @@ class PostFilterResult(NamedTuple):
 
 
 class PermitResult(NamedTuple):
-    """What Permit says: None, the pod may be bound; WAIT: it waits for so many seconds, at most 15 minutes."""
+    """The result of Permit. None: the Pod may be bound. WAIT: it waits for a number of seconds, at most 15 minutes."""
 
     status: Status | None = None
     timeout: float = 0.0
 
 
 class NodeToStatus:
-    """Why nodes were rejected; nodes that are not in it have one status in common."""
+    """Why nodes were rejected; nodes without an entry share one status."""
 
     def __init__(self, absent: Status | None = None) -> None:
         self.by_node: dict[str, Status] = {}

@@ -1,7 +1,7 @@
-"""Dumps that leave something out: a Deployment's ReplicaSet, or which workload a pod belongs to.
+"""Snapshots without some objects: a Deployment's ReplicaSet, or the owner of a Pod.
 
-As upstream's controllers do, a workload takes the pods that its selector matches and nobody controls. A Deployment
-without a ReplicaSet gets one that has the pods which its selector matches: else it would make all of them anew.
+As upstream's controllers do, a workload adopts matching Pods without a controller. A Deployment without a ReplicaSet
+gets one with the Pods that its selector matches; otherwise, it would recreate all of them.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from policies.controllers.job import stored_status
-from policies.controllers.templates import template_hash, template_of
-from policies.controllers.view import WorkloadState
-from policies.objects.fields import InvalidObject, at
-from policies.objects.pod import Owner
-from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
-from policies.simulation.api_server import controller_of
+from forewarn.policies.controllers.job import stored_status
+from forewarn.policies.controllers.templates import template_hash, template_of
+from forewarn.policies.controllers.view import WorkloadState
+from forewarn.policies.objects.fields import InvalidObject, at
+from forewarn.policies.objects.pod import Owner
+from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
+from forewarn.policies.simulation.api_server import controller_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policies.controllers.view import Key, PodState
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.controllers.view import Key, PodState
+    from forewarn.policies.objects.fields import ApiObject
 
 DEPLOYMENT: Final = "apps/Deployment"
 _JOB: Final = "batch/Job"
@@ -34,8 +34,11 @@ _ADOPTING: Final = (REPLICA_SET, "apps/StatefulSet", "apps/DaemonSet")
 def completed(
     workloads: Iterable[WorkloadState], pods: Iterable[PodState]
 ) -> tuple[list[WorkloadState], list[PodState]]:
-    """The workloads with ReplicaSets that are missing and the status of Jobs, and the pods with the workloads that they
-    belong to."""
+    """Fill in what the snapshot lacks; return all workloads and Pods.
+
+    Adds a missing ReplicaSet for each Deployment and Job statuses that were not read, and sets the owner of Pods
+    without a controller.
+    """
     every, states = {state.key: state for state in workloads}, list(pods)
     by_namespace: dict[str, list[PodState]] = {}
     for pod in states:
@@ -52,7 +55,7 @@ def completed(
 
 
 def _read_job_statuses(every: dict[Key, WorkloadState], pods: Sequence[PodState]) -> None:
-    """What is known of Jobs beside their pods: most of those that have ended are gone."""
+    """The counts of Jobs apart from their Pods: most terminated Pods have been deleted."""
     jobs = [state for state in every.values() if state.key[0] == _JOB and state.status is None]
     ended: dict[Key, list[str]] = {}
     for pod in pods if jobs else ():
@@ -95,7 +98,7 @@ def _missing_replica_set(
 
 
 class _Owners:
-    """Workloads that take pods which nobody controls."""
+    """Workloads that adopt Pods without a controller."""
 
     def __init__(self, workloads: Iterable[WorkloadState]) -> None:
         self._by_namespace: dict[str, list[tuple[LabelSelector, Owner]]] = {}

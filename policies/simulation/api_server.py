@@ -10,38 +10,37 @@ from itertools import count
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.controllers.recreated import Again, again
-from policies.controllers.view import PodCounts, PodState, Tally, WorkloadState
-from policies.copies import replace
-from policies.cow_table import Overlay
-from policies.objects.disruption_budget import PodDisruptionBudget
-from policies.scheduling.cluster_objects import ClusterObjects
-from policies.simulation.timeline import Origin
+from forewarn.policies.controllers.recreated import again
+from forewarn.policies.controllers.view import PodState, WorkloadState
+from forewarn.policies.copies import replace
+from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
+from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+from forewarn.policies.simulation.pod_tally import PodTally
+from forewarn.policies.simulation.stored_claims import StoredClaims
+from forewarn.policies.simulation.stored_pod_groups import StoredPodGroups
+from forewarn.policies.simulation.timeline import node_change, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from policies.controllers.view import Key
-    from policies.objects.fields import ApiObject
-    from policies.objects.node import Node
-    from policies.objects.pod import Pod
-    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim
-    from policies.simulation.clock import Clock
-    from policies.simulation.quotas import Quotas
-    from policies.simulation.timeline import Timeline
+    from forewarn.policies.controllers.view import Key
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.simulation.clock import Clock
+    from forewarn.policies.simulation.quotas import Quotas
+    from forewarn.policies.simulation.timeline import Timeline
 
 PodKey = tuple[str, str]
 BUDGET: Final = "policy/PodDisruptionBudget"
 EPOCH: Final = 1780272000.0
 """Time 0 of a simulation without a clock of its own: 2026-06-01T00:00:00Z, in seconds since 1970."""
-TERMINATION_SECONDS: Final = "terminationSeconds"
-"""Annotation of a pod's template in a simulation: how long it takes to end, where that is less than its grace."""
 _GROUPS: Final = {"v1": "", "apps/v1": "apps", "batch/v1": "batch"}
 
 
 class Change(NamedTuple):
-    """One object has come (`old` None), changed, or gone (`new` None). `kind`: Pod, Node, Workload, Status, Claim or
-    Volume. If only the condition PodScheduled of a pod has changed, `new` is `old`."""
+    """A created (`old` None), changed, or deleted (`new` None) object. `kind`: Pod, Node, Workload, Status, Claim,
+    Volume or PodGroup. If only the condition PodScheduled of a Pod changed, `new` is `old`."""
 
     kind: str
     old: Any
@@ -49,66 +48,59 @@ class Change(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What the API server keeps of a pod beside what others read: when it was told to end, to the fraction of a second,
-    and its last condition PodScheduled: (reason, message)."""
+    """Stored data of a Pod that only some readers need: the exact time of its deletion, and its last condition
+    PodScheduled: (reason, message)."""
 
     told: float | None = None
     condition: tuple[str, str] = ("", "")
 
 
 _NOTHING_STORED: Final = Stored()
-_NO_BUDGETS: Final = ("Node", "Claim", "Volume")
+_NO_BUDGETS: Final = ("Node", "Claim", "Volume", "PodGroup")
 """Kinds that no disruption budget depends on."""
 
 
 class ApiServer:
-    """Everything that is stored. `watchers` are told of each change, in the order given, when it is stored."""
+    """All stored objects. Each change calls the `watchers` in their order."""
 
     def __init__(
         self, clock: Clock, timeline: Timeline, epoch: float = EPOCH, base: ClusterObjects | None = None
     ) -> None:
         """`base`: the claims and volumes of time 0."""
-        base = base or ClusterObjects()
-        self._claims: Overlay[PodKey, PersistentVolumeClaim] = Overlay(base.claims)
-        self._volumes: Overlay[PodKey, PersistentVolume] = Overlay(base.volumes)
-        self.pods_of_claim: dict[PodKey, dict[PodKey, None]] = {}
-        """The pods that use each claim."""
-        self._claims_made = count(1)
-        self.unlisted_claims: frozenset[PodKey] = frozenset()
-        """Claims that pods on nodes use, and that are not known with their volumes: new pods go without them."""
         self.clock, self.timeline, self.epoch = clock, timeline, epoch
         self.recreated: Collection[str] = ()
         """The `group/Kind` of controllers that are not simulated, and create their pods again."""
         self.pods: dict[PodKey, PodState] = {}
+        self.storage = StoredClaims(base or ClusterObjects(), self.pods, self._tell)
         self.stored: dict[str, Stored] = {}
         self._places: dict[PodKey, int] = {}
         """In the order of creation."""
         self._numbers = count()
         self._never_bound: set[PodKey] = set()
-        """Pods that were told to end when all began, and had no node."""
+        """Pods that were deleted before the start, and had no node."""
         self.by_controller: dict[Key, dict[PodKey, PodState]] = {}
-        self.counts: dict[Key, PodCounts] = {}
-        """Of the pods of each controller."""
+        self.tally = PodTally(controller_of)
         self.by_node: dict[str, dict[PodKey, PodState]] = {}
         self.nodes: dict[str, Node] = {}
         self._missing_nodes: set[str] = set()
         """Nodes that are in `by_node` and not there."""
         self.workloads: dict[Key, WorkloadState] = {}
-        self.tallies: dict[str, dict[int, Tally]] = {}
-        """Of the pods of each namespace, by what their labels are; none goes when its last pod does."""
         self.revision = 0
-        """How many changes of pods, workloads and budgets there were."""
+        """Number of changes of Pods, workloads and PDBs."""
         self._owned: dict[Key, dict[Key, None]] = {}
         self._by_kind: dict[str, dict[Key, None]] = {}
         self._budgets: dict[str, dict[Key, PodDisruptionBudget]] = {}
         self._budgets_of: dict[tuple[str, int], tuple[Mapping[str, str], list[Key]]] = {}
-        """By namespace and what the labels are, which are kept so that no others have their identity."""
+        """By namespace and identity of the labels, which are kept so that no other labels get this identity."""
         self.watchers: list[Callable[[Change], None]] = []
         self._uids = 0
         self.quotas: Quotas | None = None
-        """Who may refuse new pods, None where nobody does."""
+        """The ResourceQuotas; None without any."""
         self.created = 0
-        """How many pods were new."""
+        """Number of created Pods."""
+        self.pod_groups = StoredPodGroups(
+            clock, timeline, lambda: (state.pod for state in self.pods.values()), partial(self._tell, "PodGroup")
+        )
         self.seconds_to_start: Callable[[], float] | None = None
         """From when a pod is bound until it is ready; None: none."""
 
@@ -125,7 +117,7 @@ class ApiServer:
     # Pods
 
     def refusal(self, pod: Pod, template: ApiObject | None) -> str:
-        """Why a quota refuses a new pod; empty where none does, and the pod is charged: it is stored next."""
+        """Why a quota rejects a new Pod; "" if none does, and the quotas are charged: the Pod must be stored next."""
         if self.quotas is None or (pod.namespace, pod.name) in self.pods:
             return ""
         return self.quotas.refusal(pod, template)
@@ -137,7 +129,7 @@ class ApiServer:
             return False
         self._uids += 1
         self.created += 1
-        pod = self._without_unlisted_claims(pod)
+        pod = self.storage.without_unlisted_claims(pod)
         state = PodState(
             pod=replace(pod, uid=f"{self._uids:08d}", ready=False),
             created=floor(self.seconds),
@@ -160,8 +152,8 @@ class ApiServer:
             self._never_bound.add((state.pod.namespace, state.pod.name))
 
     def bind(self, pod: Pod, node: str) -> bool:
-        """Bind a pod; its kubelet starts it at once, and it is ready then or a moment later. False where it is gone,
-        bound, or about to end."""
+        """Bind a Pod. Its kubelet starts it at once; it becomes ready then or later. False if it is gone, bound, or
+        terminating."""
         key = pod.namespace, pod.name
         state = self.pods.get(key)
         if state is None or state.pod.uid != pod.uid or state.pod.node_name or state.terminating:
@@ -179,7 +171,7 @@ class ApiServer:
         return True
 
     def _have_run(self, key: PodKey, uid: str) -> None:
-        """A pod is ready, unless it is to end, or gone."""
+        """Make a Pod ready, unless it is terminating or gone."""
         state = self.pods.get(key)
         if state is not None and state.pod.uid == uid and not state.terminating:
             self._run(state, state.pod)
@@ -206,7 +198,7 @@ class ApiServer:
             self._put(state, replace(state, pod=pod))
 
     def patch_disruption_target(self, key: PodKey) -> bool:
-        """Say that the scheduler preempts a pod; False where it is gone."""
+        """Set the condition DisruptionTarget for a preemption; False if the Pod is gone."""
         state = self.pods.get(key)
         if state is None:
             return False
@@ -214,8 +206,8 @@ class ApiServer:
         return True
 
     def disrupt(self, key: PodKey, uid: str) -> bool:
-        """Say that somebody else ends a pod, whether the scheduler preempts it or not: a pod has one condition
-        DisruptionTarget, and the last reason counts. False where that very pod is gone."""
+        """Set the condition DisruptionTarget for another disruption. A Pod has one such condition, and the last
+        reason counts. False if this Pod is gone."""
         state = self.pods.get(key)
         if state is None or state.pod.uid != uid:
             return False
@@ -235,8 +227,8 @@ class ApiServer:
     def delete_pod(
         self, key: PodKey, event: str, *, by: str = "", message: str = "", force: bool = False, disrupted: bool = False
     ) -> bool:
-        """DELETE a pod. `event`: what the timeline calls it; `disrupted`: that it gets the condition DisruptionTarget
-        before, where it is gone at once. False where it is gone already; a second one changes nothing."""
+        """DELETE a Pod. `event`: its name in the timeline. `disrupted`: set the condition DisruptionTarget first, if
+        the Pod is removed at once. False if it is gone; a second deletion has no effect."""
         state = self.pods.get(key)
         if state is None:
             return False
@@ -252,7 +244,7 @@ class ApiServer:
         return True
 
     def remove_pod(self, key: PodKey, uid: str = "", *, disrupted: bool = False) -> None:
-        """A pod is gone. `uid`: only that one of this name; `disrupted`: see `delete_pod`."""
+        """Remove a Pod. `uid`: only the Pod with this uid. `disrupted`: see `delete_pod`."""
         state = self.pods.get(key)
         if state is None or (uid and state.pod.uid != uid):
             return
@@ -262,31 +254,25 @@ class ApiServer:
             deleted = float(floor(self.seconds)) if state.deleted is None else state.deleted
             state = replace(state, deleted=deleted, disrupted=disrupted or state.disrupted)
         self._put(state, None)
+        self.pod_groups.pod_gone(state.pod)
         if self.quotas is not None:
             self.quotas.pod_gone(state)
 
     def _note_origin(self, pod: Pod, *, before: bool) -> None:
-        owner, kind, name = controller_of(pod), "", pod.key
+        owner = controller_of(pod)
         state = self.workloads.get(owner) if owner else None
-        if owner is not None:
-            kind, *names = state.controller if state and state.controller else owner
-            name = "/".join(names)
-        priority, grace = pod.effective_priority, pod.spec.termination_grace_period
         found = again(owner[0] if owner else "", self.recreated, is_there=state is not None)
-        if found is Again.KUBELET:
-            name = pod.key  # the owner is its node
-        self.timeline.origins[pod.key] = Origin(
-            name, pod.namespace, priority, pod.priority_class_name, found, before, grace, kind
-        )
+        top = state.controller if state and state.controller else owner
+        self.timeline.origins[pod.key] = origin_of(pod, top, found, before=before)
 
     def _keep(self, uid: str, **changed: Any) -> None:
         told, known = self.stored.get(uid, _NOTHING_STORED)
         self.stored[uid] = Stored(changed.get("told", told), changed.get("condition", known))
 
     def _put(self, old: PodState | None, new: PodState | None) -> None:
-        """What changes keeps its place in the tables, which is the order of creation."""
+        """Store a Pod. A changed Pod keeps its position in the tables, which have the order of creation."""
         if old is not None:  # which may have been given its end meanwhile
-            self._count(self.pods.get((old.pod.namespace, old.pod.name)), -1)
+            self.tally.count(self.pods.get((old.pod.namespace, old.pod.name)), -1)
         if new is not None:
             if old is None:
                 self._places[new.pod.namespace, new.pod.name] = next(self._numbers)
@@ -297,33 +283,9 @@ class ApiServer:
                 table.pop((old.pod.namespace, old.pod.name), None)
             self._places.pop((old.pod.namespace, old.pod.name), None)
         if new is None or old is None:
-            self._count_claims(old or new)
-        self._count(new, 1)
+            self.storage.pod_changed(old or new)
+        self.tally.count(new, 1)
         self._tell("Pod", old, new)
-
-    def _count_claims(self, state: PodState | None) -> None:
-        """A pod has come or gone that may use claims."""
-        if state is None:
-            return
-        for claim in claims_of(state.pod):
-            key, users = (state.pod.namespace, state.pod.name), self.pods_of_claim.setdefault(claim, {})
-            if key in self.pods:
-                users[key] = None
-            else:
-                users.pop(key, None)
-
-    def _count(self, state: PodState | None, sign: int) -> None:
-        if state is None:
-            return
-        tallies, labels = self.tallies.setdefault(state.pod.namespace, {}), state.pod.labels
-        tally = tallies.get(id(labels))
-        if tally is None:  # which keeps the labels, so that no others have their identity
-            tally = tallies[id(labels)] = Tally(labels)
-        tally.count(state, sign)
-        owner = controller_of(state.pod) if state.active else None
-        if owner is not None:
-            active, ready = self.counts.get(owner, PodCounts())
-            self.counts[owner] = PodCounts(active + sign, ready + sign * (state.ready is not None))
 
     def _tables_of(self, pod: Pod) -> list[dict[PodKey, PodState]]:
         tables = [self.pods]
@@ -347,89 +309,21 @@ class ApiServer:
         keys = {key for key in self._never_bound if key in self.pods}.union(*lost)
         return [self.pods[key] for key in sorted(keys, key=self._places.__getitem__)]
 
-    # Claims and volumes
-
-    def claim(self, key: PodKey) -> PersistentVolumeClaim | None:
-        """The claim of this (namespace, name)."""
-        return self._claims.get(key)
-
-    def claims(self) -> Mapping[PodKey, PersistentVolumeClaim]:
-        """All claims, as they are now."""
-        return self._claims.freeze()
-
-    def note_unlisted_claims(self) -> None:
-        """Pods that run have their claims, and these their volumes: what is missing now is not in the snapshot."""
-        used = (
-            key
-            for key, pods in self.pods_of_claim.items()
-            if any(self.pods[pod].pod.node_name and self.pods[pod].active for pod in pods)
-        )
-        self.unlisted_claims = frozenset(key for key in used if not self._is_listed(key))
-
-    def _is_listed(self, key: PodKey) -> bool:
-        claim = self.claim(key)
-        return claim is not None and (not claim.fully_bound or self.volume(claim.volume_name) is not None)
-
-    def _without_unlisted_claims(self, pod: Pod) -> Pod:
-        unlisted = self.unlisted_claims.intersection(claims_of(pod)) if self.unlisted_claims else ()
-        if not unlisted:
-            return pod
-        names = {name for _, name in unlisted}
-        volumes = tuple(volume for volume in pod.spec.volumes if volume.claim_of(pod.name) not in names)
-        return replace(pod, spec=replace(pod.spec, volumes=volumes))
-
-    def volume(self, name: str) -> PersistentVolume | None:
-        """The volume of this name."""
-        return self._volumes.get(("", name))
-
-    def volumes(self) -> Mapping[PodKey, PersistentVolume]:
-        """All volumes, as they are now."""
-        return self._volumes.freeze()
-
-    def put_claim(self, claim: PersistentVolumeClaim) -> None:
-        """A claim comes or changes."""
-        old = self._claims.get(claim.key)
-        new = claim if claim.uid else replace(claim, uid=f"claim-{next(self._claims_made)}")
-        self._claims.put(claim.key, new)
-        self._tell("Claim", old, new)
-
-    def delete_claim(self, key: PodKey) -> None:
-        """DELETE a claim. One that a pod on a node uses stays until that pod is gone.
-
-        Source: plugin StorageObjectInUseProtection, kubernetes `pkg/controller/volume/pvcprotection`.
-        """
-        old = self._claims.get(key)
-        if old is None:
-            return
-        users = (self.pods.get(pod) for pod in self.pods_of_claim.get(key, ()))
-        if any(state is not None and state.pod.node_name and not state.pod.terminal for state in users):
-            if not old.deleting:
-                self.put_claim(replace(old, deleting=True))
-            return
-        self._claims.pop(key)
-        self._tell("Claim", old, None)
-
-    def put_volume(self, volume: PersistentVolume) -> None:
-        """A volume comes or changes."""
-        old = self._volumes.get(("", volume.name))
-        self._volumes.put(("", volume.name), volume)
-        self._tell("Volume", old, volume)
-
     # Nodes, workloads and budgets
 
     def put_node(self, node: Node) -> None:
-        """A node comes or changes."""
+        """Create or change a node."""
         old = self.nodes.get(node.name)
         self.nodes[node.name] = node
         self._missing_nodes.discard(node.name)
         if old is None:
             self.timeline.add("nodeAdded", node=node.name)
         else:
-            self.timeline.add("nodeUpdated", node=node.name, change=_change(old, node))
+            self.timeline.add("nodeUpdated", node=node.name, change=node_change(old, node))
         self._tell("Node", old, node)
 
     def remove_node(self, name: str) -> None:
-        """A node goes; its pods stay until they are collected."""
+        """Delete a node; its Pods remain until Pod garbage collection."""
         old = self.nodes.pop(name, None)
         if old is not None:
             if name in self.by_node:
@@ -445,10 +339,6 @@ class ApiServer:
         """The workloads that one controls."""
         return [self.workloads[each] for each in self._owned.get(key, ())]
 
-    def budgets(self) -> list[Key]:
-        """All disruption budgets."""
-        return self.keys_of(BUDGET)
-
     def budgets_of(self, namespace: str, labels: Mapping[str, str]) -> list[Key]:
         """The disruption budgets that select pods of a namespace with these labels."""
         budgets = self._budgets.get(namespace)
@@ -461,7 +351,7 @@ class ApiServer:
         return known[1]
 
     def put_workload(self, state: WorkloadState) -> None:
-        """A workload or a budget comes, or changes in its spec. Raises InvalidObject: a budget that cannot be read."""
+        """Create a workload or PDB, or change its spec. Raises InvalidObject for an invalid PDB."""
         old = self.workloads.get(state.key)
         self.workloads[state.key] = state
         if old is not None and old.controller is not None and old.controller != state.controller:
@@ -475,14 +365,14 @@ class ApiServer:
         self._tell("Workload", old, state)
 
     def set_status(self, key: Key, status: Any) -> None:
-        """What a controller says of its object."""
+        """Set an object's status."""
         old = self.workloads.get(key)
         if old is not None:
             self.workloads[key] = replace(old, status=status)
             self._tell("Status", old, self.workloads[key])
 
     def remove_workload(self, key: Key) -> None:
-        """A workload or a budget goes; its pods follow in the background."""
+        """Delete a workload or PDB; its Pods are deleted in the background."""
         old = self.workloads.pop(key, None)
         if old is not None:
             self._by_kind[key[0]].pop(key, None)
@@ -499,12 +389,6 @@ class ApiServer:
             watcher(change)
 
 
-def claims_of(pod: Pod) -> list[PodKey]:
-    """The claims that a pod uses, there or not."""
-    names = (volume.claim_of(pod.name) for volume in pod.spec.volumes)
-    return [(pod.namespace, name) for name in names if name]
-
-
 def controller_of(pod: Pod) -> Key | None:
     """The identity of the workload that controls a pod."""
     owner = pod.owner
@@ -512,24 +396,3 @@ def controller_of(pod: Pod) -> Key | None:
         return None
     group = _GROUPS.get(owner.api_version, owner.api_version.rpartition("/")[0])
     return f"{group}/{owner.kind}", pod.namespace, owner.name
-
-
-def termination_seconds(state: PodState) -> float:
-    """How long a pod takes to end once it is told to: its grace period, less where its annotation says so."""
-    grace = float(state.pod.spec.termination_grace_period)
-    template: Mapping[str, Any] = state.template or {}
-    annotations = (template.get("metadata") or {}).get("annotations") or {}
-    try:
-        seconds = float(annotations[TERMINATION_SECONDS])
-    except (KeyError, TypeError, ValueError):
-        return grace
-    return seconds if 0 <= seconds < grace else grace  # who writes `nan` or less than nothing has said nothing
-
-
-def _change(old: Node, new: Node) -> str:
-    """What becomes of a node, in kubectl's word; empty where that is neither its cordon nor its taints."""
-    if old.unschedulable != new.unschedulable:
-        return "cordoned" if new.unschedulable else "uncordoned"
-    if set(new.taints) - set(old.taints):
-        return "tainted"
-    return "untainted" if set(old.taints) - set(new.taints) else ""

@@ -1,32 +1,30 @@
-"""What somebody changes: each arrival as the API server stores it."""
+"""Changes by users: each arrival as the API server stores it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from policies.kinds import LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS
-from policies.objects.fields import group_kind, text
-from policies.simulation.drain import drain
-from policies.simulation.scenario import read_node, read_workload
+from forewarn.policies.kinds.registry import GROUP_TEMPLATES, LIMIT_RANGE, NAMESPACE, POD_GROUP, PRIORITY_CLASS
+from forewarn.policies.objects.fields import group_kind, text
+from forewarn.policies.simulation.drain import drain
+from forewarn.policies.simulation.scenario import read_node, read_workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.objects.fields import ApiObject
-    from policies.objects.pod import Pod
-    from policies.simulation.api_server import ApiServer, PodKey
-    from policies.simulation.clock import Clock
-    from policies.simulation.latencies import Latencies
-    from policies.simulation.scenario import Arrival
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.simulation.api_server import ApiServer, PodKey
+    from forewarn.policies.simulation.clock import Clock
+    from forewarn.policies.simulation.latencies import Latencies
+    from forewarn.policies.simulation.scenario import Arrival, World
 
-_PASSED_OVER: Final = (NAMESPACE, LIMIT_RANGE, PRIORITY_CLASS)
-"""Kinds that are there from the beginning, wherever they come."""
+_PASSED_OVER: Final = (NAMESPACE, LIMIT_RANGE, PRIORITY_CLASS, GROUP_TEMPLATES)
+"""Kinds that exist from the start regardless of their arrival, or that do not affect the simulation."""
 
 
-def arrive(
-    clock: Clock, api: ApiServer, latencies: Latencies, admission: Callable[[ApiObject], Pod], arrival: Arrival
-) -> None:
+def arrive(clock: Clock, api: ApiServer, latencies: Latencies, world: World, arrival: Arrival) -> None:
     """Store an arrival. Raises InvalidObject."""
     kind, obj = group_kind(arrival.object), arrival.object
     if arrival.op == "drain":
@@ -34,7 +32,9 @@ def arrive(
     elif kind == "/Node":
         _node(api, arrival)
     elif kind == "/Pod":
-        _pod(api, admission, arrival)
+        _pod(api, world.admission, arrival)
+    elif kind == POD_GROUP:
+        _pod_group(api, world, arrival)
     elif kind not in _PASSED_OVER:
         _workload(api, arrival)
 
@@ -45,7 +45,7 @@ def _node(api: ApiServer, arrival: Arrival) -> None:
     if arrival.op in ("delete", "lost"):
         api.remove_node(name)
     elif arrival.op == "create":
-        api.put_node(read_node(arrival.object))
+        api.put_node(arrival.node or read_node(arrival.object))
     elif node is None:
         return  # what is gone is not found
     elif arrival.op == "update":
@@ -68,6 +68,14 @@ def _pod(api: ApiServer, admission: Callable[[ApiObject], Pod], arrival: Arrival
             api.timeline.add("refused", message=f"{pod.key}: {refusal}")
         else:
             api.create_pod(pod, obj)
+
+
+def _pod_group(api: ApiServer, world: World, arrival: Arrival) -> None:
+    key = _key(arrival.object)
+    if arrival.op == "delete":
+        api.pod_groups.delete(key)
+    elif arrival.op == "create" or api.pod_groups.get(key) is not None:
+        api.pod_groups.put(world.group_admission(arrival.object))
 
 
 def _key(obj: ApiObject) -> PodKey:

@@ -1,4 +1,4 @@
-"""Virtual time: what happens next, and actors that take time."""
+"""Virtual time: scheduled events, and actors whose steps take time."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ if TYPE_CHECKING:
 _RESERVED: Final = 1 << 40
 
 Steps = "Generator[float | None, None, None]"
-"""An actor: yields the seconds that its next step takes, or None until somebody wakes it."""
+"""An actor: yields the seconds of its next step, or None to wait for a wake-up."""
 
 
 class Clock:
-    """Seconds, and what is due when. Of two things that are due at one moment, the one that was arranged first comes
-    first."""
+    """Virtual seconds and scheduled events. Events at the same time run in the order in which they were scheduled."""
 
     def __init__(self, now: float) -> None:
         self.now = now
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self.running: Task | None = None
-        """The actor whose step it is."""
+        """The actor of the current step."""
 
     def at(self, time: float, call: Callable[[], None], number: int | None = None) -> None:
         """Do something at a time; at once where that has passed. `number`: as if it had been arranged when that was
@@ -34,13 +33,14 @@ class Clock:
         heappush(self._due, (time, next(self._numbers) if number is None else number, call))
 
     def reserve(self) -> int:
-        """The first of the numbers for what is arranged later, and comes before all that is arranged from now on."""
+        """A number for an event that is scheduled later, but runs before events of the same time that are scheduled
+        from now on."""
         number = next(self._numbers)
         self._numbers = count(number + _RESERVED)
         return number
 
     def is_due_before(self, time: float, number: int = 0) -> bool:
-        """Whether anything is due before that time, or at it and before what has this number."""
+        """True if an event is due before this time, or at this time with a smaller number."""
         return bool(self._due) and self._due[0][:2] < (time, number)
 
     def spawn(self, steps: Generator[float | None, None, None]) -> Task:
@@ -61,7 +61,7 @@ class Clock:
 
 
 class Task:
-    """An actor that was started. `parked`: it waits to be woken; `done`: it has ended; `then_wake`: who goes on."""
+    """A running actor. `parked`: waits for a wake-up. `done`: has ended. `then_wake`: the actor to continue."""
 
     __slots__ = ("_clock", "_steps", "done", "parked", "then_wake")
 
@@ -71,7 +71,7 @@ class Task:
         self.then_wake: Task | None = None
 
     def step(self) -> None:
-        """Its next step; what it yields says when it goes on."""
+        """Run its next step; the yielded value schedules the one after it."""
         self._clock.running = self
         for seconds in self._steps:
             if seconds is None:

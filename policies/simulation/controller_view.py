@@ -1,22 +1,22 @@
-"""What controllers see of the simulated API server, and pods as admission leaves them."""
+"""The simulated API server as controllers see it, and Pods after admission."""
 
 from __future__ import annotations
 
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from policies.controllers.view import PodCounts
+from forewarn.policies.controllers.view import PodCounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from policies.controllers.view import Key, PodState, Tally, WorkloadState
-    from policies.objects.fields import ApiObject
-    from policies.objects.node import Node
-    from policies.objects.pod import Pod
-    from policies.objects.storage import PersistentVolumeClaim
-    from policies.selectors import LabelSelector
-    from policies.simulation.api_server import ApiServer
+    from forewarn.policies.controllers.view import Key, PodState, Tally, WorkloadState
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.selectors import LabelSelector
+    from forewarn.policies.simulation.api_server import ApiServer
 
 
 class ControllerView:
@@ -29,8 +29,11 @@ class ControllerView:
         draw: Callable[[], float] | None = None,
         default_class: str = "",
     ) -> None:
-        """`admission`: an API object as a pod, with what admission fills in. It may raise InvalidObject. `draw`: for
-        what upstream leaves to chance; None: nothing is. `default_class`: the default StorageClass."""
+        """A view of the simulated API server for controllers.
+
+        `admission`: converts an API object to a Pod with defaults; may raise InvalidObject. `draw`: random numbers for
+        choices that upstream leaves open; None for none. `default_class`: the default StorageClass.
+        """
         self._default_class = default_class
         self._draw = draw
         self._api, self._admission = api, admission
@@ -39,8 +42,13 @@ class ControllerView:
         self._gone: dict[Key, dict[str, PodState]] = {}
         self._released: dict[Key, set[str]] = {}
 
+    def admit_by(self, admission: Callable[[ApiObject], Pod]) -> None:
+        """Admit new Pods differently from now on."""
+        self._admission = admission
+        self._admitted.clear()
+
     def keep(self, key: Key, state: PodState) -> None:
-        """A Job's pod is gone; the Job counts it all the same."""
+        """Keep a Job's removed Pod; the Job still counts it."""
         released = self._released.get(key, set())
         if state.pod.uid in released:
             released.discard(state.pod.uid)
@@ -53,7 +61,7 @@ class ControllerView:
             self._released.setdefault(key, set()).add(uid)
 
     def forget(self, key: Key) -> None:
-        """A workload is gone."""
+        """Remove a workload."""
         self._gone.pop(key, None)
         self._released.pop(key, None)
 
@@ -74,15 +82,15 @@ class ControllerView:
         return [*gone.values(), *(state for state in present if state.pod.uid not in (released or ()))]
 
     def counts(self, key: Key, /) -> PodCounts | None:
-        """How many there are of the pods that it controls."""
-        return self._api.counts.get(key, PodCounts())
+        """The number of Pods that it controls."""
+        return self._api.tally.by_controller.get(key, PodCounts())
 
     def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Iterable[Tally]:
         """The pods that a budget's selector matches; it is read once, and each tally is held against it once."""
         known = self._selected.get(state.key)
         if known is None or known.object is not state.object:
             known = self._selected[state.key] = _Selected(state.object, selector())
-        return known.of(self._api.tallies.get(state.key[1], {}))
+        return known.of(self._api.tally.by_labels.get(state.key[1], {}))
 
     def pods_on(self, node: str, /) -> Sequence[PodState]:
         """The pods that are bound to a node."""
@@ -90,14 +98,14 @@ class ControllerView:
 
     def claim(self, namespace: str, name: str, /) -> PersistentVolumeClaim | None:
         """The PersistentVolumeClaim of this name."""
-        return self._api.claim((namespace, name))
+        return self._api.storage.claim((namespace, name))
 
     def default_storage_class(self) -> str:
-        """The class that admission gives to claims that name none."""
+        """The class of claims that name none."""
         return self._default_class
 
     def lot(self, _name: str, /) -> float:
-        """What decides where upstream goes through a Go map."""
+        """A random number for an iteration over a Go map."""
         return 0.0 if self._draw is None else self._draw()
 
     def nodes(self) -> Mapping[str, Node]:
@@ -105,7 +113,7 @@ class ControllerView:
         return self._api.nodes
 
     def admit(self, template: ApiObject, make: Callable[[], ApiObject], /) -> Pod:
-        """A pod of the template; asked for once of each."""
+        """A Pod of the template after admission; computed once for each template."""
         known = self._admitted.get(id(template))
         if known is None:
             known = self._admitted[id(template)] = template, self._admission(make())
@@ -113,7 +121,7 @@ class ControllerView:
 
 
 class _Selected:
-    """The tallies of a namespace that one selector matches: of those that there are, none goes."""
+    """The tallies of a namespace that a selector matches; tallies are never removed."""
 
     def __init__(self, obj: ApiObject, selector: LabelSelector | None) -> None:
         self.object, self._selector = obj, selector

@@ -10,34 +10,34 @@ from collections import Counter, deque
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from policies.controllers import SYNC_DELAY
-from policies.controllers.actions import CreatePod, DeletePod, Requeue, SetStatus, UpdateConflict, UpdateWorkload
-from policies.controllers.daemon_set import DaemonSetStatus
-from policies.controllers.resource_quota import slow_start_batches
-from policies.controllers.stateful_set import StatefulSetStatus
-from policies.copies import replace
-from policies.simulation.api_server import BUDGET, Change, controller_of
-from policies.simulation.controller_manager import (
-    CRON_JOB,
-    DAEMON_SET,
-    DEPLOYMENT,
-    JOB,
-    REVISED,
-    Collect,
-    ControllerManager,
-    Sync,
+from forewarn.policies.controllers import SYNC_DELAY
+from forewarn.policies.controllers.actions import (
+    CreatePod,
+    DeletePod,
+    Requeue,
+    SetStatus,
+    UpdateConflict,
+    UpdateWorkload,
 )
+from forewarn.policies.controllers.daemon_set import DaemonSetStatus
+from forewarn.policies.controllers.resource_quota import slow_start_batches
+from forewarn.policies.controllers.stateful_set import StatefulSetStatus
+from forewarn.policies.copies import replace
+from forewarn.policies.simulation.api_server import BUDGET, Change, controller_of
+from forewarn.policies.simulation.controller_manager import ControllerManager
+from forewarn.policies.simulation.controller_queue import Collect, Sync
+from forewarn.policies.simulation.controller_writes import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, REVISED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
-    from policies.controllers.actions import Action
-    from policies.controllers.view import Key, PodState, WorkloadState
-    from policies.simulation.api_server import ApiServer
-    from policies.simulation.clock import Clock
-    from policies.simulation.controller_manager import Due
-    from policies.simulation.controller_view import ControllerView
-    from policies.simulation.latencies import Latencies
+    from forewarn.policies.controllers.actions import Action
+    from forewarn.policies.controllers.view import Key, PodState, WorkloadState
+    from forewarn.policies.simulation.api_server import ApiServer
+    from forewarn.policies.simulation.clock import Clock
+    from forewarn.policies.simulation.controller_queue import Due
+    from forewarn.policies.simulation.controller_view import ControllerView
+    from forewarn.policies.simulation.latencies import Latencies
 
 _STATEFUL_SET: Final = "apps/StatefulSet"
 _WORKERS: Final = {BUDGET: 1, DAEMON_SET: 2}
@@ -80,7 +80,7 @@ class ControllerWorkers(ControllerManager):
                 continue
             steps = self._deal_with(each)
             if isinstance(each, Collect) or (isinstance(each, Change) and each.kind == "Workload" and each.new is None):
-                self._clock.spawn(steps)
+                self.clock.spawn(steps)
             else:
                 for _ in steps:  # what is to be done is put into queues, which takes no time
                     pass
@@ -91,13 +91,13 @@ class ControllerWorkers(ControllerManager):
     def _enqueue_of(self, state: PodState) -> None:
         """All who look at a pod that has changed. See `_pod_changed`."""
         pod = state.pod
-        for key in self._api.budgets_of(pod.namespace, pod.labels):
+        for key in self.api.budgets_of(pod.namespace, pod.labels):
             self._enqueue(key)
         owner = controller_of(pod)
         if owner is not None:
             delay = self._delay_of(owner)
             if delay:
-                self._requeue(owner, self._clock.now + delay)
+                self._requeue(owner, self.clock.now + delay)
             else:
                 self._enqueue(owner)
             if owner[0] != JOB:
@@ -120,10 +120,10 @@ class ControllerWorkers(ControllerManager):
         queue.append(key)
         if key not in self._worked_on and self._busy[kind] < _WORKERS.get(kind, _USUAL_WORKERS):
             self._busy[kind] += 1
-            self._clock.spawn(self._work(kind, queue))
+            self.clock.spawn(self._work(kind, queue))
 
     def _work(self, kind: str, queue: deque[Key]) -> Generator[float | None, None, None]:
-        """A worker, until nobody waits but who is with another one."""
+        """Run a worker until only objects of other workers are queued."""
         while (key := self._next(queue)) is not None:
             self._queued.discard(key)
             self._worked_on.add(key)
@@ -143,10 +143,10 @@ class ControllerWorkers(ControllerManager):
         return key
 
     def _carry_out(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
-        if not actions and self._api.quotas is None:
+        if not actions and self.api.quotas is None:
             return
         if key[0] in REVISED and self._is_revised(key, actions):
-            yield self._latencies.write("create", f"{key[1]}/{key[2]}")  # the ControllerRevision
+            yield self.latencies.write("create", f"{key[1]}/{key[2]}")  # the ControllerRevision
         self.refusals.begin(key, sum(isinstance(action, CreatePod) for action in actions))
         read, failed = self._read(key), False
         for batch in self._batches(key, actions):
@@ -155,56 +155,52 @@ class ControllerWorkers(ControllerManager):
                 if not failed or isinstance(first, SetStatus):
                     failed = not (yield from self._written(key, first, read))
                 if failed and not (isinstance(first, UpdateWorkload) and first.may_fail):
-                    self._requeue(key, self._clock.now)
+                    self._requeue(key, self.clock.now)
                     return
-                continue
-            if isinstance(first, Requeue) and first.key[0] != CRON_JOB:
-                self._requeue(first.key, first.at - self._api.epoch)
-                continue
-            if isinstance(first, CreatePod) and self.refusals.stops(key):
-                continue
-            if len(batch) == 1:
-                yield from self._apply(batch[0])
-            else:
+            elif isinstance(first, Requeue) and first.key[0] != CRON_JOB:
+                self._requeue(first.key, first.at - self.api.epoch)
+            elif not isinstance(first, CreatePod) or not self.refusals.stops(key):
                 yield from self._together(batch)
         if self.refusals.stops(key) and key[0] in _TOLD_OF_FAILURES:
             yield from self._tell_of_failure(key, actions)
         self._after(key)
 
     def _read(self, key: Key) -> dict[Key, WorkloadState]:
-        """What a sync has read that writes what others write too: the API server refuses what has changed since."""
+        """The objects that a sync has read and that others also write: the API server rejects writes to changed
+        objects.
+        """
         if key[0] not in _SHARED:
             return {}
-        state = self._api.workloads.get(key)
-        return {} if state is None else {each.key: each for each in (state, *self._api.owned(key))}
+        state = self.api.workloads.get(key)
+        return {} if state is None else {each.key: each for each in (state, *self.api.owned(key))}
 
     def _written(
         self, key: Key, action: SetStatus | UpdateWorkload | UpdateConflict, read: dict[Key, WorkloadState]
     ) -> Generator[float | None, None, bool]:
-        """Whether a write has come through.
+        """Report whether a write succeeds.
 
-        A Deployment whose status has been written is not read again in the same sync: its next status is refused. A
-        ReplicaSet's controller writes a status once more, over what has changed. Source: `getNewReplicaSet`,
+        A Deployment whose status was written is not read again in the same sync: its next status is rejected. A
+        ReplicaSet's controller retries a status write once, over any change. Source: `getNewReplicaSet`,
         `syncRolloutStatus`, `updateReplicaSetStatus`.
         """
         name = f"{action.key[1]}/{action.key[2]}"
         verb = "status" if isinstance(action, SetStatus) else "update"
-        yield self._latencies.write(verb, name)
-        state = self._api.workloads.get(action.key)
+        yield self.latencies.write(verb, name)
+        state = self.api.workloads.get(action.key)
         changed = state is None or state is not read.get(action.key)
         if isinstance(action, UpdateConflict) or (changed and key[0] == DEPLOYMENT):
             return False
         if isinstance(action, SetStatus):
             if changed:
-                yield self._latencies.write(verb, name)
+                yield self.latencies.write(verb, name)
             self._store_status(action)
         elif state is not None:
-            self._api.put_workload(replace(state, object=action.object))
-            read[action.key] = self._api.workloads[action.key]
+            self.api.put_workload(replace(state, object=action.object))
+            read[action.key] = self.api.workloads[action.key]
         return True
 
     def _tell_of_failure(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
-        """A ReplicaSet says in its status that it has failed, and hears of that as of every change of its status.
+        """Write a ReplicaSet's failure to its status, which triggers a sync as every status change does.
 
         Source: pkg/controller/replicaset `calculateStatus` (ReplicaFailure), `updateRS`.
         """
@@ -212,13 +208,13 @@ class ControllerWorkers(ControllerManager):
         if not written and self.refusals.is_refused(key):
             return  # it has said so already
         if not written:
-            yield self._latencies.write("status", f"{key[1]}/{key[2]}")
+            yield self.latencies.write("status", f"{key[1]}/{key[2]}")
         for _ in self._sync(key):
             pass
 
     def _is_revised(self, key: Key, actions: Sequence[Action]) -> bool:
-        """Whether a template has changed, of a set that keeps its revisions as objects."""
-        state = self._api.workloads.get(key)
+        """Report whether a template has changed, for a set that stores its revisions as objects."""
+        state = self.api.workloads.get(key)
         new = next((action.status for action in actions if isinstance(action, SetStatus)), None)
         old = None if state is None else state.status
         if isinstance(old, StatefulSetStatus) and isinstance(new, StatefulSetStatus):
@@ -226,7 +222,7 @@ class ControllerWorkers(ControllerManager):
         return isinstance(old, DaemonSetStatus) and isinstance(new, DaemonSetStatus) and old.revision != new.revision
 
     def _batches(self, key: Key, actions: Sequence[Action]) -> Iterator[Sequence[Action]]:
-        """What is written at once. A StatefulSet that goes in order has no more than one new pod at a time."""
+        """Return the writes of one batch. An ordered StatefulSet has at most one new Pod at a time."""
         if len(actions) == 1:
             yield actions
             return
@@ -242,21 +238,27 @@ class ControllerWorkers(ControllerManager):
                 yield from ([action] for action in alike)
 
     def _together(self, actions: Sequence[Action]) -> Generator[float | None, None, None]:
-        """By as many goroutines; goes on when all are through. Which of them writes first is anybody's guess: here, as
-        in the oracle, Go on one processor, which begins with the last one."""
-        for task in [self._clock.spawn(self._apply(action)) for action in (actions[-1], *actions[:-1])]:
+        """Run the writes in as many goroutines; continue after all of them.
+
+        Their order is undefined: here it is that of Go on one processor, as in the reference scheduler, which starts
+        with the last one.
+        """
+        if len(actions) == 1:
+            yield from self._apply(actions[0])
+            return
+        for task in [self.clock.spawn(self._apply(action)) for action in (actions[-1], *actions[:-1])]:
             while not task.done:
-                task.then_wake = self._clock.running
+                task.then_wake = self.clock.running
                 yield None
 
     def _apply(self, action: Action) -> Generator[float | None, None, None]:
         if isinstance(action, SetStatus) and action.key[0] != BUDGET:
-            yield self._latencies.write("status", f"{action.key[1]}/{action.key[2]}")
+            yield self.latencies.write("status", f"{action.key[1]}/{action.key[2]}")
         if isinstance(action, Requeue) and action.key[0] == CRON_JOB:  # who reads the clock first is anybody's guess
-            action = action._replace(at=action.at + _APART * self._view.lot(action.key[2]))
+            action = action._replace(at=action.at + _APART * self.view.lot(action.key[2]))
         yield from super()._apply(action)
         if isinstance(action, SetStatus) and action.key[0] == JOB:  # its own status wakes it. Source: `updateJob`
-            self._requeue(action.key, self._clock.now + SYNC_DELAY[JOB])
+            self._requeue(action.key, self.clock.now + SYNC_DELAY[JOB])
 
     def _create(self, action: CreatePod) -> Generator[float | None, None, None]:
         """The API server draws a name when it stores the pod."""

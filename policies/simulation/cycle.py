@@ -1,4 +1,4 @@
-"""One scheduling cycle: where a pod goes, or why it goes nowhere and what is done about it.
+"""One scheduling cycle: the node of a Pod, or the reason for its failure and the preemption.
 
 Source: kubernetes `pkg/scheduler/schedule_one.go` (`schedulingAlgorithm`), `framework/types.go` (`FitError`).
 """
@@ -10,30 +10,34 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from policies.objects.fields import InvalidObject
-from policies.objects.priority_class import PREEMPT_NEVER
-from policies.scheduling.filtering import MIN_FEASIBLE_NODES
-from policies.scheduling.framework import Status, unresolvable
-from policies.scheduling.large_cycle import Cycle, Found
-from policies.scheduling.pdb_violations import violations
-from policies.scheduling.plugins.volume_binding import VolumeBinding
-from policies.scheduling.pod_groups import of_a_group, taken_by
-from policies.scheduling.preemption import NEVER, TERMINATING
-from policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
-from policies.scheduling.responsible import framework_of
-from policies.scheduling.schedule_one import Prediction
-from policies.scheduling.vectorized.problem import NotValid
-from policies.simulation.node_tree import NodeTree, top_of_heap, top_place
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.scheduling.devices.claims import extended_resources_of
+from forewarn.policies.scheduling.filtering import MIN_FEASIBLE_NODES
+from forewarn.policies.scheduling.framework import Code, Status, unresolvable
+from forewarn.policies.scheduling.large_cycle import Cycle, Found
+from forewarn.policies.scheduling.pdb_violations import violations
+from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
+from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
+from forewarn.policies.scheduling.pod_group_cycle import MemberCycle, MemberStatus
+from forewarn.policies.scheduling.pod_groups import of_a_group
+from forewarn.policies.scheduling.preemption import NEVER, TERMINATING
+from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
+from forewarn.policies.scheduling.responsible import framework_of
+from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.whole_answer import pays
+from forewarn.policies.simulation.node_tree import NodeTree, top_of_heap, top_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.plugins.storage_score import PodVolumes
-    from policies.scheduling.preemption import Candidate
-    from policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.plugins.storage_score import PodVolumes
+    from forewarn.policies.scheduling.preemption import Candidate
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
 NO_NODES: Final = "no nodes available to schedule pods"
 NO_CLAIMS: Final = "no new claims to deallocate"
@@ -41,18 +45,21 @@ _NOT_HELPFUL: Final = unresolvable("Preemption is not helpful for scheduling")
 
 
 class NotPredicted(InvalidObject):
-    """What comes next depends on what is not modelled."""
+    """The result depends on something that is not modelled."""
 
 
 class Fits(NamedTuple):
-    """The pod goes to a node."""
+    """The Pod is scheduled to a node."""
 
     node: str
 
 
 class Rejected(NamedTuple):
-    """The pod goes nowhere. `plugins`: who rejected it, nobody where there was an error. `nominated`: the node to set
-    in its status, empty to clear it, None to leave it. `candidate`: whom to evict."""
+    """The Pod is unschedulable.
+
+    `plugins`: those that rejected it, none for an error. `nominated`: the node to set in its status, empty to clear it,
+    None to keep it. `candidate`: the victims to evict.
+    """
 
     message: str
     plugins: frozenset[str] = frozenset()
@@ -64,8 +71,11 @@ class Rejected(NamedTuple):
 
 
 class SchedulingAlgorithm:
-    """Cycles one after the other. `choose`: which of several candidates for preemption is taken; upstream goes by the
-    order of a Go map. `tie`: which of several nodes with the best score; None: as upstream."""
+    """Cycles one after the other.
+
+    `choose`: selects one of several equal candidates for preemption; upstream uses the order of a Go map. `tie`:
+    selects one of several nodes with the best score; None: as upstream.
+    """
 
     def __init__(
         self,
@@ -75,20 +85,18 @@ class SchedulingAlgorithm:
     ) -> None:
         self._nodes, self._choose, self._tie = nodes, choose, tie
         self._next_start = 0
-        """Where in the order of nodes the next cycle begins (upstream `nextStartNodeIndex`)."""
+        """The position in the order of nodes at which the next cycle starts (upstream `nextStartNodeIndex`)."""
         self._known: tuple[Snapshot | None, dict[Any, Rejected]] = None, {}
-        """What was found of pods that are alike, as long as nothing changes: no place for them, and no help."""
+        """The result for equal Pods while nothing changes: unschedulable, and preemption does not help."""
         self._order: tuple[Sequence[str], NDArray[np.intp]] | None = None
         self._recurring = RecurringCycles()
 
     def schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
-        """What a cycle comes to. Raises NotPredicted: it goes by what is not modelled."""
+        """Return the result of a cycle. Raises NotPredicted: it depends on something that is not modelled."""
         why = of_a_group(pod, snapshot)
-        result = Rejected("") if why else self._schedule_pod(snapshot, pod)
-        why = why or (taken_by(pod, snapshot) if isinstance(result, Rejected) else "")
         if why:
             raise NotPredicted(f"not predicted: Pod {pod.key}: {why}")
-        return result
+        return self._schedule_pod(snapshot, pod)
 
     def _schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         if not snapshot.node_infos:
@@ -106,35 +114,72 @@ class SchedulingAlgorithm:
             self._known[1][alike] = result
         return result
 
-    def _decide(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
+    def place(self, snapshot: Snapshot, pod: Pod) -> MemberStatus:
+        """A node for one Pod of a PodGroup, without preemption. Raises NotPredicted."""
+        if not snapshot.node_infos:
+            return MemberStatus(message=NO_NODES, nominated="", ran_pre_filter=False)
         if len(snapshot.node_infos) > MIN_FEASIBLE_NODES:
+            found = self._at_once(snapshot, pod, member=True)
+            if isinstance(found, Fits):
+                return MemberStatus(found.node)
+            if found is not None:
+                return MemberStatus(message=found.message, plugins=found.plugins)
+        cycle = MemberCycle(snapshot, pod)
+        if cycle.not_predicted:
+            raise NotPredicted(f"not predicted: Pod {pod.key}: {cycle.not_predicted}")
+        if cycle.fits:
+            own = pod.nominated_node_name
+            return MemberStatus(own if own in cycle.feasible else self._host(cycle))
+        if cycle.pre_filter is None:
+            self._go_on(cycle)
+        rejection = cycle.rejection
+        if rejection.error:
+            return MemberStatus(message=rejection.error, error=True, nominated="")
+        reasons = Counter(reason for status in rejection.statuses for reason in status.reasons)
+        message = fit_error(len(snapshot.node_infos), reasons, cycle.pre_filter)
+        ran = cycle.pre_filter is None or cycle.pre_filter.code is Code.UNSCHEDULABLE
+        return MemberStatus(message=message, plugins=frozenset(rejection.plugins), ran_pre_filter=ran)
+
+    def _decide(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
+        few = len(snapshot.node_infos) <= MIN_FEASIBLE_NODES
+        if not few or (self._tie is None and pays(len(snapshot.node_infos))):
             result = self._at_once(snapshot, pod)
+            if few and result is not None and _helps_nowhere(result):
+                return self._rejected(Prediction(snapshot, pod, reasons=True))
             if result is not None:
                 return result
         prediction = Prediction(snapshot, pod)
         if prediction.fits:
             own = pod.nominated_node_name
-            return Fits(own if own in prediction.feasible else self._host(prediction))
+            node = own if own in prediction.feasible else self._host(prediction)
+            _check_devices(snapshot, pod, node)
+            return Fits(node)
+        _check_devices(snapshot, pod, None)
         if prediction.pre_filter is None:
             self._go_on(prediction)
         return self._rejected(prediction)
 
-    def _at_once(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected | None:
-        """All nodes at once, where there are many; None where the plugins must be asked one by one."""
+    def _at_once(self, snapshot: Snapshot, pod: Pod, *, member: bool = False) -> Fits | Rejected | None:
+        """All nodes at once, where there are many; None where the plugins must be asked one by one. `member`: a Pod of
+        a PodGroup, which does not preempt."""
         with snapshot.derived.taken():
             try:
-                cycle = self._recurring.cycle(snapshot, pod) or Cycle(snapshot, pod)
+                recurring = None if member else self._recurring.cycle(snapshot, pod)
+                cycle = recurring or Cycle(snapshot, pod)
                 if cycle.fits_on(pod.nominated_node_name):
                     return Fits(pod.nominated_node_name)
                 found = cycle.find(self._rows(snapshot))
-                result = self._best(cycle, found) if len(found.rows) else self._nowhere(cycle)
+                nowhere = _no_node if member else self._nowhere
+                result = self._best(cycle, found) if len(found.rows) else nowhere(cycle)
             except NotValid:
                 return None
-        self._next_start = (self._next_start + found.evaluated) % len(snapshot.node_infos)
+        names = named_nodes(pod.spec.node_affinity.required)
+        evaluated = found.evaluated if names is None else sum(name in snapshot.rows for name in names)
+        self._next_start = (self._next_start + evaluated) % len(snapshot.node_infos)
         return result
 
     def _rows(self, snapshot: Snapshot) -> NDArray[np.intp]:
-        """The nodes in the order in which this cycle goes through them. Not to be changed."""
+        """The nodes in the order of this cycle. Immutable."""
         names = self._nodes.list()
         if self._order is None or self._order[0] is not names:
             rows = np.fromiter((snapshot.rows[name] for name in names), np.intp, len(names))
@@ -155,20 +200,24 @@ class SchedulingAlgorithm:
         return Fits(infos[rows[top_place(best)]].name)
 
     def _nowhere(self, cycle: Cycle | RecurringCycle) -> Rejected:
+        """Raises NotValid."""
         snapshot, pod = cycle.snapshot, cycle.pod
+        if not cycle.preempts:
+            raise NotValid
         plugins, reasons = cycle.rejection()
         message = fit_error(len(snapshot.node_infos), reasons)
         if pod.preemption_policy == PREEMPT_NEVER:
-            return Rejected(f"{message} {NO_CLAIMS}, preemption: {NEVER}", plugins)
+            return Rejected(_with_preemption(snapshot, message, NEVER), plugins)
         if cycle.waits():
-            return Rejected(f"{message} {NO_CLAIMS}, preemption: {TERMINATING}", plugins)
+            return Rejected(_with_preemption(snapshot, message, TERMINATING), plugins)
         best = cycle.best_nodes()
         if not best:
             why = f"0/{len(snapshot.node_infos)} nodes are available: no node is helped by it."
-            return Rejected(f"{message} {NO_CLAIMS}, preemption: {why}", plugins, nominated="")
+            return Rejected(_with_preemption(snapshot, message, why), plugins, nominated="")
         node = self._choose(best)
         candidate = cycle.candidate_on(node)
-        return Rejected(message, plugins, node, candidate, broken=broken_budgets(snapshot, candidate))
+        message = _with_candidate(snapshot, message, candidate)
+        return Rejected(message, plugins, node, candidate, broken=broken_budgets(snapshot, candidate.victims))
 
     def _go_on(self, prediction: Prediction) -> None:
         total = len(prediction.snapshot.node_infos)
@@ -197,17 +246,56 @@ class SchedulingAlgorithm:
         if preemption.best_candidates:
             node = self._choose([candidate.node_name for candidate in preemption.best_candidates])
             chosen = next(candidate for candidate in preemption.best_candidates if candidate.node_name == node)
-            return Rejected(message, plugins, node, chosen, broken=broken_budgets(snapshot, chosen))
+            message = _with_candidate(snapshot, message, chosen)
+            return Rejected(message, plugins, node, chosen, broken=broken_budgets(snapshot, chosen.victims))
         if preemption.ineligible_reason:
-            return Rejected(f"{message} {NO_CLAIMS}, preemption: {preemption.ineligible_reason}", plugins)
+            return Rejected(_with_preemption(snapshot, message, preemption.ineligible_reason), plugins)
+        errors = [status for status in preemption.statuses.values() if status.code is Code.ERROR]
+        if errors:
+            return Rejected(_with_preemption(snapshot, message, errors[0].reasons[0]), plugins)
         absent = len(snapshot.node_infos) - len(preemption.statuses)
         statuses = [*preemption.statuses.values(), *[_NOT_HELPFUL] * absent]
         why = fit_error(len(snapshot.node_infos), Counter(r for status in statuses for r in status.reasons))
-        return Rejected(f"{message} {NO_CLAIMS}, preemption: {why}", plugins, nominated="")
+        return Rejected(_with_preemption(snapshot, message, why), plugins, nominated="")
+
+
+def _check_devices(snapshot: Snapshot, pod: Pod, node: str | None) -> None:
+    """Raise NotPredicted for extended resources of a DeviceClass: which devices are in use is not simulated."""
+    extended = extended_resources_of(pod, snapshot.extended_resources)
+    info = None if node is None else snapshot.get(node)
+    if extended and (info is None or not all(info.node.allocatable.scalars.get(name) for name in extended)):
+        what = "extended resources of a DeviceClass are not modelled in simulations"
+        raise NotPredicted(f"not predicted: Pod {pod.key}: {what}")
+
+
+def _helps_nowhere(result: Fits | Rejected) -> bool:
+    """Whether preemption was tried and helps on no node. Only plugins report the reason of each node, for clusters of
+    few nodes."""
+    return isinstance(result, Rejected) and result.candidate is None and result.nominated is not None
+
+
+def _with_preemption(snapshot: Snapshot, message: str, why: str) -> str:
+    """With the reason why preemption does not help."""
+    claims = "" if snapshot.semantics.successful_preemptions_are_reported else f"{NO_CLAIMS}, "
+    return f"{message} {claims}preemption: {why}"
+
+
+def _with_candidate(snapshot: Snapshot, message: str, candidate: Candidate) -> str:
+    """With what preemption does, in releases that say so."""
+    if not snapshot.semantics.successful_preemptions_are_reported:
+        return message
+    found = f"found a potential placement for pod on node {candidate.node_name}"
+    return f"{message} preemption: {found}, preempting {len(candidate.victims)} victims"
+
+
+def _no_node(cycle: Cycle | RecurringCycle) -> Rejected:
+    """Why no node can run a Pod that does not preempt."""
+    plugins, reasons = cycle.rejection()
+    return Rejected(fit_error(len(cycle.snapshot.node_infos), reasons), plugins)
 
 
 def volumes_on(snapshot: Snapshot, pod: Pod, node: str) -> PodVolumes | None:
-    """What has to be bound or provisioned before a pod is bound to its node; None if nothing has."""
+    """Return the claims to bind or provision before a Pod is bound to its node; None if there are none."""
     info = snapshot.get(node)
     if info is None or not pod.spec.has_storage:
         return None
@@ -217,17 +305,20 @@ def volumes_on(snapshot: Snapshot, pod: Pod, node: str) -> PodVolumes | None:
     return None
 
 
-def broken_budgets(snapshot: Snapshot, candidate: Candidate) -> tuple[tuple[str, int], ...]:
-    """The budgets that the eviction of the candidate's victims violates, and how many victims violate each."""
+def broken_budgets(snapshot: Snapshot, victims: Sequence[Pod]) -> tuple[tuple[str, int], ...]:
+    """The budgets that the eviction of these victims violates, and how many victims violate each.
+
+    A count of disruptions. Preemption compares nodes by another number: there Pods that stay use up budgets too.
+    """
     first_ends = snapshot.semantics.first_violated_budget_ends_the_count
-    found = violations(candidate.victims, snapshot.budgets, first_ends_the_count=first_ends)
+    found = violations(victims, snapshot.budgets, first_ends_the_count=first_ends)
     return tuple(Counter(f"{budget.namespace}/{budget.name}" for _, violated in found for budget in violated).items())
 
 
 def fit_error(nodes: int, reasons: Mapping[str, int], pre_filter: Status | None = None) -> str:
-    """Upstream's message to the letter: a condition that says the same again is not written again.
+    """Return upstream's exact message: a condition with the same message is not written again.
 
-    `reasons`: of how many nodes each is told.
+    `reasons`: the number of nodes by reason.
     """
     message = f"0/{nodes} nodes are available:"
     if pre_filter is not None:

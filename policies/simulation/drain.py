@@ -8,20 +8,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from policies.controllers.disruption import BudgetStatus
-from policies.objects.fields import at
-from policies.simulation.api_server import controller_of
+from forewarn.policies.controllers.disruption import BudgetStatus
+from forewarn.policies.objects.fields import at
+from forewarn.policies.simulation.api_server import controller_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from policies.controllers.view import Key, PodState
-    from policies.simulation.api_server import ApiServer
-    from policies.simulation.clock import Clock
-    from policies.simulation.latencies import Latencies
+    from forewarn.policies.controllers.view import Key, PodState
+    from forewarn.policies.simulation.api_server import ApiServer
+    from forewarn.policies.simulation.clock import Clock
+    from forewarn.policies.simulation.latencies import Latencies
 
-DRAINED: Final = "drain of "
-"""How the message of an eviction by a drain begins."""
 RETRY: Final = 5.0
 """Seconds after which an eviction that a budget forbade is tried again."""
 
@@ -32,11 +30,11 @@ def drain(clock: Clock, api: ApiServer, latencies: Latencies, name: str) -> None
     if node is not None:
         api.put_node(replace(node, unschedulable=True))
         for state in [state for state in api.by_node.get(name, {}).values() if not _stays(state)]:
-            clock.spawn(_evicts(api, latencies, state, f"{DRAINED}{name}"))
+            clock.spawn(_evicts(api, latencies, state, f"drain of {name}"))
 
 
 def _evicts(api: ApiServer, latencies: Latencies, state: PodState, message: str) -> Generator[float | None, None, None]:
-    """One pod beside the others, until that is allowed: who comes to the node later is left alone.
+    """Evict one Pod as soon as its PDBs allow it, in parallel with others. Pods that are bound later remain.
 
     Source: kubectl `pkg/drain` (`GetPodsForDeletion`, `evictPods`).
     """
@@ -49,13 +47,13 @@ def _evicts(api: ApiServer, latencies: Latencies, state: PodState, message: str)
 
 
 def _stays(state: PodState) -> bool:
-    """Whether drain leaves a pod alone: a DaemonSet's, or the mirror of a static one, which its node controls."""
+    """True if drain skips a Pod: of a DaemonSet, or the mirror Pod of a static Pod."""
     owner = controller_of(state.pod)
     return owner is not None and owner[0] in ("apps/DaemonSet", "/Node")
 
 
 def evict(api: ApiServer, state: PodState, message: str) -> bool:
-    """Evict a pod; False where it is gone, or its budget forbids it. What it costs its budget is written at once."""
+    """Evict a Pod; False if it is gone, or a PDB blocks it. Updates the status of the PDB at once."""
     key = state.pod.namespace, state.pod.name
     stored = api.pods.get(key)
     if stored is None or stored.pod.uid != state.pod.uid or not _is_allowed(api, stored):
@@ -66,7 +64,7 @@ def evict(api: ApiServer, state: PodState, message: str) -> bool:
 
 
 def left_on(api: ApiServer, name: str) -> list[str]:
-    """The pods, `namespace/name`, that keep a node from being empty: not those that drain leaves alone."""
+    """The Pods, `namespace/name`, that keep a node from being empty; not those that drain skips."""
     states = api.by_node.get(name, {}).values()
     return [s.pod.key for s in states if not (s.pod.owner and s.pod.owner.kind in ("DaemonSet", "Node"))]
 
@@ -103,7 +101,7 @@ def _is_beyond_budgets(state: PodState) -> bool:
 
 
 def _is_free(api: ApiServer, state: PodState, key: Key) -> bool:
-    """Whether a pod's eviction costs its budget nothing: it is not ready, and so not counted."""
+    """True if the eviction of a Pod needs no allowed disruption: the Pod is not ready."""
     if state.ready is not None:
         return False
     status = _status(api, key)

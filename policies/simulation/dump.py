@@ -5,29 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.cluster import Cache, admitted, key_of
-from policies.controllers.recreated import RECREATED, Again, again
-from policies.controllers.replica_set import deletion_cost
-from policies.controllers.view import PodState
-from policies.findings import listed, plural
-from policies.kinds import POD_TEMPLATE_PATHS
-from policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
-from policies.objects.fields import at, group_kind, int32, text, timestamp
-from policies.objects.items import items
-from policies.simulation.adoption import completed
-from policies.simulation.api_server import BUDGET, controller_of
-from policies.simulation.scenario import World, labelled_with_host, read_workload
-from policies.simulation.scheduler import is_responsible_for
+from forewarn.policies.cluster.admission import admitted, admitted_group
+from forewarn.policies.cluster.cache import Cache, key_of
+from forewarn.policies.controllers.recreated import RECREATED, Again, again
+from forewarn.policies.controllers.replica_set import deletion_cost
+from forewarn.policies.controllers.view import PodState
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+from forewarn.policies.objects.fields import at, group_kind, int32, text, timestamp
+from forewarn.policies.objects.items import items
+from forewarn.policies.simulation.adoption import completed
+from forewarn.policies.simulation.api_server import BUDGET, controller_of
+from forewarn.policies.simulation.scenario import World, labelled_with_host, read_workload
+from forewarn.policies.simulation.scheduler import is_responsible_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from policies.cluster import ClusterSnapshot, Key
-    from policies.controllers.view import Key as WorkloadKey
-    from policies.controllers.view import WorkloadState
-    from policies.objects.fields import ApiObject
-    from policies.objects.pod import Pod
-    from policies.simulation.scenario import Arrival
+    from forewarn.policies.cluster.cache import ClusterSnapshot, Key
+    from forewarn.policies.controllers.view import Key as WorkloadKey
+    from forewarn.policies.controllers.view import WorkloadState
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.simulation.scenario import Arrival
 
 MINUTE: Final = 60.0
 QUIET: Final = 660.0
@@ -39,7 +40,7 @@ _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
 class DumpCache(Cache):
-    """A Cache that keeps what a simulation needs beyond: budgets as they were applied, and times of pods."""
+    """A Cache with the data that only simulations need: PDBs as applied, and times of Pods."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,6 +97,7 @@ def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float, qui
         epoch=epoch,
         base=cluster.objects,
         admission=lambda obj: admitted(obj, cluster),
+        group_admission=lambda obj: admitted_group(obj, cluster),
         asks_webhooks=True,
         quotas_of=cluster.quotas_of if cluster.resource_quotas else None,
         defaulted=lambda obj: with_limit_range_defaults(
@@ -126,7 +128,7 @@ def _pods(cluster: ClusterSnapshot, cache: DumpCache) -> Iterator[PodState]:
 
 
 def not_simulated(cache: DumpCache) -> Iterable[str]:
-    """What is in a dump and plays no part, each said in a sentence."""
+    """Sentences about objects of a cluster snapshot that are not simulated."""
     cluster = cache.snapshot()
     lost = Counter(key for pod in cluster.pods.values() if (key := _lost(pod, cluster)))
     if lost:
@@ -140,7 +142,7 @@ def not_simulated(cache: DumpCache) -> Iterable[str]:
 
 
 def unknown_owners(cache: DumpCache) -> Iterator[str]:
-    """A sentence on the pods of controllers of which nobody knows what they do; nothing where there are none."""
+    """A sentence about Pods of unknown controllers; nothing without any."""
     unknown = Counter(kind for pod in cache.snapshot().pods.values() if (kind := _unknown(pod, cache.recreated)))
     if unknown:
         pods = plural(sum(unknown.values()), "Pod is", "Pods are")
@@ -152,13 +154,13 @@ def unknown_owners(cache: DumpCache) -> Iterator[str]:
 
 
 def _unknown(pod: Pod, recreated: frozenset[str]) -> str:
-    """The `group/Kind` of the controller of a pod that has not ended, where nobody knows what it does."""
+    """The `group/Kind` of the unknown controller of a Pod that has not terminated; "" for others."""
     key = controller_of(pod)
     kind = key[0] if key and not pod.terminal else ""
     return kind if again(kind, recreated, is_there=False) is Again.UNKNOWN else ""
 
 
 def _lost(pod: Pod, cluster: ClusterSnapshot) -> WorkloadKey | None:
-    """The workload that a pod belongs to, where it is none that is there."""
+    """The absent workload that a Pod belongs to; None if it exists."""
     key = controller_of(pod)
     return key if key and not pod.terminal and key[0] in POD_TEMPLATE_PATHS and key not in cluster.workloads else None

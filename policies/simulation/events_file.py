@@ -1,8 +1,8 @@
-"""What happens when, as somebody wrote it: arrivals, deletions, sizes, nodes that are cordoned, drained or lost.
+"""A file of events: arrivals, deletions, scaling, and nodes that are cordoned, drained or lost.
 
-A file is a list (YAML or JSON) of `{at, ...}` with one of: `create`, `update`, `delete` (an object; to delete, kind and
-name), `scale` (kind, namespace, name, replicas), `cordon`, `uncordon`, `drain`, `lost` (a node's name). `at`: seconds,
-or a text such as `90s`, `5m`, `1h`.
+A file is a list (YAML or JSON) of `{at, ...}` with one of: `create`, `update`, `delete` (an object; for delete, kind
+and name), `scale` (kind, namespace, name, replicas), `cordon`, `uncordon`, `drain`, `lost` (a node's name). `at`:
+seconds, or a text such as `90s`, `5m`, `1h`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.objects.fields import json_type
-from policies.simulation.scenario import MOST_REPLICAS, Arrival
+from forewarn.policies.objects.fields import json_type
+from forewarn.policies.simulation.scenario import MOST_REPLICAS, Arrival
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)")
@@ -33,7 +33,7 @@ _NODE: Final = ("cordon", "uncordon", "drain", "lost")
 
 
 class EntryFault(ValueError):
-    """What is wrong with an entry of a file that is a list: its `number`, from 1."""
+    """An invalid entry of a list: its `number`, from 1."""
 
     def __init__(self, number: int, problem: str) -> None:
         self.number = number
@@ -41,7 +41,10 @@ class EntryFault(ValueError):
 
 
 def seconds(value: Any, what: str = "at") -> float:
-    """A duration. Raises ValueError."""
+    """Parse a duration into seconds: a number of seconds, or text such as `90s`, `5m`, `1h`.
+
+    Raises ValueError.
+    """
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e9:
         return float(value)
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None

@@ -1,4 +1,4 @@
-"""How long things take. The outcome that is told is that of fixed latencies; jitter shows which races there are."""
+"""The durations of steps. Results use fixed latencies; random latencies show races."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ if TYPE_CHECKING:
     from random import Random
 
 WRITE: Final = 1e-3
-"""Seconds that a write to the API server takes, and up to a tenth more, by what is written: no two coincide."""
+"""Seconds of a write to the API server; up to a tenth more by the content, so that no two coincide."""
 CYCLE: Final = 1e-4
-"""Seconds that a scheduling cycle takes, likewise."""
+"""Seconds of a scheduling cycle, likewise."""
 START: Final = 0.1
-"""Seconds from when a pod is bound until it runs and is ready, in a cluster: what a kubelet takes at least. How long a
-container takes to be ready nobody knows."""
+"""Seconds from the binding of a Pod until it runs and is ready: the minimum of a kubelet. The time until a container
+is ready is unknown."""
 _SLOWEST_START: Final = 30.0
-"""How many times as long it may take, in one run with dice more than in another."""
+"""Maximum factor for it with random latencies; it differs by run."""
 _JITTER: Final = 12.0
 _ASKED: Final = 6.0
-"""How many times as long a pod may take to be made, where webhooks are asked about it: some 5 to 30 ms each."""
+"""Maximum factor for the creation of a Pod if webhooks are called: 5 to 30 ms each."""
 _ASKING: Final = 10e-3
-"""Seconds that webhooks take at fixed latencies, if a Pod replaces one that is gone: kube-scheduler tries the Pods that
-wait before the replacement is there."""
+"""Seconds for webhooks with fixed latencies, if a Pod replaces a removed one: kube-scheduler tries Pending Pods before
+the replacement exists."""
 
 
 class Latencies:
-    """Seconds by what is done. `random`: the dice of a run with jitter; None: fixed latencies. `asks_webhooks`: with
-    dice, pods may take longer to be made than other writes, in one run more than in another."""
+    """Seconds by step. `random`: the source of random latencies; None for fixed ones. `asks_webhooks`: with random
+    latencies, the creation of Pods may take longer than other writes, by run."""
 
     def __init__(self, random: Random | None = None, *, asks_webhooks: bool = False) -> None:
         self._random = random
@@ -40,7 +40,7 @@ class Latencies:
         return self._of(WRITE, verb, name, self._creating if verb == "create" else 1.0)
 
     def replacement(self, name: str) -> float:
-        """Of the creation of a Pod that comes when the one before it is gone."""
+        """Seconds to create a Pod after the previous one is gone."""
         return self._asking + self.write("create", name)
 
     def cycle(self, name: str) -> float:

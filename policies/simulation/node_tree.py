@@ -1,4 +1,4 @@
-"""The order in which the scheduler goes through nodes, and which of equally good ones it takes.
+"""The order in which the scheduler evaluates nodes, and its choice among equally good ones.
 
 Source: kubernetes `pkg/scheduler/backend/cache/node_tree.go`, `schedule_one.go` (`nodeScoreHeap`).
 """
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from policies.objects.node import Node
+    from forewarn.policies.objects.node import Node
 
 K = TypeVar("K")
 K_contra = TypeVar("K_contra", contravariant=True)
 
 
 class Scores(Protocol[K_contra]):
-    """What nodes are worth, by whatever stands for them."""
+    """The scores of nodes, by any key."""
 
     def __getitem__(self, key: K_contra, /) -> Any:
         """Of one."""
@@ -33,7 +33,7 @@ _REGION: Final = ("failure-domain.beta.kubernetes.io/region", "topology.kubernet
 
 
 class NodeTree:
-    """Nodes by zone, zones and nodes in the order in which they came."""
+    """Nodes by zone; zones and nodes in the order of creation."""
 
     def __init__(self) -> None:
         self._zones: dict[tuple[str, str], dict[str, None]] = {}
@@ -41,7 +41,7 @@ class NodeTree:
         self._listed: list[str] | None = None
 
     def put(self, node: Node) -> None:
-        """A node comes, or changes: in another zone it is the last."""
+        """Add or change a node: in a new zone, it is the last one."""
         zone = _first(node, _REGION), _first(node, _ZONE)
         if self._zone_of.get(node.name) == zone:
             return
@@ -50,7 +50,7 @@ class NodeTree:
         self._zone_of[node.name] = zone
 
     def remove(self, name: str) -> None:
-        """A node goes; a zone without nodes is forgotten."""
+        """Remove a node; a zone without nodes is removed, too."""
         self._listed = None
         zone = self._zone_of.pop(name, None)
         if zone is None:
@@ -73,9 +73,9 @@ def _first(node: Node, keys: Sequence[str]) -> str:
 
 
 def top_of_heap(order: Sequence[K], scores: Scores[K]) -> K:
-    """The node that upstream pops first: the best, and of several best ones what Go's `heap.Init` leaves on top.
+    """Return the node that upstream pops first: the best; of several, the one that Go's `heap.Init` leaves on top.
 
-    `order`: the nodes in the order in which they were found feasible.
+    `order`: the feasible nodes in the order of evaluation.
     """
     worth = [scores[key] for key in order]
     best = max(worth)
@@ -83,12 +83,12 @@ def top_of_heap(order: Sequence[K], scores: Scores[K]) -> K:
 
 
 def top_place(best: Sequence[int] | NDArray[np.intp]) -> int:
-    """Which of the places of equally best elements ends on top.
+    """The index of the equally best element that ends on top.
 
-    `heap.Init` sifts down from the last parent to the first, and swaps only where a child is better, the right one only
-    where it is better than the left. So a parent stays above equal children, and what comes up is from the left where
-    that has it: the first in preorder. The path to place p is the binary number p + 1 without its first digit: made
-    equally long with zeros, these are in that order, and of equal ones the shorter is first. `best`: ascending.
+    `heap.Init` sifts down from the last parent to the first, and swaps only if a child is better; the right child only
+    if it is better than the left. So a parent remains above equal children, and the left child moves up first: the
+    first element in preorder. The path to index p is the binary number p + 1 without its first digit. With zeros
+    appended to equal length, the paths have preorder, and of equal ones the shorter is first. `best`: ascending.
     """
     if best[0] == 0 or len(best) == 1:
         return int(best[0])

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from policies.simulation.simulation import Simulation
-    from policies.simulation.timeline import Event
+    from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.simulation.timeline import Event
 
 Signature = tuple[Any, ...]
 

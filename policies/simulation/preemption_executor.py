@@ -3,69 +3,108 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.simulation.stored_pod_groups import name_of_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.preemption import Candidate
-    from policies.simulation.api_server import ApiServer, PodKey
-    from policies.simulation.clock import Clock
-    from policies.simulation.latencies import Latencies
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.scheduling.preemption import Candidate
+    from forewarn.policies.simulation.api_server import ApiServer, PodKey
+    from forewarn.policies.simulation.clock import Clock
+    from forewarn.policies.simulation.latencies import Latencies
 
 PARALLELISM: Final = 16
+_CLUSTER: Final = "cluster"
+
+
+class Preemptor(NamedTuple):
+    """A Pod or PodGroup that preempts. `name`: as the timeline has it."""
+
+    uid: str
+    name: str
+    priority: int
+
+    @classmethod
+    def of_pod(cls, pod: Pod) -> Preemptor:
+        """A Pod."""
+        return cls(pod.uid, pod.key, pod.effective_priority)
+
+    @classmethod
+    def of_group(cls, group: PodGroup) -> Preemptor:
+        """A PodGroup."""
+        return cls(group.uid, name_of_group(group), group.priority)
 
 
 @dataclass(slots=True)
 class _Attempt:
-    """Evictions for one pod. `left`: how many victims are not told to end yet; `last`: the one who goes last."""
+    """Evictions for one preemptor. `left`: number of victims that are not deleted yet. `last`: the last victim."""
 
-    preemptor: Pod
+    preemptor: Preemptor
     left: int
     last: PodKey
 
 
 class PreemptionExecutor:
-    """Which pods are having others evicted, and the writes that it takes. It is DefaultPreemption's PreEnqueue too."""
+    """Preemptors with running evictions, and the writes of these. Also the PreEnqueue of DefaultPreemption."""
 
     name = "DefaultPreemption"
 
     def __init__(
-        self, clock: Clock, api: ApiServer, latencies: Latencies, nominated: Callable[[str], Sequence[Pod]]
+        self,
+        clock: Clock,
+        api: ApiServer,
+        latencies: Latencies,
+        nominated: Callable[[str], Sequence[Pod]],
+        group_of: Callable[[Pod], PodGroup | None] = lambda _: None,
     ) -> None:
-        """`nominated`: the pods that are nominated to a node, as they are stored."""
+        """`nominated`: the pods that are nominated to a node, as they are stored; `group_of`: a pod's PodGroup."""
         self._clock, self._api, self._latencies, self._nominated = clock, api, latencies, nominated
+        self._group_of = group_of
         self._preempting: set[str] = set()
         self._last_victim: dict[str, PodKey] = {}
-        """Of a pod whose other victims are told to end. A pod that is tried again before its first attempt is through
-        may have two attempts: the first to end clears what both have noted, as upstream's does."""
+        """For a Pod whose other victims are deleted, the last victim. A Pod that is tried again during its first
+        attempt may have two attempts: the end of the first clears the records of both, as in upstream."""
 
     def pre_enqueue(self, pod: Pod) -> bool:
-        """Not while its own evictions are under way; they are over when all but the last victim are told to end, and
-        that one is ending too, for another pod maybe.
+        """True if the Pod has no running evictions: all victims but the last are deleted, and the last one is
+        terminating, maybe for another Pod.
 
         Source: upstream `IsPodRunningPreemption`.
         """
-        if pod.uid not in self._preempting:
+        group = self._group_of(pod)
+        uid = pod.uid if group is None else group.uid
+        if uid not in self._preempting:
             return True
-        last = self._last_victim.get(pod.uid)
+        last = self._last_victim.get(uid)
         if last is None:
             return False
         victim = self._api.pod(*last)
         return victim is None or victim.terminating
 
     def prepare_candidate(self, candidate: Candidate, preemptor: Pod) -> None:
-        """Evict the victims, the last one alone. Source: upstream `prepareCandidateAsync`."""
-        victims = [victim for victim in candidate.victims if not victim.terminating]
+        """Evict the victims, the last one alone."""
+        self._prepare(candidate.node_name, candidate.victims, Preemptor.of_pod(preemptor))
+
+    def prepare_for_group(self, victims: Sequence[Pod], group: PodGroup) -> None:
+        """Evict the victims on all nodes, the last one separately. Nominations of other Pods remain: upstream
+        searches for them on a node with this name."""
+        self._prepare(_CLUSTER, victims, Preemptor.of_group(group))
+
+    def _prepare(self, node: str, pods: Sequence[Pod], preemptor: Preemptor) -> None:
+        """Source: upstream `prepareCandidateAsync`."""
+        victims = [victim for victim in pods if not victim.terminating]
         if not victims:
             return
         self._preempting.add(preemptor.uid)
-        self._clock.spawn(self._run(candidate.node_name, victims, preemptor))
+        self._clock.spawn(self._run(node, victims, preemptor))
 
-    def _run(self, node: str, victims: list[Pod], preemptor: Pod) -> Generator[float | None, None, None]:
+    def _run(self, node: str, victims: list[Pod], preemptor: Preemptor) -> Generator[float | None, None, None]:
         for pod in self._nominated(node):
-            if pod.effective_priority < preemptor.effective_priority and pod.nominated_node_name:
+            if pod.effective_priority < preemptor.priority and pod.nominated_node_name:
                 yield self._latencies.write("patch", pod.key)
                 self._api.patch_pod_status((pod.namespace, pod.name), None, "")
         *first, last = victims
@@ -82,7 +121,7 @@ class PreemptionExecutor:
             self._last_victim[attempt.preemptor.uid] = attempt.last
 
     def _in_parallel(self, victims: list[Pod], attempt: _Attempt) -> Generator[float | None, None, None]:
-        """By as many workers as upstream has; goes on when all are through."""
+        """Run with as many workers as upstream; continues when all are done."""
         waiting = victims[::-1]
         workers = [self._clock.spawn(self._worker(waiting, attempt)) for _ in victims[:PARALLELISM]]
         for worker in workers:
@@ -104,7 +143,7 @@ class PreemptionExecutor:
                 return
         yield self._latencies.write("delete", victim.key)
         self._told(attempt)  # who asks for the DELETE hears of it no later than who watches
-        self._api.delete_pod(key, "preempted", by=attempt.preemptor.key)
+        self._api.delete_pod(key, "preempted", by=attempt.preemptor.name)
 
     def _told(self, attempt: _Attempt) -> None:
         attempt.left -= 1

@@ -1,4 +1,4 @@
-"""Resource quotas in a simulation: the admission plugin that charges and refuses, the controller that gives back.
+"""ResourceQuotas in a simulation: the admission plugin that charges or rejects, and the controller that updates usage.
 
 Source: apiserver `pkg/admission/plugin/resourcequota`, kubernetes `pkg/controller/resourcequota`.
 """
@@ -7,25 +7,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kube_apiserver.quota import QuotaRoom
-from policies.objects.fields import InvalidObject, mapping
+from forewarn.policies.kube_apiserver.quota import Pods, QuotaRoom
+from forewarn.policies.kube_apiserver.validation.pod_resources import read_pod_resources
+from forewarn.policies.objects.fields import InvalidObject, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
-    from policies.controllers.view import PodState
-    from policies.objects.fields import ApiObject
-    from policies.objects.pod import Pod
-    from policies.objects.resource_quota import ResourceQuota
-    from policies.simulation.clock import Clock
-    from policies.simulation.latencies import Latencies
+    from forewarn.policies.controllers.view import PodState
+    from forewarn.policies.kube_apiserver.validation.pod_resources import PodResources
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.simulation.clock import Clock
+    from forewarn.policies.simulation.latencies import Latencies
 
 _LONGEST: Final = 512
-"""Characters that are kept of a refusal: a quota may limit many resources of long names."""
+"""Maximum characters of a rejection: a quota may limit many resources with long names."""
 
 
 class Quotas:
-    """The quotas of all namespaces. A pod is charged when it is stored, and given back a write after it is gone."""
+    """The quotas of all namespaces. A stored Pod is charged; a removed Pod is subtracted one write later."""
 
     def __init__(
         self,
@@ -39,23 +41,26 @@ class Quotas:
         what a pod of time 0 seems to be made of, None where that is not known; it may raise InvalidObject."""
         self._clock, self._latencies, self._defaulted = clock, latencies, defaulted
         self._template_for = template_for
-        self._room = QuotaRoom(quotas_of)
-        self._specs: dict[int, tuple[ApiObject, Mapping[str, Any]]] = {}
-        """By what the template is, which is kept so that no other has its identity."""
+        self._room = QuotaRoom(quotas_of, Pods(read=self._resources_of))
+        self._asked: dict[tuple[int, str], tuple[object, ApiObject]] = {}
+        """By the identity of a template (or of requests) and the PriorityClass; the first is kept so that its identity
+        stays its own."""
+        self._resources: dict[int, PodResources] = {}
+        """By the identity of these Pods."""
         self.given_back = 0
-        """How many pods were."""
+        """Number of subtracted Pods."""
 
     def refusal(self, pod: Pod, template: ApiObject | None) -> str:
-        """Why a quota refuses a new pod, in upstream's words; empty where none does, and the pod is charged then."""
+        """Why a quota rejects a new Pod, in the words of upstream; "" if none does, and then it is charged."""
         if not self._room.limits(pod.namespace):
             return ""
         try:
-            return self._room.refusal(pod.namespace, self._asked(pod, template))[:_LONGEST]
+            return self._room.refusal(pod.namespace, self._asked_by(pod, template))[:_LONGEST]
         except InvalidObject as error:
             return str(error)[:_LONGEST]
 
     def pod_gone(self, state: PodState) -> None:
-        """The controller looks at the quotas of a namespace whose pod is gone; of one that has ended it did before."""
+        """Update the quotas of a namespace after a Pod was removed; a terminated Pod was subtracted before."""
         if not state.pod.terminal and self._room.limits(state.pod.namespace):
             self._clock.spawn(self._give_back(state))
 
@@ -63,25 +68,31 @@ class Quotas:
         yield self._latencies.write("status", state.pod.namespace)
         try:
             template = self._template_for(state.pod) if state.template is None else state.template
-            self._room.give_back(state.pod.namespace, self._asked(state.pod, template))
+            self._room.give_back(state.pod.namespace, self._asked_by(state.pod, template))
         except InvalidObject:
             return
         self.given_back += 1
 
-    def _asked(self, pod: Pod, template: ApiObject | None) -> ApiObject:
-        """A pod as quotas see it. Of one whose template is not known, what the scheduler counts: no limits then."""
-        spec = self._requests(pod) if template is None else self._spec(pod, template)
-        return {
-            "metadata": {"namespace": pod.namespace},
-            "spec": {**spec, "priorityClassName": pod.priority_class_name},
-        }
+    def _asked_by(self, pod: Pod, template: ApiObject | None) -> ApiObject:
+        """A Pod as quotas count it. Without its template, what the scheduler counts: no limits then."""
+        about = pod.occupies if template is None else template
+        known = self._asked.get((id(about), pod.priority_class_name))
+        if known is None:
+            spec = self._requests(pod) if template is None else self._spec(pod, template)
+            metadata = {"namespace": pod.namespace}
+            asked = {"metadata": metadata, "spec": {**spec, "priorityClassName": pod.priority_class_name}}
+            known = self._asked[id(about), pod.priority_class_name] = about, asked
+        return known[1]
+
+    def _resources_of(self, asked: ApiObject) -> PodResources:
+        found = self._resources.get(id(asked))
+        if found is None:
+            found = self._resources[id(asked)] = read_pod_resources(asked)
+        return found
 
     def _spec(self, pod: Pod, template: ApiObject) -> Mapping[str, Any]:
-        known = self._specs.get(id(template))
-        if known is None:
-            made = {"metadata": {"namespace": pod.namespace}, "spec": dict(mapping(template, "spec"))}
-            known = self._specs[id(template)] = template, mapping(self._defaulted(made), "spec")
-        return known[1]
+        made = {"metadata": {"namespace": pod.namespace}, "spec": dict(mapping(template, "spec"))}
+        return mapping(self._defaulted(made), "spec")
 
     def _requests(self, pod: Pod) -> Mapping[str, Any]:
         asked = pod.occupies.resource

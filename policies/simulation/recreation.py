@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.copies import replace
-from policies.simulation.api_server import controller_of
+from forewarn.policies.copies import replace
+from forewarn.policies.simulation.api_server import controller_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator
 
-    from policies.objects.pod import Pod
-    from policies.simulation.api_server import ApiServer, Change
-    from policies.simulation.clock import Clock
-    from policies.simulation.latencies import Latencies
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.simulation.api_server import ApiServer, Change
+    from forewarn.policies.simulation.clock import Clock
+    from forewarn.policies.simulation.latencies import Latencies
 
 
 class Recreation:

@@ -1,4 +1,4 @@
-"""Workloads whose new pods a quota refuses: how long their controllers wait, and what is missing for it.
+"""Workloads whose new Pods a quota rejects: the delays of their controllers, and the number of missing Pods.
 
 Source: client-go `util/workqueue/default_rate_limiters.go`, pkg/controller/job `DefaultJobApiBackOff`.
 """
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.controllers.view import Key
-    from policies.simulation.api_server import ApiServer
+    from forewarn.policies.controllers.view import Key
+    from forewarn.policies.simulation.api_server import ApiServer
 
 _BACK_OFF: Final = (0.005, 1000.0)
 """Seconds: the first, doubled each time, and the longest."""
@@ -20,8 +20,8 @@ _MOST_DOUBLED: Final = 20
 
 
 class Refused(NamedTuple):
-    """A workload that a quota has refused pods. `failures`: syncs that failed, one after the other; `missing`: pods
-    that the last one lacked; `gone`: how many pods had been given back by then."""
+    """A workload with rejected Pods. `failures`: consecutive failed syncs. `missing`: Pods that the last one could
+    not create. `gone`: number of subtracted Pods at that time."""
 
     failures: int
     missing: int
@@ -58,12 +58,12 @@ class Refusals:
             sync.made += stored
 
     def stops(self, key: Key) -> bool:
-        """Whether this sync makes no more pods: one was refused."""
+        """True if this sync creates no more Pods, because one was rejected."""
         sync = self._syncs.get(key)
         return sync is not None and bool(sync.message)
 
     def back_off(self, key: Key) -> float | None:
-        """The sync is over: seconds until the next one, None where it did not fail."""
+        """End the sync: return the seconds until the retry, or None if no Pod was rejected."""
         sync, before = self._syncs.pop(key, None), self._now.get(key)
         if sync is None or not sync.message:
             self._now.pop(key, None)
@@ -75,11 +75,11 @@ class Refusals:
         return float(min(first * 2 ** min(failures, _MOST_DOUBLED), longest))
 
     def is_refused(self, key: Key) -> bool:
-        """Whether the sync before this one failed."""
+        """True if the previous sync failed."""
         return key in self._now
 
     def group(self, key: Key) -> str:
-        """`namespace/name` of the workload that people know: the one that controls it, or itself."""
+        """`namespace/name` of the top workload: its controller, or itself."""
         return self._workload(key)[1]
 
     def _workload(self, key: Key) -> tuple[str, str]:
@@ -89,7 +89,7 @@ class Refusals:
 
     @property
     def may_be_over(self) -> bool:
-        """Whether a pod has been given back since somebody was refused."""
+        """True if a Pod was subtracted since the last rejection."""
         quotas = self._api.quotas
         return quotas is not None and any(
             each.gone < quotas.given_back for key, each in self._now.items() if key in self._api.workloads

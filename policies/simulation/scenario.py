@@ -8,23 +8,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.controllers.resource_quota import recalculated
-from policies.controllers.view import PodState, WorkloadState
-from policies.kinds import POD_TEMPLATE_PATHS
-from policies.objects.fields import InvalidObject, at, group_kind, json_type, text, timestamp
-from policies.objects.node import Node
-from policies.objects.pod import Owner, Pod
-from policies.objects.resource_quota import ResourceQuota
-from policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from policies.scheduling.cluster_objects import ClusterObjects
-from policies.semantics import DEFAULT
-from policies.simulation.api_server import BUDGET, EPOCH
+from forewarn.policies.controllers.resource_quota import recalculated
+from forewarn.policies.controllers.view import PodState, WorkloadState
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.objects.fields import InvalidObject, at, group_kind, json_type, text, timestamp
+from forewarn.policies.objects.node import Node
+from forewarn.policies.objects.pod import Owner, Pod
+from forewarn.policies.objects.pod_group import PodGroup
+from forewarn.policies.objects.resource_quota import ResourceQuota
+from forewarn.policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from forewarn.policies.releases.semantics import DEFAULT
+from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+from forewarn.policies.simulation.api_server import BUDGET, EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from policies.objects.fields import ApiObject
-    from policies.semantics import Semantics
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.releases.semantics import Semantics
 
 MOST_REPLICAS: Final = 100_000
 """Pods that an arriving workload may ask for."""
@@ -38,28 +39,30 @@ _KINDS: Final = {
     "pvs": ("v1", "PersistentVolume"),
     "storageClasses": ("storage.k8s.io/v1", "StorageClass"),
     "csiNodes": ("storage.k8s.io/v1", "CSINode"),
+    "podGroups": ("scheduling.k8s.io/v1beta1", "PodGroup"),
 }
 
 
 class Arrival(NamedTuple):
-    """Somebody's change at `at` seconds. `op`: create, update or delete."""
+    """A change at `at` seconds. `op`: create, update or delete. `node`: the new node, if the object only names it."""
 
     at: float
     op: str
     object: ApiObject
+    node: Node | None = None
 
 
 class World(NamedTuple):
-    """What is there at time 0, what arrives, and when a run ends. `horizon`: seconds; `quiet`: seconds without anything
-    but failed attempts after which it ends. `epoch`: time 0 in seconds since 1970.
+    """The state at time 0, the arrivals, and the end of a run.
 
-    `base`: what does not change: storage, services, namespaces. `admission`: a new pod's object as a pod.
-    `grows_only`: ReplicaSets and StatefulSets delete no pods, as in the world of the recordings. `asks_webhooks`: there
-    may be webhooks that are asked about each new pod, as in a cluster. `quotas_of`: a namespace's resource quotas, None
-    where there are none; `defaulted`: a new pod's object with its LimitRanges' defaults, which quotas go by.
-    `order_known`: the scheduler heard of pods in the order in which they are here; else runs with dice draw one (see
-    Simulation). `pods_take_time_to_start`: a bound pod is ready a moment later, as in a cluster, and not at once.
-    `recreated`: the `group/Kind` of controllers that are not simulated, and create their pods again.
+    `horizon`: seconds; `quiet`: the run ends after so many seconds with nothing but failed attempts. `epoch`: time 0 in
+    seconds since 1970. `base`: constant objects: storage, services, namespaces. `admission`: converts a new Pod's
+    object; `group_admission`: a new PodGroup's. `grows_only`: ReplicaSets and StatefulSets delete no Pods, as in the
+    recorded scenarios. `asks_webhooks`: webhooks may be called for each new Pod, as in a cluster. `quotas_of`: a
+    namespace's ResourceQuotas, None without any; `defaulted`: a new Pod's object with defaults of LimitRanges, for
+    quotas. `order_known`: the Pods are in the order in which kube-scheduler received them; otherwise randomized runs
+    draw an order (see Simulation). `pods_take_time_to_start`: a bound Pod becomes ready a moment later, as in a
+    cluster. `recreated`: the `group/Kind`s of controllers that are not simulated and recreate their Pods.
     """
 
     nodes: Sequence[Node]
@@ -71,6 +74,7 @@ class World(NamedTuple):
     epoch: float = EPOCH
     base: ClusterObjects | None = None
     admission: Callable[[ApiObject], Pod] = Pod.from_api
+    group_admission: Callable[[ApiObject], PodGroup] = PodGroup.from_api
     grows_only: bool = False
     asks_webhooks: bool = False
     quotas_of: Callable[[str], Sequence[ResourceQuota]] | None = None
@@ -104,9 +108,9 @@ def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:
 
 
 def is_recording(case: ApiObject) -> bool:
-    """Whether a scenario is one of the recordings: it has a `category`, and says nothing of `scalingDown`.
+    """Report whether a scenario is a recorded one: it has a `category`, but no `scalingDown`.
 
-    Recordings were made without the deletions of ReplicaSets and StatefulSets.
+    In the recordings, ReplicaSets and StatefulSets delete no Pods.
     """
     return "category" in case and "scalingDown" not in case
 
@@ -119,9 +123,11 @@ def _scales_down(case: ApiObject) -> bool:
 
 
 def _storage(case: ApiObject, semantics: Semantics) -> ClusterObjects:
-    """The claims, volumes, StorageClasses and CSINodes of a case. Raises InvalidObject."""
+    """The PodGroups, claims, volumes, StorageClasses and CSINodes of a case. Raises InvalidObject."""
     claims = [PersistentVolumeClaim.from_api(obj) for obj in _objects(case, "pvcs")]
+    groups = [PodGroup.from_api(obj) for obj in _objects(case, "podGroups")]
     return ClusterObjects(
+        pod_groups={(group.namespace, group.name): group for group in groups},
         claims={claim.key: claim for claim in claims},
         volumes={("", each.name): each for each in map(PersistentVolume.from_api, _objects(case, "pvs"))},
         storage_classes={

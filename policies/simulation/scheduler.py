@@ -5,47 +5,58 @@ Source: kubernetes `pkg/scheduler/schedule_one.go`, `eventhandlers.go`.
 
 from __future__ import annotations
 
+from functools import partial
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.profiles import DEFAULT_SCHEDULER
-from policies.scheduling.queue.events import (
+from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.releases.semantics import DEFAULT
+from forewarn.policies.scheduling.queue.backoff_queue import seconds_of_backoff
+from forewarn.policies.scheduling.queue.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     CLAIM_ADD,
     CLAIM_UPDATE,
     NODE_ADD,
     NODE_DELETE,
+    POD_GROUP_ADD,
+    POD_GROUP_DELETE,
+    POD_GROUP_UPDATE,
+    UNSCHEDULED_POD_ADD,
     VOLUME_ADD,
     VOLUME_UPDATE,
     node_scheduling_properties_change,
     pod_scheduling_properties_change,
 )
-from policies.scheduling.queue.hints import QueueingHints
-from policies.scheduling.queue.nominator import Nominator
-from policies.scheduling.queue.priority_queue import FLUSH_PERIOD, PriorityQueue
-from policies.semantics import DEFAULT
-from policies.simulation.api_server import BUDGET, Stored
-from policies.simulation.cycle import Rejected, SchedulingAlgorithm, volumes_on
-from policies.simulation.preemption_executor import PreemptionExecutor
-from policies.simulation.volume_binder import VolumeBinder
+from forewarn.policies.scheduling.queue.hints import QueueingHints
+from forewarn.policies.scheduling.queue.nominator import Nominator
+from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo
+from forewarn.policies.scheduling.queue.priority_queue import FLUSH_PERIOD, PriorityQueue
+from forewarn.policies.simulation.api_server import BUDGET, Stored
+from forewarn.policies.simulation.cycle import Rejected, SchedulingAlgorithm, broken_budgets, volumes_on
+from forewarn.policies.simulation.pod_group_scheduling import PodGroupScheduling
+from forewarn.policies.simulation.pre_enqueue import GangScheduling, SchedulingGates
+from forewarn.policies.simulation.preemption_executor import PreemptionExecutor
+from forewarn.policies.simulation.volume_binder import VolumeBinder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from policies.controllers.view import PodState
-    from policies.objects.node import Node
-    from policies.objects.pod import Pod
-    from policies.objects.storage import PersistentVolumeClaim
-    from policies.scheduling.plugins.storage_score import PodVolumes
-    from policies.scheduling.preemption import Candidate
-    from policies.scheduling.queue.pod_info import QueuedPodInfo
-    from policies.semantics import Semantics
-    from policies.simulation.api_server import ApiServer, Change
-    from policies.simulation.clock import Clock
-    from policies.simulation.latencies import Latencies
-    from policies.simulation.scheduler_cache import SchedulerCache
+    from forewarn.policies.controllers.view import PodState
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.plugins.storage_score import PodVolumes
+    from forewarn.policies.scheduling.pod_group_preemption import GroupPreemption
+    from forewarn.policies.scheduling.preemption import Candidate
+    from forewarn.policies.scheduling.queue.pod_info import Entity, QueuedPodInfo
+    from forewarn.policies.simulation.api_server import ApiServer, Change
+    from forewarn.policies.simulation.clock import Clock
+    from forewarn.policies.simulation.latencies import Latencies
+    from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
 QUEUE_STARTS: Final = -0.5
 """When the queue's own loops begin, in seconds."""
@@ -53,16 +64,6 @@ _UNSCHEDULABLE: Final = "Unschedulable"
 _ERROR: Final = "SchedulerError"
 _NOTHING_STORED: Final = Stored()
 Steps = "Generator[float | None, None, None]"
-
-
-class SchedulingGates:
-    """PreEnqueue of the plugin of that name."""
-
-    name = "SchedulingGates"
-
-    def pre_enqueue(self, pod: Pod) -> bool:
-        """Not while a gate is left."""
-        return not pod.spec.gated
 
 
 class Scheduler:
@@ -77,24 +78,32 @@ class Scheduler:
         choose: Callable[[Sequence[str]], str],
         tie: Callable[[Sequence[str]], str] | None = None,
         semantics: Semantics = DEFAULT,
+        *,
+        has_pod_groups: bool = False,
     ) -> None:
+        """`has_pod_groups`: whether it schedules Pods by their PodGroups."""
         self._names, self._announces = semantics.scheduler_names, semantics.coming_bindings_are_announced
         self._binder = VolumeBinder(clock, api, cache, latencies, semantics)
-        self._clock, self._api, self._cache, self._latencies = clock, api, cache, latencies
-        self._algorithm = SchedulingAlgorithm(cache.node_tree, choose, tie)
+        self.clock, self.api, self.cache, self.latencies = clock, api, cache, latencies
+        self.algorithm = SchedulingAlgorithm(cache.node_tree, choose, tie)
         self.nominator = Nominator(api.pod, cache.nominate)
-        executor = PreemptionExecutor(clock, api, latencies, self._nominated)
+        executor = PreemptionExecutor(
+            clock, api, latencies, self._nominated, cache.group_of if has_pod_groups else lambda _: None
+        )
         self._executor = executor
-        gates = (SchedulingGates(), executor)
+        gates = (SchedulingGates(), executor, *((GangScheduling(cache),) if has_pod_groups else ()))
         waits, hints = seconds_of_backoff(semantics), QueueingHints.of_profiles(semantics)
-        self.queue = PriorityQueue(lambda: clock.now, self.nominator, hints, gates, backoff=waits)
+        self.queue = PriorityQueue(
+            lambda: clock.now, self.nominator, hints, gates, backoff=waits, has_pod_groups=has_pod_groups
+        )
+        self._groups = PodGroupScheduling(self)
         self.broken_budgets: dict[str, int] = {}
         """`namespace/name` of a disruption budget -> how many pods were evicted that it did not allow."""
         self.before_preemption: Callable[[Candidate, Pod], None] | None = None
-        """Told of each preemption before anybody is evicted: whom, and for which pod."""
+        """Called for each preemption before the evictions: the victims and the preemptor."""
         self._flush_due = self._backoff_due = float("inf")
-        self._taken: QueuedPodInfo | None = None
-        """The pod that the loop went on to."""
+        self._taken: Entity | None = None
+        """The state in which the loop continues."""
         api.watchers.append(self.handle)
         self._loop = clock.spawn(self._run())
 
@@ -112,15 +121,17 @@ class Scheduler:
             if info is None:
                 self._arrange_flushes()
                 yield None
-            elif self._cache.is_assumed(info.pod):
+            elif isinstance(info, QueuedPodGroupInfo):
+                yield from self._groups.schedule_one(info)
+            elif self.cache.is_assumed(info.pod):
                 self.queue.done(info.pod)
             else:
                 yield from self._schedule_one(info)
 
     def _schedule_one(self, info: QueuedPodInfo) -> Generator[float | None, None, None]:
-        yield self._latencies.cycle(info.pod.key)
-        snapshot = self._cache.snapshot()
-        result = self._algorithm.schedule_pod(snapshot, info.pod)
+        yield self.latencies.cycle(info.pod.key)
+        snapshot = self.cache.snapshot()
+        result = self.algorithm.schedule_pod(snapshot, info.pod)
         if isinstance(result, Rejected):
             if result.candidate is not None:
                 for name, count in result.broken:
@@ -131,45 +142,78 @@ class Scheduler:
             yield from self._handle_failure(info, result, in_loop=True)
             return
         volumes = volumes_on(snapshot, info.pod, result.node)
-        self._cache.assume(info.pod, result.node)
+        self.assume(info, result.node)
         if volumes is not None:
             self._binder.assume(volumes, result.node)
+        self.clock.spawn(self._bind(info, result.node, volumes))
+
+    # What cycles of PodGroups need
+
+    def assume(self, info: QueuedPodInfo, node: str) -> None:
+        """Take a pod for bound to this node."""
+        self.cache.assume(info.pod, node)
         self.nominator.delete(info.pod)
         self.queue.done(info.pod)
-        self._clock.spawn(self._bind(info, result.node, volumes))
+
+    def bind(self, info: QueuedPodInfo, node: str) -> None:
+        """Bind a Pod of a PodGroup, which has no volumes to bind, beside the loop."""
+        self.clock.spawn(self._bind(info, node, None))
+
+    def preempt_for_group(self, preemption: GroupPreemption, group: PodGroup) -> None:
+        """Evict the victims of a PodGroup."""
+        for name, count in broken_budgets(self.cache.snapshot(), preemption.pods):
+            self.broken_budgets[name] = self.broken_budgets.get(name, 0) + count
+        self._executor.prepare_for_group(preemption.pods, group)
+
+    def take_next(self) -> None:
+        """Go on to the next pod or PodGroup before the informers bring the news of the last write."""
+        self._taken = self.queue.pop()
 
     def _bind(self, info: QueuedPodInfo, node: str, volumes: PodVolumes | None) -> Generator[float | None, None, None]:
         """The binding cycle, beside the loop."""
         pod, message = info.pod, ""
+        waits = pod.uid in self._groups.waiting
+        if (volumes is not None or waits) and self._announces and pod.nominated_node_name != node:
+            yield self.latencies.write("patch", pod.key)
+            self.api.patch_pod_status((pod.namespace, pod.name), None, node)
+        if waits:
+            message = yield from self._groups.waiting.wait(pod.uid, self.clock.running)
         if volumes is not None:
-            if self._announces and pod.nominated_node_name != node:
-                yield self._latencies.write("patch", pod.key)
-                self._api.patch_pod_status((pod.namespace, pod.name), None, node)
             message = yield from self._binder.bind(pod, node, volumes)
         if not message:
-            yield self._latencies.write("bind", pod.key)
-            if self._api.bind(pod, node):
+            yield self.latencies.write("bind", pod.key)
+            if self.api.bind(pod, node):
                 return
             message = f"binding rejected: pod {pod.key} is being deleted or gone"
         if volumes is not None:
             self._binder.revert(volumes)
-        if self._cache.forget(pod):
+        if self.cache.forget(pod):
             self._move(ASSIGNED_POD_DELETE, pod.bound_to(node, {}), None)
         yield from self._handle_failure(info, Rejected(message, nominated="", error=True))
 
     def _handle_failure(
         self, info: QueuedPodInfo, result: Rejected, *, in_loop: bool = False
     ) -> Generator[float | None, None, None]:
-        """Source: upstream `handleSchedulingFailure`: back to the queue first, then the pod's status.
+        """The loop waits for the write, and takes the next pod before the informers bring the news of it."""
+        patch = self.fail(info, result)
+        if patch is None:
+            return
+        yield self.latencies.write("patch", info.pod.key)
+        if in_loop:
+            self.take_next()
+        patch()
 
-        The loop waits for the write, and takes the next pod before the informers bring the news of it.
+    def fail(self, info: QueuedPodInfo, result: Rejected) -> Callable[[], None] | None:
+        """Put a pod back to the queue; what stores its status afterwards, None where that does not change.
+
+        Source: upstream `handleSchedulingFailure`.
         """
         info.unschedulable_plugins, info.pending_plugins = set(result.plugins), set()
-        stored = self._api.pod(info.pod.namespace, info.pod.name)
+        stored = self.api.pod(info.pod.namespace, info.pod.name)
         if stored is not None and not stored.node_name:
             if stored.uid != info.pod.uid:
                 self.queue.done(info.pod)
-                return
+                return None
             info.pod = stored
             self.queue.add_unschedulable_if_not_present(info)
             self._woken()
@@ -177,16 +221,14 @@ class Scheduler:
             self.queue.done(info.pod)
         pod = info.pod
         self.nominator.add(pod, result.nominated)
-        self._api.timeline.add("unschedulable", pod.key, message=result.message)
+        self.api.timeline.add("unschedulable", pod.key, message=result.message)
         condition = (_ERROR if result.error else _UNSCHEDULABLE, result.message)
-        told = self._api.stored.get(pod.uid, _NOTHING_STORED).condition == condition
+        told = self.api.stored.get(pod.uid, _NOTHING_STORED).condition == condition
         nominates = result.nominated is not None and result.nominated != pod.nominated_node_name
         if told and not nominates:
-            return
-        yield self._latencies.write("patch", pod.key)
-        if in_loop:
-            self._taken = self.queue.pop()
-        self._api.patch_pod_status((pod.namespace, pod.name), condition, result.nominated if nominates else None)
+            return None
+        nominated = result.nominated if nominates else None
+        return partial(self.api.patch_pod_status, (pod.namespace, pod.name), condition, nominated)
 
     # News
 
@@ -199,13 +241,15 @@ class Scheduler:
             self._handle_node(change.old, change.new)
         elif change.kind == "Claim":
             self._handle_claim(change.old, change.new)
+        elif change.kind == "PodGroup":
+            self._handle_pod_group(change.old, change.new)
         elif change.kind == "Volume":
-            self._cache.put_volume(change.new)
+            self.cache.put_volume(change.new)
             self._move(VOLUME_ADD if change.old is None else VOLUME_UPDATE, change.old, change.new)
         elif change.new is None:
-            self._cache.remove_workload(change.old)
+            self.cache.remove_workload(change.old)
         elif change.kind != "Status" or change.new.key[0] == BUDGET:  # of others plugins read no status
-            self._cache.put_workload(change.new)
+            self.cache.put_workload(change.new)
         self._woken()
 
     def _handle_pod(self, old: PodState | None, new: PodState | None) -> None:
@@ -218,7 +262,7 @@ class Scheduler:
         elif old.pod.node_name:
             self._bound_pod_changed(old.pod, new.pod)
         elif new.pod.node_name:
-            self._cache.add_pod(new.pod)
+            self.cache.add_pod(new.pod)
             self._move(ASSIGNED_POD_ADD, None, new.pod)
             self.queue.delete(old.pod)
         elif is_responsible_for(old.pod, self._names):
@@ -226,31 +270,37 @@ class Scheduler:
 
     def _pod_came(self, pod: Pod) -> None:
         if pod.node_name:
-            self._cache.add_pod(pod)
+            self.cache.add_pod(pod)
             self._move(ASSIGNED_POD_ADD, None, pod)
         elif is_responsible_for(pod, self._names):
+            self.cache.group_states.put(pod)
             self.queue.add(pod)
+            if self.queue.groups is not None:
+                self._move(UNSCHEDULED_POD_ADD, None, pod)
 
     def _pod_gone(self, pod: Pod) -> None:
         if pod.node_name:
-            self._cache.remove_pod(pod)
+            self.cache.remove_pod(pod)
             self._move(ASSIGNED_POD_DELETE, pod, None)
             return
         self.queue.delete(pod)
-        if self._cache.is_assumed(pod):
-            self._cache.forget(pod)
+        if self.cache.is_assumed(pod):
+            self.cache.forget(pod)
+            self.cache.group_states.remove(pod)
             self._move(ASSIGNED_POD_DELETE, pod, None)
-        elif pod.nominated_node_name:
+            return
+        self.cache.group_states.remove(pod)
+        if pod.nominated_node_name:
             self._move(ASSIGNED_POD_DELETE, pod, None, _up_to(pod))
 
     def _bound_pod_changed(self, old: Pod, new: Pod) -> None:
-        self._cache.add_pod(new)
+        self.cache.add_pod(new)
         for event in pod_scheduling_properties_change(new, old):
             self._move(event, old, new)
 
     def _waiting_pod_changed(self, old: Pod, new: Pod) -> None:
         """Source: upstream `updatePodInSchedulingQueue`."""
-        if self._cache.is_assumed(new):
+        if self.cache.is_assumed(new):
             return
         self.queue.update(old, new)
         if old.nominated_node_name and old.nominated_node_name != new.nominated_node_name:
@@ -260,19 +310,38 @@ class Scheduler:
         if new is None:
             if old is not None:
                 self._move(NODE_DELETE, old, None)
-                self._cache.remove_node(old.name)
+                self.cache.remove_node(old.name)
             return
-        self._cache.put_node(new)
+        self.cache.put_node(new)
         events = [NODE_ADD] if old is None else node_scheduling_properties_change(new, old)
         for event in events:
             self._move(event, old, new)
 
+    def _handle_pod_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        groups = self.queue.groups
+        if groups is None:
+            if new is not None:
+                self.cache.put_pod_group(new)  # whose Pods are not predicted, unless the gate is off
+        elif new is None:
+            if old is not None:
+                self.cache.remove_pod_group(old)
+                groups.delete_group(old)
+                self._move(POD_GROUP_DELETE, old, None)
+        elif old is None:
+            self.cache.put_pod_group(new)
+            groups.add_group(new)
+            self._move(POD_GROUP_ADD, None, new)
+        elif old is not new:
+            self.cache.put_pod_group(new)
+            groups.update_group(new)
+            self._move(POD_GROUP_UPDATE, old, new)
+
     def _handle_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if new is not None:
-            self._cache.put_claim(new)
+            self.cache.put_claim(new)
             self._move(CLAIM_ADD if old is None else CLAIM_UPDATE, old, new)
         elif old is not None:
-            self._cache.remove_claim(old)
+            self.cache.remove_claim(old)
 
     def _move(self, event: Any, old: Any, new: Any, check: Callable[[Pod], bool] | None = None) -> None:
         self.queue.move_all_to_active_or_backoff_queue(event, old, new, check)
@@ -287,26 +356,27 @@ class Scheduler:
             self._loop.wake()
 
     def _arrange_flushes(self) -> None:
-        """See to it that the queue looks again when the next pod is due: upstream looks at every whole second, and
-        every 30 s."""
-        now, due = self._clock.now, self._backoff_to_arrange()
+        """Schedule the next flush of the queue for when the next Pod is due: upstream flushes every whole second, and
+        every 30 s.
+        """
+        now, due = self.clock.now, self._backoff_to_arrange()
         if due is not None:
             self._backoff_due = max(due, floor(now) + 1.0)
-            self._clock.at(self._backoff_due, self._flush_backoff)
+            self.clock.at(self._backoff_due, self._flush_backoff)
         if self._flush_is_to_arrange():
             rounds = floor((now - QUEUE_STARTS) / FLUSH_PERIOD) + 1
             oldest = min(info.timestamp for info in self.queue.unschedulable.values()) + 300
             rounds = max(rounds, ceil((oldest - QUEUE_STARTS) / FLUSH_PERIOD))
             self._flush_due = QUEUE_STARTS + FLUSH_PERIOD * rounds
-            self._clock.at(self._flush_due, self._flush_unschedulable)
+            self.clock.at(self._flush_due, self._flush_unschedulable)
 
     def _backoff_to_arrange(self) -> float | None:
         """When the first pod's back-off is over, where nothing is arranged for that."""
         due = self.queue.backoff.first_completed()
-        return None if due is None or self._clock.now <= self._backoff_due <= due + 1 else due + 1
+        return None if due is None or self.clock.now <= self._backoff_due <= due + 1 else due + 1
 
     def _flush_is_to_arrange(self) -> bool:
-        return bool(self.queue.unschedulable) and not self._clock.now < self._flush_due < float("inf")
+        return bool(self.queue.unschedulable) and not self.clock.now < self._flush_due < float("inf")
 
     def _flush_backoff(self) -> None:
         self._backoff_due = float("inf")
@@ -320,17 +390,11 @@ class Scheduler:
 
 
 def is_responsible_for(pod: Pod, names: AbstractSet[str] = frozenset((DEFAULT_SCHEDULER,))) -> bool:
-    """Whether it is a pod of this scheduler, whose profiles have these names, and nothing in it is beyond what is
-    modelled. Source: `responsibleForPod`."""
+    """Report whether a profile of this scheduler schedules the Pod and its spec is modelled.
+
+    Source: `responsibleForPod`.
+    """
     return (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in names and not pod.spec.claims_devices
-
-
-def seconds_of_backoff(semantics: Semantics) -> tuple[float, float]:
-    """(podInitialBackoffSeconds, podMaxBackoffSeconds)."""
-    configured = semantics.scheduler
-    if configured is None:
-        return 1, 10
-    return configured.pod_initial_backoff_seconds, configured.pod_max_backoff_seconds
 
 
 def _up_to(pod: Pod) -> Callable[[Pod], bool]:

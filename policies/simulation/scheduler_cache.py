@@ -1,4 +1,4 @@
-"""What the scheduler knows of the cluster: what is stored, and what it has decided and not yet stored.
+"""The scheduler's view of the cluster: stored objects, and its own decisions that are not stored yet.
 
 Source: kubernetes `pkg/scheduler/backend/cache/cache.go`.
 """
@@ -7,22 +7,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from policies.copies import replace
-from policies.cow_table import FrozenTable, GroupedTable, Overlay, Table
-from policies.objects.disruption_budget import PodDisruptionBudget
-from policies.objects.workload import Workload
-from policies.scheduling.cache import PodsByNode
-from policies.scheduling.cluster_objects import ClusterObjects
-from policies.simulation.api_server import BUDGET
-from policies.simulation.node_tree import NodeTree
+from forewarn.policies.copies import replace
+from forewarn.policies.cow_table import FrozenTable, GroupedTable, Overlay, Table
+from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
+from forewarn.policies.objects.workload import Workload
+from forewarn.policies.scheduling.cache import PodsByNode
+from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+from forewarn.policies.simulation.api_server import BUDGET
+from forewarn.policies.simulation.node_tree import NodeTree
+from forewarn.policies.simulation.pod_group_states import PodGroupStates
 
 if TYPE_CHECKING:
-    from policies.controllers.view import WorkloadState
-    from policies.objects.fields import ApiObject
-    from policies.objects.node import Node
-    from policies.objects.pod import Pod
-    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim
-    from policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.controllers.view import WorkloadState
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
 
 class SchedulerCache:
@@ -33,12 +35,13 @@ class SchedulerCache:
         self._base = base or ClusterObjects()
         self._claims: Overlay[tuple[str, str], PersistentVolumeClaim] = Overlay(self._base.claims)
         self._volumes: Overlay[tuple[str, str], PersistentVolume] = Overlay(self._base.volumes)
+        self._pod_groups: Overlay[tuple[str, str], PodGroup] = Overlay(self._base.pod_groups)
+        self.group_states = PodGroupStates()
         self._nodes: Table[tuple[str, str], Node] = Table()
         self._budgets: Table[tuple[str, str], PodDisruptionBudget] = Table()
         self._workloads: GroupedTable[tuple[str, str, str], Workload] = GroupedTable(place=1)
         self._read: dict[tuple[str, str], tuple[ApiObject, PodDisruptionBudget]] = {}
-        """Budgets as they were read from their objects. What is worked out of a selector is kept by its identity, and
-        a status that changes leaves the selector as it is."""
+        """Parsed PDBs. Caches use the identity of a selector, which a change of the status does not replace."""
         self._pods_by_node = PodsByNode(in_place=True)
         self.node_tree = NodeTree()
         self._pods: dict[str, Pod] = {}
@@ -61,6 +64,7 @@ class SchedulerCache:
             workloads=self._workloads.freeze(),
             claims=self._claims.freeze(),
             volumes=self._volumes.freeze(),
+            pod_groups=self._pod_groups.freeze(),
             pods_by_node=pods_by_node,
             nominated=nominated,
         )
@@ -71,37 +75,45 @@ class SchedulerCache:
     def add_pod(self, pod: Pod) -> None:
         """A pod is stored as bound, whether it was assumed before or not."""
         self._assumed.discard(pod.uid)
+        self.group_states.put(pod)
         self._change(self._pods.get(pod.uid), pod)
 
     def remove_pod(self, pod: Pod) -> None:
-        """A bound pod is gone."""
+        """Remove a bound Pod."""
         self._assumed.discard(pod.uid)
+        self.group_states.remove(pod)
         self._change(self._pods.get(pod.uid), None)
 
     def assume(self, pod: Pod, node: str) -> None:
-        """Take a pod for bound until the API server says so."""
+        """Treat a Pod as bound until the API server confirms it."""
         self._assumed.add(pod.uid)
         labels = self._nodes.get(("", node))
-        self._change(None, pod.bound_to(node, labels.labels if labels else {}))
+        assumed = pod.bound_to(node, labels.labels if labels else {})
+        self.group_states.put(assumed)
+        self._change(None, assumed)
 
     def forget(self, pod: Pod) -> bool:
         """It will not be bound after all; whether it was assumed."""
         if pod.uid not in self._assumed:
             return False
         self.remove_pod(pod)
+        self.group_states.put(pod)
         return True
 
     def is_assumed(self, pod: Pod) -> bool:
-        """Whether it is taken for bound, and the API server has not said so yet."""
+        """True for an assumed Pod that the API server has not confirmed."""
         return pod.uid in self._assumed
 
     def nominate(self, old: Pod | None, new: Pod | None) -> None:
-        """A nomination comes or goes."""
+        """Add or remove a nomination."""
         self._snapshot = None
         self._pods_by_node.change_pod(old, new)
 
     def _change(self, old: Pod | None, new: Pod | None) -> None:
-        self._snapshot = None
+        """Of Pods on removed nodes, snapshots contain only those of PodGroups."""
+        for pod in (old, new):
+            if pod is not None and (pod.spec.pod_group or self._nodes.get(("", pod.node_name)) is not None):
+                self._snapshot = None
         self._pods_by_node.change_pod(old, new)
         if new is not None:
             self._pods[new.uid] = new
@@ -110,37 +122,51 @@ class SchedulerCache:
 
     # What else changes
 
+    def put_pod_group(self, group: PodGroup) -> None:
+        """Add or change a PodGroup."""
+        self._snapshot = None
+        self._pod_groups.put((group.namespace, group.name), group)
+
+    def remove_pod_group(self, group: PodGroup) -> None:
+        """Remove a PodGroup."""
+        self._snapshot = None
+        self._pod_groups.pop((group.namespace, group.name))
+
+    def group_of(self, pod: Pod) -> PodGroup | None:
+        """A Pod's PodGroup, None where it has none, or none is there."""
+        return self._pod_groups.get((pod.namespace, pod.spec.pod_group)) if pod.spec.pod_group else None
+
     def put_claim(self, claim: PersistentVolumeClaim) -> None:
-        """A claim comes or changes, or is assumed to."""
+        """Add or change a claim, or assume the change."""
         self._snapshot = None
         self._claims.put(claim.key, claim)
 
     def remove_claim(self, claim: PersistentVolumeClaim) -> None:
-        """A claim goes."""
+        """Remove a claim."""
         self._snapshot = None
         self._claims.pop(claim.key)
 
     def put_volume(self, volume: PersistentVolume) -> None:
-        """A volume comes or changes, or is assumed to."""
+        """Add or change a volume, or assume the change."""
         self._snapshot = None
         self._volumes.put(("", volume.name), volume)
 
     def put_node(self, node: Node) -> None:
-        """A node comes or changes."""
+        """Add or change a node."""
         self._snapshot = None
         self._nodes.put(("", node.name), node)
         self.node_tree.put(node)
         self._pods_by_node.change_node(node.name)
 
     def remove_node(self, name: str) -> None:
-        """A node goes."""
+        """Remove a node."""
         self._snapshot = None
         self._nodes.pop(("", name))
         self.node_tree.remove(name)
         self._pods_by_node.change_node(name)
 
     def put_workload(self, state: WorkloadState) -> None:
-        """A workload or a budget comes or changes."""
+        """Add or change a workload or PDB."""
         kind, namespace, name = state.key
         if kind == BUDGET:
             budget = self._budget(state)
@@ -153,7 +179,7 @@ class SchedulerCache:
             self._workloads.put(state.key, Workload.from_api(state.object))
 
     def remove_workload(self, state: WorkloadState) -> None:
-        """A workload or a budget goes."""
+        """Remove a workload or PDB."""
         self._snapshot = None
         kind, namespace, name = state.key
         if kind == BUDGET:

@@ -1,4 +1,4 @@
-"""A run: a cluster at time 0, what arrives, and what comes of it."""
+"""One simulation: a cluster at time 0, arrivals, and their effects."""
 
 from __future__ import annotations
 
@@ -8,52 +8,58 @@ from itertools import takewhile
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.controllers.templates import pod_of_template, template_of
-from policies.objects.storage import default_storage_class
-from policies.scheduling.cluster_objects import ClusterObjects
-from policies.semantics import DEFAULT
-from policies.simulation.api_server import ApiServer, controller_of
-from policies.simulation.arriving import arrive
-from policies.simulation.clock import Clock
-from policies.simulation.controller_manager import FIRST_COLLECTION, ControllerManager
-from policies.simulation.controller_view import ControllerView
-from policies.simulation.controller_workers import ControllerWorkers
-from policies.simulation.latencies import Latencies
-from policies.simulation.quotas import Quotas
-from policies.simulation.recreation import Recreation
-from policies.simulation.scheduler import QUEUE_STARTS, Scheduler
-from policies.simulation.scheduler_cache import SchedulerCache
-from policies.simulation.storage_controllers import StorageControllers
-from policies.simulation.taint_evictions import TaintEvictions
-from policies.simulation.timeline import Timeline
+from forewarn.policies.controllers.templates import pod_of_template, template_of
+from forewarn.policies.kinds.registry import POD_GROUP
+from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.objects.storage import default_storage_class
+from forewarn.policies.releases.semantics import DEFAULT
+from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+from forewarn.policies.simulation.api_server import ApiServer, controller_of
+from forewarn.policies.simulation.arriving import arrive
+from forewarn.policies.simulation.clock import Clock
+from forewarn.policies.simulation.controller_manager import ControllerManager
+from forewarn.policies.simulation.controller_view import ControllerView
+from forewarn.policies.simulation.controller_workers import ControllerWorkers
+from forewarn.policies.simulation.latencies import Latencies
+from forewarn.policies.simulation.pod_garbage_collector import FIRST_COLLECTION
+from forewarn.policies.simulation.quotas import Quotas
+from forewarn.policies.simulation.recreation import Recreation
+from forewarn.policies.simulation.scheduler import QUEUE_STARTS, Scheduler
+from forewarn.policies.simulation.scheduler_cache import SchedulerCache
+from forewarn.policies.simulation.storage_controllers import StorageControllers
+from forewarn.policies.simulation.taint_evictions import DeviceTaintEvictions, TaintEvictions
+from forewarn.policies.simulation.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
-    from policies.controllers.view import Key, PodState
-    from policies.objects.fields import ApiObject
-    from policies.objects.pod import Pod
-    from policies.semantics import Semantics
-    from policies.simulation.scenario import Arrival, World
+    from forewarn.policies.controllers.view import Key, PodState
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.simulation.scenario import Arrival, World
 
 MOST_STEPS: Final = 2_000_000
-"""What a run may take: an input that somebody wrote does not keep a machine busy for good."""
+"""Maximum steps of a simulation, so that no input keeps a machine busy forever."""
 STEPS_EACH: Final = 200
-"""What it may take for each node and pod that there is when it begins, where that is more: who loads many has asked for
-a large answer, and has the memory."""
+"""Maximum steps for each node and Pod at the start, if that is more: large clusters need more steps."""
 MOST_PODS: Final = 200_000
 """New pods in a run, likewise."""
 _PROGRESS_EVERY: Final = 1000
 _COLLECT_AFTER: Final = 200_000, 50
-"""After how many new objects the collector of cycles looks at them, and after how many such looks at older ones: a run
-keeps nearly all that it makes, and makes hardly any cycles."""
+"""Thresholds of the garbage collector: new objects, and collections of new objects, before it runs. A simulation keeps
+nearly all objects, and creates hardly any cycles."""
 _APART: Final = 1e-3
 """Seconds between two arrivals at one moment."""
 
 
 class Simulation:
     """One run. `random`: the dice for ties and jitter; None: fixed latencies, and of equal nodes the first by name."""
+
+    simulates_pod_groups = True
+    """If false, a simulation raises NotPredicted at the first Pod of a PodGroup."""
 
     def __init__(
         self,
@@ -65,9 +71,9 @@ class Simulation:
         cache: SchedulerCache | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`choose`: which of several nodes that are equal to preemption is taken, None: as `random` has it. `progress`
-        is told now and then how many seconds are over, and how many steps were made. `cache`: what the scheduler knows
-        beforehand; `clock`: one that has not been used."""
+        """`choose`: selects one of several nodes that are equal for preemption; None: by `random`. `progress`:
+        called now and then with the simulated seconds and the number of steps. `cache`: the state of the
+        scheduler at the start. `clock`: an unused clock."""
         self.world, self._progress = world, progress
         self.clock = clock or Clock(QUEUE_STARTS)
         self.timeline = Timeline(self.clock)
@@ -94,17 +100,19 @@ class Simulation:
             choose or partial(_choose, random),
             tie,
             semantics_of(world),
+            has_pod_groups=self.simulates_pod_groups and _has_pod_groups(world),
         )
         self._view = view
         if world.quotas_of is not None:
             self.api.quotas = Quotas(self.clock, latencies, world.quotas_of, world.defaulted, self._template_for)
         self._load(None if world.order_known else random)
-        self.api.note_unlisted_claims()
+        self.api.storage.note_unlisted()
         self.storage = StorageControllers(self.clock, self.api, view, latencies, base)
         self.clock.at(0.0, self.controllers.start)
         self.clock.at(0.0, self.storage.start)
         if not world.grows_only:
             self.clock.at(0.0, TaintEvictions(self.clock, self.api, latencies).start)
+            self.clock.at(0.0, DeviceTaintEvictions(self.clock, self.api, latencies, base).start)
         if world.recreated:
             Recreation(self.clock, self.api, latencies, world.recreated).start()
         self._place = self.clock.reserve()
@@ -114,21 +122,23 @@ class Simulation:
         self.most_steps = max(MOST_STEPS, STEPS_EACH * (len(world.nodes) + len(world.pods)))
         """After how many it is given up."""
         self._arrivals = len(world.arrivals)
-        """How many have not come yet."""
+        """Number of future arrivals."""
         self.awaited = 0
-        """How many things come by themselves at a time that is known: the run does not end before."""
+        """Number of events at known times; the simulation does not end before them."""
         self.settled = True
-        """Whether a run that is over would not have come to anything more."""
+        """True if nothing would happen after the end of the simulation."""
         self.stopped = ""
-        """Why a run was given up, empty where it was not."""
+        """Why the simulation was stopped; "" if it was not."""
         self._arrange_arrivals()
 
     def _load(self, random: Random | None) -> None:
-        """`random`: draws the order in which the scheduler heard of pods, where nobody knows it (see `_any_order`)."""
+        """`random`: draws the order in which the scheduler learned of Pods, if it is unknown (see `_any_order`)."""
         for node in self.world.nodes:
             self.api.put_node(node)
         for workload in self.world.workloads:
             self.api.put_workload(workload)
+        for group in (self.world.base or ClusterObjects()).pod_groups.values():
+            self.api.pod_groups.put(group)
         pods = self.world.pods
         for pod in pods if random is None else _any_order(pods, random):
             self.api.load_pod(pod)
@@ -138,7 +148,7 @@ class Simulation:
         self.controllers.set_statuses()
 
     def _template_for(self, pod: Pod) -> ApiObject | None:
-        """Its workload's template, where a pod of it asks for as much as this one."""
+        """The template of its workload, if a Pod of the template has the same requests."""
         owner = controller_of(pod)
         state = None if owner is None else self.api.workloads.get(owner)
         if state is None:
@@ -153,20 +163,29 @@ class Simulation:
             time = arrival.at if arrival.at > time else time + _APART
             self.clock.at(time, partial(self.controllers.arrive, partial(self._arrive, arrival)), number)
 
+    def admit_by(self, admission: Callable[[ApiObject], Pod], group_admission: Callable[[ApiObject], PodGroup]) -> None:
+        """Admit Pods and PodGroups differently from now on, because PriorityClasses have changed."""
+        self.world = self.world._replace(admission=admission, group_admission=group_admission)
+        self._view.admit_by(admission)
+
+    def end_within(self, seconds: float) -> None:
+        """End this many seconds from now, even if something would still happen."""
+        self.world = self.world._replace(horizon=min(self.world.horizon, self.clock.now + seconds))
+
     # What many runs of one cluster have in common is done once, and they are copied from there by forking
 
     def begin(self) -> None:
-        """Do what comes before all arrivals of a simulation that was made without any and has not run."""
+        """Run everything before the arrivals, in a simulation without arrivals that has not run."""
         while self.clock.is_due_before(0.0, self._place):
             self._advance()
 
     def look_around(self) -> bool:
-        """After `begin`: let every controller look at its objects as it does first, up to the collector's first round;
-        whether nothing happens until then. Where something does, this simulation is of no further use.
+        """After `begin`: run the first sync of every controller, up to the first garbage collection. True if nothing
+        changes; otherwise this simulation is of no further use.
 
-        Where nothing does, all pods are as they were, and nodes that are lost at time 0 can be taken away afterwards:
-        their pods are collected later than that. Controllers look at pods, which are the same, and not at nodes; but
-        for DaemonSets, which look again at each loss (see `is_as_if_new`).
+        If nothing changes, all Pods are as at the start, and nodes that are lost at time 0 can be removed afterwards:
+        their Pods are collected later. Controllers read Pods, which are equal, and not nodes; only DaemonSets sync
+        again at each loss (see `is_as_if_new`).
         """
         if min(self.world.horizon, self.world.quiet) <= FIRST_COLLECTION:
             return False
@@ -179,8 +198,8 @@ class Simulation:
         self.clock.advance()
 
     def expect(self, arrivals: Sequence[Arrival]) -> None:
-        """What arrives, from time 0 on, of a simulation that was made without and has not run. After `look_around`:
-        losses of nodes alone, and time begins again."""
+        """Add arrivals from time 0 on to a simulation without arrivals that has not run. After `look_around`: only
+        losses of nodes, and time starts again."""
         self.world, self._arrivals = self.world._replace(arrivals=arrivals), len(arrivals)
         if arrivals:
             self.clock.now = min(self.clock.now, 0.0)
@@ -188,14 +207,14 @@ class Simulation:
 
     @property
     def is_as_if_new(self) -> bool:
-        """Of a simulation that has looked around and has run: whether it came to what one would that had not. Else a
-        DaemonSet has made or deleted pods at once, while others would have looked for the first time."""
+        """After `look_around` and a run: true if a new simulation would have had the same result. It differs if a
+        DaemonSet created or deleted Pods at once, while other controllers would have run their first sync."""
         first = takewhile(lambda event: event.t < FIRST_COLLECTION, self.timeline.events)
         return all(event.event == "nodeRemoved" for event in first)
 
     def _arrive(self, arrival: Arrival) -> None:
         self._arrivals -= 1
-        arrive(self.clock, self.api, self._latencies, self.world.admission, arrival)
+        arrive(self.clock, self.api, self._latencies, self.world, arrival)
 
     def run(self) -> None:
         """Until the horizon, until all has been quiet for long enough, or until that has become too much work.
@@ -251,9 +270,9 @@ class Simulation:
 
 
 class _SeldomCollected:
-    """While any run goes on the collector of cycles looks seldom: else it takes a tenth of a large run, or more.
+    """Reduces the runs of the garbage collector during simulations, where it needs a tenth of the time or more.
 
-    Its thresholds are those of the whole process, where several threads may run one.
+    Its thresholds belong to the process, in which several threads may simulate.
     """
 
     def __init__(self) -> None:
@@ -280,12 +299,12 @@ _seldom_collected: Final = _SeldomCollected()
 
 
 def _any_order(pods: Sequence[PodState], random: Random) -> list[PodState]:
-    """Pods as the scheduler may have heard of them: of those that came in one second, workload after workload, more
-    mixed in one run than in another. A Pod on a node came when it was bound, at most a second before it started.
+    """Pods in a possible order of arrival at the scheduler: Pods of one second by workload, mixed more or less in each
+    run. A Pod on a node arrived when it was bound, at most a second before it started.
 
-    Of pods on a node it decides which of one priority that started in one second goes, of those that wait, which of
-    one priority is tried first. Source: upstream `MoreImportantPod`, `PrioritySort`; `NodeInfo.Pods` has them in the
-    order in which they came.
+    For Pods on a node, the order decides which of equal priority and start time is preempted; for Pending Pods, which
+    of equal priority is tried first. Source: upstream `MoreImportantPod`, `PrioritySort`; `NodeInfo.Pods` has the order
+    of arrival.
     """
     mixed = 2 * random.random()
     turns: dict[Key | None, float] = {}
@@ -310,8 +329,18 @@ def _entry(state: PodState) -> dict[str, Any]:
 
 
 def semantics_of(world: World) -> Semantics:
-    """What the release and the scheduler's configuration of its cluster change."""
+    """The semantics of the cluster's release and scheduler configuration."""
     return DEFAULT if world.base is None else world.base.semantics
+
+
+def _has_pod_groups(world: World) -> bool:
+    """True if the scheduler uses PodGroups, and the release is simulated."""
+    base = world.base or ClusterObjects()
+    if not base.semantics.groups_are_preempted_together:
+        return False
+    if base.semantics.pods_are_grouped is not None:
+        return base.semantics.pods_are_grouped
+    return base.has_pod_groups or any(group_kind(arrival.object) == POD_GROUP for arrival in world.arrivals)
 
 
 def _choose(random: Random | None, names: Sequence[str]) -> str:

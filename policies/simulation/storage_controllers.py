@@ -9,36 +9,36 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from policies.controllers.ephemeral_volume import missing_claims
-from policies.controllers.persistent_volume import Bind, sync_unbound_claim
-from policies.copies import replace
-from policies.findings import listed, plural
-from policies.metering import charge
-from policies.objects.csi_migration import driver_of_provisioner
-from policies.objects.fields import InvalidObject
-from policies.objects.node_selector import NodeSelector, NodeSelectorTerm
-from policies.objects.storage import PersistentVolume
-from policies.selectors import Requirement
-from policies.simulation.api_server import claims_of
+from forewarn.policies.controllers.ephemeral_volume import missing_claims
+from forewarn.policies.controllers.persistent_volume import Bind, sync_unbound_claim
+from forewarn.policies.copies import replace
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.metering import charge
+from forewarn.policies.objects.csi_migration import driver_of_provisioner
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.node_selector import NodeSelector, NodeSelectorTerm
+from forewarn.policies.objects.storage import PersistentVolume
+from forewarn.policies.selectors import Requirement
+from forewarn.policies.simulation.stored_claims import claims_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from policies.controllers.view import Key, PodState
-    from policies.objects.node import Node
-    from policies.objects.storage import PersistentVolumeClaim, StorageClass
-    from policies.scheduling.cluster_objects import ClusterObjects
-    from policies.simulation.api_server import ApiServer, Change, PodKey
-    from policies.simulation.clock import Clock
-    from policies.simulation.controller_view import ControllerView
-    from policies.simulation.latencies import Latencies
+    from forewarn.policies.controllers.view import Key, PodState
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.storage import PersistentVolumeClaim, StorageClass
+    from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.simulation.api_server import ApiServer, Change, PodKey
+    from forewarn.policies.simulation.clock import Clock
+    from forewarn.policies.simulation.controller_view import ControllerView
+    from forewarn.policies.simulation.latencies import Latencies
 
 _MOST_NAMED: Final = 3
 _RELEASED: Final = "Released"
 
 
 class StorageControllers:
-    """One worker that binds claims, and what goes on beside it."""
+    """One worker that binds claims, and the provisioners."""
 
     def __init__(
         self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies, base: ClusterObjects
@@ -48,23 +48,23 @@ class StorageControllers:
         self._due: deque[PodKey] = deque()
         self._provisioning: set[PodKey] = set()
         self._missing: dict[str, list[str]] = {}
-        """Why something is not modelled -> the claims."""
+        """Reason why something is not modelled -> the claims."""
         self._task = clock.spawn(self._run())
 
     @property
     def not_modelled(self) -> list[str]:
-        """What cannot be known of claims, in sentences."""
+        """Sentences about claims whose outcome is unknown."""
         found = [*self._missing.items()]
-        if self._api.unlisted_claims:
+        if self._api.storage.unlisted:
             why = "not in the cluster snapshot: Pods are simulated without their volumes"
-            found.append((why, ["/".join(key) for key in sorted(self._api.unlisted_claims)]))
+            found.append((why, ["/".join(key) for key in sorted(self._api.storage.unlisted)]))
         told = ((plural(len(names), "PersistentVolumeClaim"), listed(names, _MOST_NAMED), why) for why, names in found)
         return [f"not modelled: {count} ({names}): {why}" for count, names, why in told]
 
     def start(self) -> None:
         """Look at every claim that is not bound, and from now on at what changes."""
         self._api.watchers.append(self.handle)
-        claims = self._api.claims()
+        claims = self._api.storage.claims()
         charge(len(claims) // 4)
         for claim in claims.values():
             if not claim.fully_bound:
@@ -105,19 +105,19 @@ class StorageControllers:
             return
         for claim in claims:
             yield self._latencies.write("create", "/".join(claim.key))
-            if self._api.claim(claim.key) is None:
-                self._api.put_claim(claim)
+            if self._api.storage.claim(claim.key) is None:
+                self._api.storage.put_claim(claim)
 
     def _pod_gone(self, state: PodState) -> None:
         for key in claims_of(state.pod):
-            claim = self._api.claim(key)
+            claim = self._api.storage.claim(key)
             if claim is not None and (claim.deleting or (claim.owner_uid and claim.owner_uid == state.pod.uid)):
                 self._clock.spawn(self._delete(key))
 
     def _workload_gone(self, key: Key) -> None:
         if key[0] != "apps/StatefulSet":
             return
-        claims = self._api.claims()
+        claims = self._api.storage.claims()
         charge(len(claims))
         for claim in claims.values():
             if claim.namespace == key[1] and claim.owner is not None and claim.owner[:2] == ("StatefulSet", key[2]):
@@ -125,20 +125,20 @@ class StorageControllers:
 
     def _delete(self, key: PodKey) -> Generator[float | None, None, None]:
         yield self._latencies.write("delete", "/".join(key))
-        self._api.delete_claim(key)
+        self._api.storage.delete_claim(key)
 
     def _claim_gone(self, claim: PersistentVolumeClaim) -> None:
-        """Its volume is nobody else's; pods whose claim it was may need another one."""
-        volume = self._api.volume(claim.volume_name)
+        """Release the volume of a deleted claim; Pods of the claim may need another one."""
+        volume = self._api.storage.volume(claim.volume_name)
         if volume is not None:
-            self._api.put_volume(replace(volume, phase=_RELEASED, claim=(*claim.key, claim.uid or _RELEASED)))
-        for pod in self._api.pods_of_claim.get(claim.key, ()):
+            self._api.storage.put_volume(replace(volume, phase=_RELEASED, claim=(*claim.key, claim.uid or _RELEASED)))
+        for pod in self._api.storage.pods_of_claim.get(claim.key, ()):
             self._look_at_pod(self._api.pods[pod])
 
     # Binding and provisioning
 
     def _enqueue(self, key: PodKey) -> None:
-        claim = self._api.claim(key)
+        claim = self._api.storage.claim(key)
         if claim is not None and not claim.fully_bound and not claim.deleting and key not in self._due:
             self._due.append(key)
             self._task.wake()
@@ -151,12 +151,12 @@ class StorageControllers:
                 yield None
 
     def _sync(self, key: PodKey) -> Generator[float | None, None, None]:
-        claim = self._api.claim(key)
+        claim = self._api.storage.claim(key)
         if claim is None or claim.fully_bound or claim.deleting:
             return
         storage_class = self._base.storage_classes.get(("", claim.storage_class))
         volumes = self._volumes_of_class(claim.storage_class)
-        found = sync_unbound_claim(claim, storage_class, self._api.volume, volumes)
+        found = sync_unbound_claim(claim, storage_class, self._api.storage.volume, volumes)
         if isinstance(found, Bind):
             yield from self._bind(claim, found.volume)
         elif found is not None and key not in self._provisioning and self._can_provision(claim, found.storage_class):
@@ -164,7 +164,7 @@ class StorageControllers:
             self._clock.spawn(self._provision(claim, found.storage_class))
 
     def _volumes_of_class(self, name: str) -> Sequence[PersistentVolume]:
-        volumes = self._api.volumes()
+        volumes = self._api.storage.volumes()
         charge(len(volumes) // 4)
         return [volume for volume in volumes.values() if volume.storage_class == name]
 
@@ -173,32 +173,32 @@ class StorageControllers:
         reference = (*claim.key, claim.uid)
         if volume.claim != reference:
             yield self._latencies.write("update", f"/{volume.name}")
-            self._api.put_volume(replace(self._api.volume(volume.name) or volume, claim=reference))
+            self._api.storage.put_volume(replace(self._api.storage.volume(volume.name) or volume, claim=reference))
         yield self._latencies.write("status", f"/{volume.name}")
-        self._api.put_volume(replace(self._api.volume(volume.name) or volume, phase="Bound"))
+        self._api.storage.put_volume(replace(self._api.storage.volume(volume.name) or volume, phase="Bound"))
         yield self._latencies.write("update", "/".join(claim.key))
-        now = self._api.claim(claim.key)
+        now = self._api.storage.claim(claim.key)
         if now is not None and now.uid == claim.uid:
-            self._api.put_claim(replace(now, volume_name=volume.name, bind_completed=True, phase="Bound"))
+            self._api.storage.put_claim(replace(now, volume_name=volume.name, bind_completed=True, phase="Bound"))
 
     def _provision(
         self, claim: PersistentVolumeClaim, storage_class: StorageClass
     ) -> Generator[float | None, None, None]:
-        """The controller names the provisioner in the claim, and that makes a volume. On a node that is gone it makes
-        none, and lets the scheduler choose another one."""
+        """Set the provisioner of a claim, which then creates a volume. For a removed node it creates none, and the
+        scheduler selects another node."""
         yield self._latencies.write("update", "/".join(claim.key))
         node = None if claim.selected_node is None else self._api.nodes.get(claim.selected_node)
-        now = self._api.claim(claim.key)
+        now = self._api.storage.claim(claim.key)
         if now is not None and claim.selected_node is not None and node is None:
             yield self._latencies.write("update", "/".join(claim.key))
             self._provisioning.discard(claim.key)
-            self._api.put_claim(replace(now, selected_node=None))
+            self._api.storage.put_claim(replace(now, selected_node=None))
             return
         yield self._latencies.write("create", f"/pvc-{claim.uid}")
         self._provisioning.discard(claim.key)
-        now = self._api.claim(claim.key)
+        now = self._api.storage.claim(claim.key)
         if now is not None and now.uid == claim.uid and not now.fully_bound:
-            self._api.put_volume(self._new_volume(now, storage_class, node))
+            self._api.storage.put_volume(self._new_volume(now, storage_class, node))
 
     def _new_volume(
         self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node | None
@@ -219,7 +219,7 @@ class StorageControllers:
         )
 
     def _can_provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
-        """False where it is not known what comes of it; that is noted."""
+        """False if the outcome is unknown; records the reason."""
         if claim.has_data_source:
             self._note("volumes created from a snapshot or another claim", claim.key)
             return False

@@ -1,24 +1,25 @@
-"""What a run comes to: who pushed out whom, at which level of the cascade, and who waits in the end."""
+"""The summary of a run: victims and preemptors, cascade depth, and Pods that stay Pending."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.scheduling.missing_lists import assumptions
-from policies.simulation.drain import DRAINED
+from forewarn.policies.findings import plural
+from forewarn.policies.scheduling.missing_lists import assumptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from policies.simulation.simulation import Simulation
-    from policies.simulation.timeline import Event, Origin
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.simulation.timeline import Event, Origin
 
 NO_CLASS: Final = "none"
 
 
 class Names:
-    """How workloads are told: by `namespace/name`, and by `Kind namespace/name` where several kinds have that name."""
+    """The display names of workloads: `namespace/name`, or `Kind namespace/name` if several kinds share the name."""
 
     def __init__(self, workloads: Iterable[tuple[str, str]] = ()) -> None:
         """`workloads`: (`group/Kind`, `namespace/name`) of each; the kind is empty of a pod that stands alone."""
@@ -34,7 +35,7 @@ class Names:
         return self._told.get(workload, workload[1])
 
     def group(self, name: str) -> str:
-        """`namespace/name` of what is told so."""
+        """Return `namespace/name` of a display name."""
         return self._groups.get(name, name)
 
 
@@ -85,7 +86,7 @@ class Missing(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What a run comes to. A pod is told as its top workload, or by its own name, by `names`."""
+    """The result of a run. `names`: Pod -> the name of its top-level workload, or its own."""
 
     evictions: Sequence[Eviction]
     waiting: Sequence[Waiting]
@@ -96,13 +97,13 @@ class Summary(NamedTuple):
     broken_budgets: Mapping[str, int]
     settled_at: float
     settled: bool
-    """Whether nothing more would happen; else the run was cut off."""
+    """Whether nothing more would happen; otherwise, the run was cut off."""
     stopped: str = ""
     """Why it was, where that was more work than is done."""
     missing: Sequence[Missing] = ()
     names: Names = _PLAIN
     assumes: Sequence[str] = ()
-    """What holds only where lists that the cluster state lacks are empty."""
+    """Assumptions: lists that the cluster state lacks are empty."""
 
     @property
     def depth(self) -> int:
@@ -110,7 +111,7 @@ class Summary(NamedTuple):
         return max((eviction.level for eviction in self.evictions), default=0)
 
     def victims_by(self, what: str) -> Counter[str]:
-        """How many pods were pushed out by `group`, `namespace` or `priority_class`."""
+        """Return the number of victims by `group`, `namespace` or `priority_class`."""
         if what == "group":
             return Counter(self.names.of(eviction.origin.workload) for eviction in self.evictions)
         return Counter(getattr(eviction.origin, what) or NO_CLASS for eviction in self.evictions)
@@ -136,7 +137,7 @@ class Summary(NamedTuple):
 
 
 def summarize(simulation: Simulation) -> Summary:
-    """What a finished run comes to."""
+    """Return the summary of a finished run."""
     levels = Levels()
     events = simulation.timeline.events
     evictions = [eviction for event in events if (eviction := levels.next(event)) is not None]
@@ -161,18 +162,19 @@ def summarize(simulation: Simulation) -> Summary:
 def _assumptions(simulation: Simulation) -> Sequence[str]:
     """Of the pods to which something happens."""
     base, events = simulation.world.base, simulation.timeline.events
-    if base is None or not base.unlisted:
+    if base is None or not (base.unlisted or base.semantics.preview):
         return ()
     changed = {event.pod for event in events if event.pod}
     states = (*simulation.world.pods, *simulation.api.pods.values())
     pods = [state.pod for state in states if state.pod.key in changed]
-    victims = any(event.event == "preempted" or event.message.startswith(DRAINED) for event in events)
+    drained = any(arrival.op == "drain" for arrival in simulation.world.arrivals)
+    victims = drained or any(event.event == "preempted" for event in events)
     created = any(event.event == "created" for event in events)
     return assumptions(base, pods, victims=victims, created=created)
 
 
 def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missing]:
-    """By workload that people know: a Deployment's ReplicaSets are told together."""
+    """The results by top-level workload: a Deployment's ReplicaSets are combined."""
     found: dict[tuple[str, str], Missing] = {}
     refusals = simulation.controllers.refusals.by_workload()
     for workload, refused in sorted(refusals, key=lambda each: (each[0][::-1], each[1])):
@@ -182,9 +184,9 @@ def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missi
 
 
 class Levels:
-    """How deep in the cascade each new pod is: a replacement is as deep as the eviction that it is made for.
+    """Return the cascade depth of each new Pod: a replacement Pod has the depth of the eviction that it replaces.
 
-    `new`: pods that stand in for nobody.
+    `new`: Pods that replace no other Pod.
     """
 
     def __init__(self) -> None:
@@ -228,7 +230,23 @@ def _waiting(simulation: Simulation, names: Names) -> list[Waiting]:
         if not state.pod.node_name and not state.pod.terminal:
             groups.setdefault(names.of(origins[state.pod.key].workload), []).append(state.pod.key)
     told = {event.pod: event.message for event in simulation.timeline.events if event.event == "unschedulable"}
+    for state in simulation.api.pods.values():
+        if not state.pod.node_name and (why := _why_group_waits(simulation, state.pod)):
+            told[state.pod.key] = why
     return [_of_group(origins, group, pods, told) for group, pods in sorted(groups.items())]
+
+
+def _why_group_waits(simulation: Simulation, pod: Pod) -> str:
+    """What the Pod's PodGroup lacks before kube-scheduler tries it; empty if it lacks nothing."""
+    key = pod.namespace, pod.spec.pod_group
+    if not key[1] or simulation.scheduler.queue.groups is None:
+        return ""
+    group = simulation.api.pod_groups.get(key)
+    if group is None:
+        return f"PodGroup {key[1]} does not exist"
+    missing = group.min_count - simulation.cache.group_states.count(key)
+    lacks = f"PodGroup {group.name} (minCount {group.min_count}) waits for {plural(missing, 'more Pod')}"
+    return lacks if missing > 0 else ""
 
 
 def _of_group(origins: Mapping[str, Origin], group: str, pods: Sequence[str], told: Mapping[str, str]) -> Waiting:

@@ -1,4 +1,4 @@
-"""Pods that leave their node for its NoExecute taints, at once or when they have tolerated them for long enough.
+"""Pods that leave for NoExecute taints of their node or devices, at once or when they have tolerated them long enough.
 
 Source: kubernetes `pkg/controller/tainteviction`; plugin DefaultTolerationSeconds.
 """
@@ -9,17 +9,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from policies.controllers.taint_eviction import Eviction, evict, evict_scheduled
-from policies.objects.taints import NO_EXECUTE, Toleration, tolerations_tolerate_taint
+from forewarn.policies.controllers.device_taint_eviction import eviction_time, taints_of_devices
+from forewarn.policies.controllers.taint_eviction import Eviction, evict, evict_scheduled
+from forewarn.policies.objects.taints import NO_EXECUTE, Toleration, tolerations_tolerate_taint
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
 
-    from policies.controllers.view import PodState
-    from policies.objects.taints import Taint
-    from policies.simulation.api_server import ApiServer, Change, PodKey
-    from policies.simulation.clock import Clock
-    from policies.simulation.latencies import Latencies
+    from forewarn.policies.controllers.view import PodState
+    from forewarn.policies.objects.taints import Taint
+    from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.simulation.api_server import ApiServer, Change, PodKey
+    from forewarn.policies.simulation.clock import Clock
+    from forewarn.policies.simulation.latencies import Latencies
 
 DEFAULT_SECONDS: Final = 300
 """For how long admission has every pod tolerate a node that does not answer."""
@@ -27,7 +29,7 @@ NODE_FAILURES: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unre
 _A_MOMENT: Final = 1e-6
 """Seconds: times since 1970 are no more exact than that."""
 RETRIES: Final = 5
-"""How often an eviction is tried."""
+"""The maximum number of attempts of an eviction."""
 BETWEEN_RETRIES: Final = 0.01
 """Seconds."""
 
@@ -78,18 +80,53 @@ class TaintEvictions:
             self._clock.at(due - self._api.epoch + _A_MOMENT, partial(self._look, name))
 
     def _delete(self, key: PodKey, node: str) -> Generator[float | None, None, None]:
-        """Say why, then DELETE; by name, so it may be a successor of that name. Source: upstream `deletePodHandler`,
-        `addConditionAndDeletePod`."""
-        name = "/".join(key)
-        for _ in range(RETRIES):
-            state = self._api.pods.get(key)
-            if state is not None:
-                yield self._latencies.write("patch", name)
-                if self._api.disrupt(key, state.pod.uid):
-                    yield self._latencies.write("delete", name)
-                    if self._api.delete_pod(key, "deleted", message=f"taint of {node}"):
-                        return
-            yield BETWEEN_RETRIES
+        return delete_for_taint(self._api, self._latencies, key, f"taint of {node}")
+
+
+class DeviceTaintEvictions:
+    """Pods that leave for the taints of their devices, which do not change in a simulation.
+
+    Source: kubernetes `pkg/controller/devicetainteviction`.
+    """
+
+    def __init__(self, clock: Clock, api: ApiServer, latencies: Latencies, base: ClusterObjects) -> None:
+        self._clock, self._api, self._latencies, self._base = clock, api, latencies, base
+
+    def start(self) -> None:
+        """Look at every pod that has devices: no other gets any."""
+        base = self._base
+        if not base.semantics.enabled("DRADeviceTaints"):
+            return
+        having = [state.pod for state in self._api.pods.values() if state.pod.node_name and state.pod.device_claims]
+        taints = taints_of_devices(base.resource_slices.values()) if having else {}
+        rules = base.device_taint_rules.values() if base.semantics.device_taint_rules_apply else ()
+        for pod in having:
+            due = eviction_time(pod, base.resource_claims, taints, rules)
+            if due is not None:
+                when = max(due, self._api.seconds) - self._api.epoch
+                self._clock.at(when, partial(self._evict, (pod.namespace, pod.name), pod.uid))
+
+    def _evict(self, key: PodKey, uid: str) -> None:
+        state = self._api.pods.get(key)
+        if state is not None and state.pod.uid == uid and not state.pod.terminal:
+            self._clock.spawn(delete_for_taint(self._api, self._latencies, key, "taint of a device"))
+
+
+def delete_for_taint(
+    api: ApiServer, latencies: Latencies, key: PodKey, why: str
+) -> Generator[float | None, None, None]:
+    """Say why, then DELETE; by name, so it may be a successor of that name. Source: upstream `deletePodHandler`,
+    `addConditionAndDeletePod`."""
+    name = "/".join(key)
+    for _ in range(RETRIES):
+        state = api.pods.get(key)
+        if state is not None:
+            yield latencies.write("patch", name)
+            if api.disrupt(key, state.pod.uid):
+                yield latencies.write("delete", name)
+                if api.delete_pod(key, "deleted", message=why):
+                    return
+        yield BETWEEN_RETRIES
 
 
 def with_default_seconds(state: PodState, taints: Iterable[Taint]) -> PodState:

@@ -1,19 +1,22 @@
-"""What has happened, in order: the recordings' format, and what a summary is made of."""
+"""The events of a simulation in order, in the format of the recordings; the input of summaries."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.controllers.recreated import Again
+from forewarn.policies.controllers.recreated import Again
 
 if TYPE_CHECKING:
-    from policies.simulation.clock import Clock
+    from forewarn.policies.controllers.view import Key
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.simulation.clock import Clock
 
 
 class Origin(NamedTuple):
-    """Whose a pod is, by whatever is told of it after it is gone. `group`: its top workload, or itself, as
-    `namespace/name`; `again`: what creates it again; `before`: it was there at time 0; `grace`: seconds. `kind`: that
-    workload's, empty of a pod that stands alone: workloads of several kinds may have one name."""
+    """The origin of a Pod, also after its removal. `group`: its top workload, or itself, as `namespace/name`.
+    `again`: what recreates it. `before`: it existed at time 0. `grace`: seconds. `kind`: of the workload, "" for
+    a Pod without controller; workloads of several kinds may share a name."""
 
     group: str
     namespace: str
@@ -26,7 +29,7 @@ class Origin(NamedTuple):
 
     @property
     def controlled(self) -> bool:
-        """Whether its controller creates it again."""
+        """True if its controller recreates it."""
         return self.again is Again.CONTROLLER
 
     @property
@@ -36,8 +39,10 @@ class Origin(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that happened at `t` seconds. `origin`: of `pod`, `by_origin`: of `by`, None where there is none.
-    `change`: of a node that is updated: cordoned and the like, empty where it is something else. Not recorded.
+    """An event at `t` seconds.
+
+    `origin`: of `pod`, `by_origin`: of `by`, None without one. `change`: of an updated node: cordoned, for example;
+    empty for other changes, and not recorded. `group`: a PodGroup, `status` and `reason`: of its condition.
     """
 
     t: float
@@ -49,6 +54,9 @@ class Event(NamedTuple):
     origin: Origin | None = None
     by_origin: Origin | None = None
     change: str = ""
+    group: str = ""
+    status: str = ""
+    reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """As recordings have it: seconds to a tenth of a millisecond, and no empty fields."""
@@ -56,7 +64,7 @@ class Event(NamedTuple):
         return {"t": round(self.t, 4), **rest}
 
 
-_WRITTEN: Final = frozenset(("event", "pod", "node", "by", "message"))
+_WRITTEN: Final = frozenset(("event", "group", "pod", "node", "by", "status", "reason", "message"))
 
 
 class Timeline:
@@ -70,10 +78,37 @@ class Timeline:
         """Of the pods that there are, and of the last of each name that was."""
 
     def add(
-        self, event: str, pod: str = "", node: str = "", *, by: str = "", message: str = "", change: str = ""
+        self,
+        event: str,
+        pod: str = "",
+        node: str = "",
+        *,
+        by: str = "",
+        message: str = "",
+        change: str = "",
+        group: str = "",
+        condition: tuple[str, str] = ("", ""),
     ) -> None:
-        """Something happens now."""
+        """Something happens now. `condition`: (status, reason) of a PodGroup's."""
         origins = self.origins.get(pod), self.origins.get(by)
-        self.events.append(Event(self._clock.now, event, pod, node, by, message, *origins, change))
-        if event != "unschedulable":
+        self.events.append(Event(self._clock.now, event, pod, node, by, message, *origins, change, group, *condition))
+        if event not in ("unschedulable", "groupCondition"):
             self.last = self._clock.now
+
+
+def origin_of(pod: Pod, top: Key | None, found: Again, *, before: bool) -> Origin:
+    """The origin of a new Pod. `top`: its top workload; the owner of a static Pod is its node."""
+    kind, name = ("", pod.key) if top is None else (top[0], "/".join(top[1:]))
+    if found is Again.KUBELET:
+        name = pod.key
+    grace = pod.spec.termination_grace_period
+    return Origin(name, pod.namespace, pod.effective_priority, pod.priority_class_name, found, before, grace, kind)
+
+
+def node_change(old: Node, new: Node) -> str:
+    """The change of a node as kubectl names it; "" if neither cordon nor taints changed."""
+    if old.unschedulable != new.unschedulable:
+        return "cordoned" if new.unschedulable else "uncordoned"
+    if set(new.taints) - set(old.taints):
+        return "tainted"
+    return "untainted" if set(old.taints) - set(new.taints) else ""

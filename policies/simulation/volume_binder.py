@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.copies import replace
-from policies.scheduling.arguments import VolumeBindingArgs
-from policies.scheduling.configuration import configuration_of
+from forewarn.policies.copies import replace
+from forewarn.policies.scheduling.arguments import VolumeBindingArgs
+from forewarn.policies.scheduling.configuration import configuration_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from policies.objects.pod import Pod
-    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim
-    from policies.scheduling.plugins.storage_score import PodVolumes
-    from policies.semantics import Semantics
-    from policies.simulation.api_server import ApiServer
-    from policies.simulation.clock import Clock
-    from policies.simulation.latencies import Latencies
-    from policies.simulation.scheduler_cache import SchedulerCache
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.plugins.storage_score import PodVolumes
+    from forewarn.policies.simulation.api_server import ApiServer
+    from forewarn.policies.simulation.clock import Clock
+    from forewarn.policies.simulation.latencies import Latencies
+    from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
 _LOOK: Final = 1.0
-"""Seconds between two looks at whether all claims are bound."""
+"""Seconds between two checks whether all claims are bound."""
 
 
 class VolumeBinder:
@@ -37,7 +37,10 @@ class VolumeBinder:
         self._semantics = semantics
 
     def assume(self, volumes: PodVolumes, node: str) -> None:
-        """Take volumes and claims for bound until the API server says so. Source: upstream `AssumePodVolumes`."""
+        """Assume that volumes and claims are bound until the API server confirms it.
+
+        Source: upstream `AssumePodVolumes`.
+        """
         for claim, volume in volumes.matched:
             self._cache.put_volume(_bound(volume, claim))
         for claim in volumes.to_provision:
@@ -46,11 +49,11 @@ class VolumeBinder:
     def revert(self, volumes: PodVolumes) -> None:
         """Go by what is stored again. Source: upstream `RevertAssumedPodVolumes`."""
         for _, volume in volumes.matched:
-            stored_volume = self._api.volume(volume.name)
+            stored_volume = self._api.storage.volume(volume.name)
             if stored_volume is not None:
                 self._cache.put_volume(stored_volume)
         for claim in volumes.to_provision:
-            stored = self._api.claim(claim.key)
+            stored = self._api.storage.claim(claim.key)
             if stored is not None:
                 self._cache.put_claim(stored)
 
@@ -59,16 +62,16 @@ class VolumeBinder:
         not written: the API server answers with a conflict. Source: upstream `BindPodVolumes`."""
         for claim, volume in volumes.matched:
             yield self._latencies.write("update", f"/{volume.name}")
-            stored_volume = self._api.volume(volume.name)
+            stored_volume = self._api.storage.volume(volume.name)
             if stored_volume is not volume:
                 return f'volume "{volume.name}" has changed'
-            self._api.put_volume(_bound(stored_volume, claim))
+            self._api.storage.put_volume(_bound(stored_volume, claim))
         for claim in volumes.to_provision:
             yield self._latencies.write("update", "/".join(claim.key))
-            stored = self._api.claim(claim.key)
+            stored = self._api.storage.claim(claim.key)
             if stored is not claim:
                 return f'claim "{"/".join(claim.key)}" has changed'
-            self._api.put_claim(replace(stored, selected_node=node))
+            self._api.storage.put_claim(replace(stored, selected_node=node))
         until = self._clock.now + self._timeout(pod)
         while self._clock.now + _LOOK <= until:
             yield _LOOK
@@ -93,15 +96,15 @@ class VolumeBinder:
             return "pod does not exist any more"
         every = True
         for claim in (*(claim for claim, _ in volumes.matched), *volumes.to_provision):
-            stored = self._api.claim(claim.key)
+            stored = self._api.storage.claim(claim.key)
             if stored is None:
                 return f'failed to check binding: could not find object "{"/".join(claim.key)}"'
             every = every and stored.fully_bound
         for claim in volumes.to_provision:
-            stored = self._api.claim(claim.key)
+            stored = self._api.storage.claim(claim.key)
             if stored is None or stored.selected_node != node:
                 return f'provisioning failed for PVC "{claim.name}"'
-            volume = self._api.volume(stored.volume_name)
+            volume = self._api.storage.volume(stored.volume_name)
             if volume is not None and not volume.reachable_from(found.labels):
                 return f'pv "{volume.name}" node affinity doesn\'t match node "{node}"'
         return None if every else ""

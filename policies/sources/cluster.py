@@ -7,21 +7,22 @@ import os
 import re
 import zlib
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.cluster import Cache
-from policies.kinds import POD_TEMPLATE_PATHS, listed_as_empty
-from policies.manifests import NO_KIND, Fault, items_of, values
-from policies.objects.fields import InvalidObject
-from policies.sources.errors import SourceError, reason
-from policies.sources.files import MANIFESTS, STDIN, File, find_files, open_file
-from policies.sources.json_stream import JsonFault, json_objects
-from policies.sources.text import TextStream
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, listed_as_empty
+from forewarn.policies.manifests import NO_KIND, Fault, items_of, values
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.sources.errors import SourceError, reason
+from forewarn.policies.sources.files import MANIFESTS, STDIN, File, find_files, open_file
+from forewarn.policies.sources.json_stream import JsonFault, json_objects
+from forewarn.policies.sources.text import TextStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from policies.sources.text import Bytes
+    from forewarn.policies.sources.text import Bytes
 
 GROUP: Final = "forewarn.sources"
 """Entry points for `NAME[:ARGUMENT]`: a function of the argument (may be empty) that yields API objects; see also
@@ -39,11 +40,10 @@ def load_cluster(
     templates: Collection[str] = POD_TEMPLATE_PATHS,
     into: Cache | None = None,
 ) -> Cache:
-    """The state of a cluster: dumps (file, directory, `-`; YAML, JSON, .gz) or sources by name, later over earlier.
+    """Load cluster state: snapshots (file, directory, `-`; YAML, JSON, .gz) or sources by name; later ones override.
 
-    `progress` is told now and then how many objects were read. `templates`: the `group/Kind` of what is a
-    workload; `into`: a cache that takes them instead of a new one. What plays no part is counted in `Cache.skipped`.
-    Raises SourceError.
+    `progress` is called from time to time with the number of objects. `templates`: the `group/Kind`s of workloads.
+    `into`: an existing cache. `Cache.skipped` counts objects of other kinds. Raises SourceError.
     """
     cache = Cache(templates=templates) if into is None else into
     if cache.listed is None:
@@ -58,21 +58,44 @@ def load_cluster(
 
 
 def events_about(source: str, namespace: str, name: str) -> Iterable[dict[str, Any]]:
-    """What a source by name has of Events about a pod; nothing of a dump, whose Events are read with the rest.
+    """The Events of a source by name about objects of this name, or about all objects of the namespace if `name` is
+    empty, or about a Node if `namespace` is empty; nothing of files, whose Events are read with the rest.
 
     Such a source is a function with an attribute `events`, a function of the argument, a namespace and a name. Raises
     SourceError where they cannot be read.
     """
+    return _asked(source, "events", namespace, name)
+
+
+def has_events(source: str) -> bool:
+    """True if `events_about` can read Events of this source."""
+    return _attribute(source, "events") is not None
+
+
+def definitions_of(source: str) -> Iterable[dict[str, Any]]:
+    """The CustomResourceDefinitions of a source by name; nothing of a dump, which is read as files.
+
+    Such a source is a function with an attribute `definitions`, a function of the argument. Raises SourceError.
+    """
+    return _asked(source, "definitions")
+
+
+def _asked(source: str, attribute: str, *arguments: str) -> Iterable[dict[str, Any]]:
+    """Return the objects from a function of a named source; nothing if the source lacks the function."""
+    function = _attribute(source, attribute)
+    objects: Iterable[dict[str, Any]] = () if function is None else function(*arguments)
+    return objects
+
+
+def _attribute(source: str, attribute: str) -> Callable[..., Any] | None:
+    """A function of a source by name, with its argument; None for files and if the source has none."""
     found = None if source == STDIN or os.path.exists(source) else _named(source)
-    events = getattr(found[0], "events", None) if found is not None else None
-    if found is None or events is None:
-        return ()
-    about: Iterable[dict[str, Any]] = events(found[1], namespace, name)
-    return about
+    function = getattr(found[0], attribute, None) if found is not None else None
+    return None if found is None or function is None else partial(function, found[1])
 
 
 def described(source: str) -> str:
-    """What a source by name calls what it reads, for example `context prod`; the source itself if it does not say.
+    """Return the description of a named source, for example `context prod`; by default, the source itself.
 
     Such a source is a function with an attribute `described`, a function of the argument.
     """
@@ -82,7 +105,7 @@ def described(source: str) -> str:
 
 
 def _by_name(source: str) -> Iterable[dict[str, Any]] | None:
-    """What another package yields for a source; None where none of that name is installed."""
+    """Return the objects from another package's source; None if no source of that name is installed."""
     found = _named(source)
     return None if found is None else found[0](found[1])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from policies.objects.fields import InvalidInput
+from forewarn.policies.objects.fields import InvalidInput
 
 USAGE: Final = 2
 FAILED: Final = 3
@@ -39,7 +39,7 @@ def unreadable(path: str, error: Exception, *, named: bool = True) -> SourceErro
 
 
 def reason(error: Exception) -> str:
-    """What went wrong, in the system's words, without the path."""
+    """Return the system's error message without the path."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror[:1].lower() + error.strerror[1:]
     return str(error)

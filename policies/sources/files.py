@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
-from policies.manifests import MAX_FILE
-from policies.sources.errors import unreadable
-from policies.sources.gitignore import NAME as GITIGNORE
-from policies.sources.gitignore import Ignores
+from forewarn.policies.manifests import MAX_FILE
+from forewarn.policies.sources.errors import unreadable
+from forewarn.policies.sources.git_index import contents
+from forewarn.policies.sources.gitignore import NAME as GITIGNORE
+from forewarn.policies.sources.gitignore import Ignores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +28,7 @@ IGNORED: Final = "file or directory ignored by git"
 NAMED: Final = "file or directory of .gitignore (git's index is unreadable)"
 _BLOCK: Final = 1 << 16
 _REPOSITORY: Final = (".git", ".hg", ".svn")
-"""Hidden directories in which nobody expects manifests: not worth a word."""
+"""Hidden directories that never contain manifests: they are skipped without a message."""
 
 
 class File(NamedTuple):
@@ -42,12 +43,12 @@ class File(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What findings call it."""
+        """The name of the file in findings."""
         return self.called or (STDIN_NAME if self.path == STDIN else self.path)
 
     @property
     def is_stream(self) -> bool:
-        """Whether it can be read only once."""
+        """Whether the file can be read only once."""
         return self.path == STDIN or (not self.tree and not os.path.isfile(self.path))
 
 
@@ -62,12 +63,11 @@ def find_files(
     *,
     as_git: bool = False,
 ) -> Iterator[File]:
-    """The files among these paths: one that is named as it is, `-` too; of a directory those with a suffix, sorted.
+    """Yield the files of these paths: named files and `-` as they are; in directories, files with a suffix, sorted.
 
-    `left_out` is told the path of what a directory holds and is not read, and what it is: hidden directories, links
-    that lead out of the directory, pipes and devices, and the templates of charts, which are no manifests yet. Every
-    file comes once, however many paths lead to it. What cannot be looked into is named all the same, so that reading it
-    says why. `as_git`: what git ignores is left out, in a work tree of git.
+    `left_out` is called with the path and the type of skipped entries: hidden directories, links out of the directory,
+    pipes, devices, and chart templates. Each file is yielded once, even if several paths lead to it. Unreadable entries
+    are yielded, so that reading reports the error. `as_git`: skip what git ignores in a work tree.
     """
     seen: set[str] = set()
     directories: dict[str, str] = {}
@@ -92,7 +92,7 @@ def _real(path: str, directories: dict[str, str]) -> str:
 
 
 def _real_directory(path: str, known: dict[str, str]) -> str:
-    """The same of a directory, by the next one above that is known: trees may be thousands deep."""
+    """Return the rules for a directory from the nearest known parent: trees may be thousands of levels deep."""
     way = []
     while path not in known:
         parent, name = os.path.split(path)
@@ -136,7 +136,7 @@ class _Walk:
                 yield File(entry.path, self._root)
 
     def _children(self, path: str) -> list[os.DirEntry[str]] | None:
-        """What a directory holds, none where it was looked into before; None where it cannot be."""
+        """Return the entries of a directory, none for a repeated directory; None if it is unreadable."""
         try:
             status = os.stat(path)
             if (status.st_dev, status.st_ino) in self._seen:
@@ -154,7 +154,7 @@ class _Walk:
     def _heard_of(
         self, path: str, all_of_it: list[os.DirEntry[str]], let_in: list[os.DirEntry[str]]
     ) -> list[os.DirEntry[str]]:
-        """What git does not ignore of what is let in: what it tracks it does not ignore."""
+        """Return the entries that git does not ignore; git never ignores tracked files."""
         names = {entry.name for entry in all_of_it}
         above = self._ignores.pop(path)
         ignores = Ignores.of(path) if ".git" in names else above
@@ -176,14 +176,14 @@ class _Walk:
         return kept
 
     def _is_template(self, entry: os.DirEntry[str]) -> bool:
-        """Whether, in a chart's directory, this is the one that helm renders."""
+        """Report whether helm renders this directory of a chart."""
         is_template = entry.name == "templates" and _is_directory(entry)
         if is_template:
             self._left_out(entry.path, TEMPLATES)
         return is_template
 
     def _is_let_in(self, entry: os.DirEntry[str]) -> bool:
-        """Whether a child is looked at; of what is not, `left_out` is told."""
+        """Report whether to read an entry; call `left_out` for other entries."""
         is_directory = _is_directory(entry)
         if is_directory and entry.name.startswith("."):
             if entry.name not in _REPOSITORY and not (entry.is_symlink() or entry.name.startswith("..")):
@@ -197,7 +197,9 @@ class _Walk:
         return True
 
     def _is_manifest(self, entry: os.DirEntry[str]) -> bool:
-        """Whether it has an end: a pipe, a socket or a device that somebody left there may have none."""
+        """Report whether the file has an end: pipes, sockets and devices may have none."""
+        if entry.is_file(follow_symlinks=False):
+            return True
         try:
             mode = os.stat(entry.path).st_mode
         except OSError:
@@ -208,7 +210,7 @@ class _Walk:
 
 
 def is_inside(path: str, directory: str) -> bool:
-    """Whether what a path leads to is in a directory, given as a real path."""
+    """Report whether the target of a path is in a directory, given as a real path."""
     return os.path.realpath(path).startswith(directory.rstrip(os.sep) + os.sep)
 
 
@@ -224,6 +226,10 @@ def read_file(file: File | str, most: int = MAX_FILE) -> bytes:
 
     Of what is longer than `most` one byte more is read, and not the rest, whatever length the system gives it.
     """
+    if isinstance(file, File) and file.tree:
+        with suppress(OSError, ValueError):
+            if data := contents(file.path, most):
+                return data
     with open_file(file) as stream:
         try:
             return _read(stream, most + 1)
@@ -252,7 +258,7 @@ def open_file(file: File | str) -> Iterator[IO[bytes]]:
 
 
 def _read(stream: IO[bytes], most: int) -> bytes:
-    """At most so many bytes; what is no plain file says 0 of its length, and need not be true to it."""
+    """Read at most so many bytes; other than regular files may have a wrong length."""
     parts, left, wanted = [], most, _length(stream) + 1
     while left > 0:
         part = stream.read(min(wanted, left))
@@ -264,7 +270,7 @@ def _read(stream: IO[bytes], most: int) -> bytes:
 
 
 def _length(stream: IO[bytes]) -> int:
-    """How long a file says that it is; a block where it says nothing."""
+    """Return the length of a file; a block if it is unknown."""
     try:
         return os.fstat(stream.fileno()).st_size or _BLOCK
     except (OSError, ValueError):

@@ -28,20 +28,20 @@ _SPARSE: Final = b"sdir"
 
 
 class WorkTree:
-    """A work tree of git by its top directory, a real path. Its index is read once it is asked for."""
+    """A git work tree by its top directory, a real path. The index is read on demand."""
 
     def __init__(self, top: str) -> None:
         self._top = top
         self._names: list[bytes] | None = None
         self.is_readable = True
-        """Whether the index could be read; known after the first question."""
+        """Whether the index could be read; known after the first lookup."""
 
     def tracks(self, directory: str, name: str) -> bool:
-        """Whether what has this name in a directory, a real path, is in the index: as a file, link or submodule."""
+        """Report whether the index has an entry of a directory (a real path): a file, link or submodule."""
         return self._holds(directory, name, b"")
 
     def tracks_below(self, directory: str, name: str) -> bool:
-        """The same of anything inside of it."""
+        """Report whether the index contains any path inside of it."""
         return self._holds(directory, name, b"/")
 
     def _holds(self, directory: str, name: str, suffix: bytes) -> bool:
@@ -69,7 +69,10 @@ class WorkTree:
 
 
 def contents(path: str, most: int) -> bytes:
-    """What a file holds, and of a longer one the first `most` bytes and one more. Raises OSError, also for a link."""
+    """Read a file up to `most` bytes and one more. Raises OSError, also for a link.
+
+    Uses few system calls, because a tree may have thousands of small files.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:  # not a file object: made of a directory it fails and leaves the descriptor open
         status = os.fstat(handle)
@@ -105,7 +108,7 @@ def tracked_names(data: bytes) -> list[bytes] | None:
 
 
 def _names(data: bytes, version: int, count: int, size: int) -> Iterator[bytes]:
-    """The same, if hashes have that many bytes. Raises ValueError and IndexError where they have not."""
+    """Parse the index for this length of hashes. Raises ValueError and IndexError for another length."""
     at, total, name = _HEAD, 0, b""
     for _ in range(count):
         start, at = at, at + _TIMES_AND_MODE + size

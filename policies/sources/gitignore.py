@@ -1,6 +1,6 @@
-"""What a work tree's .gitignore files leave out. Source: git's Documentation/gitignore.adoc.
+"""The .gitignore files of a work tree. Source: git's Documentation/gitignore.adoc.
 
-git itself is not asked: in a tree that somebody else made, its configuration would choose what git runs.
+forewarn does not run git: in an untrusted tree, the configuration of git could run any command.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.sources.git_index import WorkTree, contents
+from forewarn.policies.sources.git_index import WorkTree, contents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,9 +26,9 @@ _ANY: Final = "**"
 
 
 class _Pattern(NamedTuple):
-    """One line. `steps`: of the path from the file's directory; one alone is a name at any depth.
+    """One line. `steps`: of the path from the file's directory; a single step matches a name at any depth.
 
-    `begins`: what the first step of a path has to match, where that is certain: most patterns are told by it alone.
+    `begins`: a required prefix of the first step, if known; most patterns are rejected by it.
     """
 
     steps: tuple[str, ...]
@@ -56,7 +56,7 @@ class Ignores:
 
     @classmethod
     def above(cls, directory: str) -> Ignores | None:
-        """What holds for a directory from those above it; None where it is in no work tree of git."""
+        """Return the rules that a directory inherits; None outside of a git work tree."""
         path, above = os.path.realpath(directory), list[str]()
         for _ in range(_DEEPEST):
             if os.path.lexists(os.path.join(path, ".git")):
@@ -72,18 +72,18 @@ class Ignores:
         return None
 
     def within(self, directory: str) -> Ignores:
-        """The same with a directory's own file."""
+        """Return the rules together with those of a directory's own file."""
         patterns = () if self._everything else tuple(_patterns(os.path.join(directory, NAME)))
         return Ignores(self.tree, (*self._files, (directory, patterns))) if patterns else self
 
     def inside(self) -> Ignores:
-        """What holds in a directory that is ignored."""
+        """The rules in an ignored directory."""
         return Ignores(self.tree, everything=True)
 
     def ignore(self, path: str, *, is_directory: bool) -> bool:
-        """Whether a path is named: the last pattern that matches decides, of the innermost file that has one.
+        """Report whether a path is ignored: the last matching pattern of the innermost file decides.
 
-        git ignores it only where it does not track it: `tree`.
+        git ignores a path only if it does not track it: `tree`.
         """
         if self._everything:
             return True
@@ -122,7 +122,7 @@ def _patterns(file: str) -> Iterator[_Pattern]:
 
 
 def _text(file: str) -> str:
-    """What a file holds; as with git, nothing where it is a link, and nothing of a pipe, which may never say a word."""
+    """Return the contents of a .gitignore file; empty for links, as in git, and for pipes."""
     try:
         return contents(file, _LONGEST)[:_LONGEST].decode("utf-8", "replace")
     except OSError:
@@ -136,7 +136,10 @@ def _matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
 
 
 def _path_matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
-    """Whether all of a path is as a pattern has it: by the places in the pattern where one may be after each step."""
+    """Report whether a whole path matches a pattern.
+
+    Tracks the set of possible positions in the pattern after each step.
+    """
     at = _skipped({0}, pattern)
     for step in steps:
         after = set()
@@ -153,7 +156,7 @@ def _path_matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
 
 
 def _skipped(places: set[int], pattern: tuple[str, ...]) -> set[int]:
-    """The same, where `**` may stand for no directory; at the end it stands for something."""
+    """Match with `**`, which may match no directory; at the end it must match something."""
     found = set(places)
     for place in sorted(places):
         here = place
@@ -165,7 +168,7 @@ def _skipped(places: set[int], pattern: tuple[str, ...]) -> set[int]:
 
 @lru_cache(maxsize=4096)
 def _step(pattern: str) -> Callable[[str], object]:
-    """The match of one step: an expression that never goes back and forth, however many stars there are."""
+    """Return the expression for one step, without backtracking regardless of the number of stars."""
     return re.compile(translate(_ESCAPED.sub(_literal, pattern))).match
 
 

@@ -6,9 +6,9 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from policies.kinds import listed_as_empty
-from policies.manifests import filled_in, items_of
-from policies.manifests.json.text import problem_of
+from forewarn.policies.kinds.registry import listed_as_empty
+from forewarn.policies.manifests import filled_in, items_of
+from forewarn.policies.manifests.json.text import problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,14 +22,14 @@ _CUT_SHORT: Final = 16
 
 
 class Text(Protocol):
-    """What text is read from."""
+    """The stream to read text from."""
 
     def read(self, size: int, /) -> str:
         """At most so many characters; none at the end."""
 
 
 class JsonFault(ValueError):
-    """What is no JSON, and in which line."""
+    """Invalid JSON, with its line."""
 
     def __init__(self, problem: str, line: int) -> None:
         super().__init__(problem)

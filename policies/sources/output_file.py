@@ -13,7 +13,7 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Final
 
-from policies.sources.errors import SourceError, reason
+from forewarn.policies.sources.errors import SourceError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -163,7 +163,7 @@ def _steps(path: str) -> list[str]:
 
 
 def _target(step: str, directory: int) -> str | None:
-    """Where a link leads to; None for what is no link, or is not there."""
+    """Return the target of a link; None for other or missing files."""
     try:
         return os.readlink(step, dir_fd=directory)
     except OSError:
@@ -171,7 +171,7 @@ def _target(step: str, directory: int) -> str | None:
 
 
 def _is_in_tree(directory: str, working: str) -> bool:
-    """Whether a directory, as a real path, is in the working directory or in a work tree of git."""
+    """Report whether a directory, given as a real path, is in the working directory or in a git work tree."""
     if working != os.sep and f"{directory}{os.sep}".startswith(f"{working}{os.sep}"):
         return True
     while not os.path.lexists(os.path.join(directory, ".git")):

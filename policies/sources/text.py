@@ -17,7 +17,7 @@ _NO_SPACE: Final = re.compile(r"\S")
 
 
 class Bytes(Protocol):
-    """What bytes are read from."""
+    """The stream to read bytes from."""
 
     def read(self, size: int = -1, /) -> bytes:
         """At most so many bytes, all of them for -1; none at the end."""

@@ -1,4 +1,4 @@
-"""What becomes of a cluster if something happens to it: a question as arrivals of a simulation, and the two states."""
+"""The answers of `forewarn whatif`: a question as arrivals of a simulation, and the cluster before and after it."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ EVERY: Final = {
     "zone": "each zone is lost",
     "class": "each class is deleted",
 }
-"""What a sweep asks, by name."""
+"""The questions of a sweep, by name."""

@@ -1,10 +1,9 @@
-"""Which pods that wait in the end would make an autoscaler bring a node.
+"""The Pending Pods for which an autoscaler would add a node.
 
-The scheduler preempts before any autoscaler looks, so who is pushed out is right whether there is one or not; what is
-different is what becomes of those who wait. Sources: cluster-autoscaler core/utils `FilterOutExpendablePods`,
-utils/kubernetes `ArrangePodsBySchedulability`, utils/pod `IsDaemonSetPod`, before 1.36 core/utils
-`FilterOutExpendableAndSplit`; Karpenter pkg/utils/pod `IsProvisionable`. Where node groups are given, `scale_up` says
-which nodes cluster-autoscaler would bring.
+kube-scheduler preempts before any autoscaler acts, so the victims are right with or without an autoscaler; only the
+outcome of Pending Pods differs. Sources: cluster-autoscaler core/utils `FilterOutExpendablePods`, utils/kubernetes
+`ArrangePodsBySchedulability`, utils/pod `IsDaemonSetPod`, before 1.36 core/utils `FilterOutExpendableAndSplit`;
+Karpenter pkg/utils/pod `IsProvisionable`. With node groups, `scale_up` computes the nodes that cluster-autoscaler adds.
 """
 
 from __future__ import annotations
@@ -12,21 +11,21 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.kinds import DAEMON_SET
-from policies.options import Options
+from forewarn.policies.kinds.registry import DAEMON_SET
+from forewarn.policies.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.fields import ApiObject
-    from policies.objects.pod import Pod
-    from policies.scheduling.schedule_one import Prediction
-    from policies.scheduling.snapshot import Snapshot
-    from policies.simulation.simulation import Simulation
-    from policies.simulation.summary import Names
-    from policies.whatif.node_groups import NodeGroup
-    from policies.whatif.scale_up import Plan
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.simulation.summary import Names
+    from forewarn.policies.whatif.node_groups import NodeGroup
+    from forewarn.policies.whatif.scale_up import Plan
 
 _DAEMON: Final = "owned by a DaemonSet"
 _NOT_TRIED: Final = "not marked Unschedulable"
@@ -34,8 +33,8 @@ _NOMINATED: Final = "nominated to a node"
 
 
 class Autoscaling(NamedTuple):
-    """How a cluster is scaled. `cutoff`: cluster-autoscaler's --expendable-pods-priority-cutoff; `groups`: what it may
-    bring, where somebody says."""
+    """The autoscaler settings. `cutoff`: cluster-autoscaler's --expendable-pods-priority-cutoff. `groups`: the node
+    groups, if given."""
 
     cutoff: int = Options().autoscaler_cutoff
     groups: Sequence[NodeGroup] = ()
@@ -57,8 +56,8 @@ class Counted(NamedTuple):
 
 
 class Autoscalers(NamedTuple):
-    """What either would make of the pods that wait in the end. `plan`: which nodes cluster-autoscaler would bring for
-    those that it counts, where node groups are given."""
+    """The reaction of each autoscaler to the Pods that are Pending at the end. `plan`: the nodes that
+    cluster-autoscaler adds, if node groups are given."""
 
     cluster_autoscaler: Counted
     karpenter: Counted
@@ -111,7 +110,7 @@ def _plan(
     pods = [each.pod for each in waiting if not _why_not_cluster_autoscaler(each, snapshot, cutoff)]
     if not pods or not autoscaling.groups:
         return None
-    from policies.whatif.scale_up import plan
+    from forewarn.policies.whatif.scale_up import plan
 
     return plan(pods, _as_seen(snapshot, cutoff), autoscaling.groups, daemon_sets, workload_of)
 
@@ -133,7 +132,7 @@ def _as_seen(snapshot: Snapshot, cutoff: int) -> Snapshot:
 
 
 def is_expendable(pod: Pod, cutoff: int) -> bool:
-    """Whether cluster-autoscaler takes no notice of it. Source: core/utils `IsExpendablePod`."""
+    """True if cluster-autoscaler ignores the Pod. Source: core/utils `IsExpendablePod`."""
     return pod.priority is not None and pod.priority < cutoff
 
 

@@ -1,7 +1,7 @@
-"""A PriorityClass that comes, changes or goes: what that is now, and what it is when pods are replaced.
+"""A PriorityClass that is created, changed or deleted: the effect now, and the effect when Pods are replaced.
 
-Running pods keep their numbers (kubernetes `plugin/pkg/admission/priority`: numbers are given when a pod is made). So
-nothing happens now; and as pods are made anew, who may push out whom changes for all of them at once.
+Running Pods keep their priority (kubernetes `plugin/pkg/admission/priority` sets it when a Pod is created). So nothing
+changes now; with each recreated Pod, it changes which Pods may preempt which.
 """
 
 from __future__ import annotations
@@ -9,28 +9,28 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.controllers.own_pods import pods_of
-from policies.findings import ObjectRef, cut, plural
-from policies.kinds import DAEMON_SET, DEPLOYMENT, POD_TEMPLATE_PATHS, STATEFUL_SET
-from policies.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
-from policies.kube_apiserver.validation.priority_class import validate_priority_class
-from policies.objects.fields import NOTHING, InvalidInput, InvalidObject, group_kind, text
-from policies.objects.priority_class import (
+from forewarn.policies.controllers.own_pods import pods_of
+from forewarn.policies.findings import ObjectRef, cut, plural
+from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, POD_TEMPLATE_PATHS, STATEFUL_SET
+from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
+from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class
+from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, group_kind, text
+from forewarn.policies.objects.priority_class import (
     PREEMPT_NEVER,
     SYSTEM_CLASSES,
     PriorityClass,
 )
-from policies.objects.workload import pod_template_of
-from policies.rules.support.names import suggested
-from policies.rules.support.restarts import restarted
-from policies.simulation.scenario import Arrival
+from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.rules.support.names import suggested
+from forewarn.policies.rules.support.restarts import restarted
+from forewarn.policies.simulation.scenario import Arrival
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.fields import ApiObject
-    from policies.simulation.dump import DumpCache
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.simulation.dump import DumpCache
 
 _ROLLED_OUT: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
 _SHOWN: Final = 80
@@ -39,7 +39,7 @@ _SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 
 
 class Change(NamedTuple):
-    """What is asked to be changed; None: it stays."""
+    """The requested change; None keeps a value."""
 
     name: str
     value: int | None = None
@@ -60,13 +60,13 @@ class Ranked(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether its new pods will rank otherwise than before."""
+        """True if the priority of new Pods changes."""
         return _rank(self.before) != _rank(self.after)
 
 
 class Cell(NamedTuple):
-    """How many pods of a workload a new pod of a class may push out: before the change, while its old pods run, and in
-    the end, when all pods are made anew."""
+    """The number of a workload's Pods that a new Pod of a class may preempt: before the change, with the old Pods
+    after the change, and after all Pods are recreated."""
 
     priority_class: str
     workload: str
@@ -76,8 +76,8 @@ class Cell(NamedTuple):
 
 
 class ClassChange(NamedTuple):
-    """What a change comes to, but for what happens. `old` and `new`: the class, None where there is none; `taken_from`:
-    the default that there was; `restarted`: the workloads whose new Pods change priority are restarted."""
+    """The effect of a change without a simulation. `old`, `new`: the class; None if absent. `taken_from`: the previous
+    default. `restarted`: the workloads whose new Pods change priority are restarted."""
 
     old: PriorityClass | None
     new: PriorityClass | None
@@ -88,14 +88,14 @@ class ClassChange(NamedTuple):
 
     @property
     def changed(self) -> list[Ranked]:
-        """The workloads whose new pods rank otherwise."""
+        """The workloads whose new Pods change priority."""
         return [each for each in self.ranked if each.differs]
 
     @property
     def restarting(self) -> list[Ranked]:
         """Of those the workloads that a restart replaces the Pods of."""
         kinds = (each for each in self.changed if each.after is not None and each.object)
-        return [each for each in kinds if group_kind(each.object) in _ROLLED_OUT]
+        return [each for each in kinds if is_rolled_out(each.object)]
 
 
 def changed_class(cluster: ClusterSnapshot, change: Change) -> tuple[PriorityClass | None, PriorityClass | None]:
@@ -125,7 +125,7 @@ def _not_found(cluster: ClusterSnapshot, name: str) -> str:
 
 
 def apply_change(cache: DumpCache, change: Change) -> ClassChange:
-    """Change a class in a dump. A new default takes the place of the one that there is. Raises InvalidObject."""
+    """Change a class in a cluster snapshot. A new default replaces the previous one. Raises InvalidObject."""
     before = cache.snapshot()
     old, new = changed_class(before, change)
     taken_from = ""
@@ -138,12 +138,12 @@ def apply_change(cache: DumpCache, change: Change) -> ClassChange:
                 cache.add(other._replace(global_default=False).to_api())
         cache.add(new.to_api())
     after = cache.snapshot()
-    ranked = list(_ranked(before, after))
-    return ClassChange(old, new, taken_from, ranked, _cells(before, after, ranked))
+    found = list(ranked(before, after))
+    return ClassChange(old, new, taken_from, found, _cells(before, after, found))
 
 
 def restarts(change: ClassChange) -> list[Arrival]:
-    """Every workload whose new pods rank otherwise is restarted, at once."""
+    """The restarts of all workloads whose new Pods change priority, at the same time."""
     return [Arrival(0.0, "update", restarted(each.object).object) for each in change.restarting]
 
 
@@ -170,28 +170,38 @@ def title(change: ClassChange) -> str:
 
 
 def running_told(change: ClassChange) -> str:
-    """What happens to running Pods: they keep their priority."""
+    """A sentence about running Pods: they keep their priority."""
     if not change.changed:
         return "running Pods keep their priority; no workload's new Pods change priority"
     count = sum(sum(each.running.values()) for each in change.changed)
     return f"running Pods keep their priority ({plural(count, 'Pod')} of {plural(len(change.changed), 'workload')})"
 
 
-def _ranked(before: ClusterSnapshot, after: ClusterSnapshot) -> Iterator[Ranked]:
-    counted: set[str] = set()
-    for (_, namespace, name), workload in sorted(before.workloads.items()):
+def is_rolled_out(obj: ApiObject) -> bool:
+    """True if a change of the workload's template replaces its Pods."""
+    return group_kind(obj) in _ROLLED_OUT
+
+
+def ranked(
+    before: ClusterSnapshot, after: ClusterSnapshot, changed: Mapping[tuple[str, str, str], ApiObject] | None = None
+) -> Iterator[Ranked]:
+    """All workloads, and running Pods without one. `changed`: workloads with another template afterwards."""
+    counted, changed = set[str](), changed or {}
+    for key, workload in sorted(before.workloads.items()):
+        _, namespace, name = key
         if any(workload.controller):
             continue
         try:
             template = pod_template_of(workload.object, POD_TEMPLATE_PATHS)
+            later = pod_template_of(changed[key], POD_TEMPLATE_PATHS) if key in changed else template
         except InvalidObject:
             continue
-        if template is not None:
-            named = text(template.spec, "priorityClassName")
+        if template is not None and later is not None:
+            named, renamed = (text(each.spec, "priorityClassName") for each in (template, later))
             pods = [pod for pod in pods_of(before, workload.object) if pod.node_name]
             counted.update(pod.key for pod in pods)
             running = Counter(pod.effective_priority for pod in pods)
-            resolved = (_resolved(named, namespace, before), _resolved(named, namespace, after))
+            resolved = (_resolved(named, namespace, before), _resolved(renamed, namespace, after))
             yield Ranked(f"{namespace}/{name}", workload.object, *resolved, running)
     yield from _others(before, counted)
 
@@ -220,7 +230,7 @@ def _rank(resolved: Resolved | None) -> tuple[int, bool] | None:
 
 
 def _cells(before: ClusterSnapshot, after: ClusterSnapshot, ranked: Sequence[Ranked]) -> list[Cell]:
-    """Where the three moments differ, most pods first."""
+    """The cells in which the three moments differ, most Pods first."""
     found = []
     for name in sorted({*before.priority_classes, *after.priority_classes, ""} - _SYSTEM):
         old, new = _level(name, before), _level(name, after)
@@ -238,7 +248,8 @@ def _below(running: Mapping[int, int], level: int | None) -> int:
 
 
 def _level(name: str, cluster: ClusterSnapshot) -> int | None:
-    """Below which number a new pod of this class (empty: of none) may push out; None: nobody, or it is refused."""
+    """The priority below which a new Pod of this class ("" for none) may preempt; None if it may not, or is
+    rejected."""
     resolved = _resolved(name, "", cluster)
     return None if resolved is None or resolved.preemption_policy == PREEMPT_NEVER else resolved.priority
 

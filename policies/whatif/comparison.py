@@ -3,156 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from policies.controllers.disruption import BudgetStatus
-from policies.controllers.job import JobStatus, backoff_limit
-from policies.controllers.recreated import Again
-from policies.kinds import DAEMON_SET
-from policies.simulation.api_server import BUDGET, controller_of
-from policies.simulation.controller_manager import JOB
-from policies.simulation.drain import forbidden_by, left_on
-from policies.simulation.simulation import Simulation
-from policies.simulation.summary import Levels, names_in, summarize
-from policies.whatif import autoscalers
+from forewarn.policies.controllers.disruption import BudgetStatus
+from forewarn.policies.controllers.job import JobStatus
+from forewarn.policies.kinds.registry import DAEMON_SET
+from forewarn.policies.objects.job import backoff_limit
+from forewarn.policies.simulation.api_server import BUDGET, controller_of
+from forewarn.policies.simulation.controller_writes import JOB
+from forewarn.policies.simulation.drain import forbidden_by, left_on
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.simulation.summary import Levels, names_in, summarize
+from forewarn.policies.whatif import autoscalers, blockers, new_nodes
+from forewarn.policies.whatif.answer import Answer, Anyway, Bound, Push, Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
-    from policies.controllers.view import Key, PodState
-    from policies.objects.fields import ApiObject
-    from policies.simulation.scenario import World
-    from policies.simulation.summary import Names, Summary
-    from policies.simulation.timeline import Origin
-    from policies.whatif.autoscalers import Autoscalers, Autoscaling
-    from policies.whatif.occupancy import Occupancy
-    from policies.whatif.questions import Question
-    from policies.whatif.upgrade import Upgrade
+    from forewarn.policies.controllers.view import Key, PodState
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.simulation.scenario import World
+    from forewarn.policies.simulation.summary import Names
+    from forewarn.policies.simulation.timeline import Origin
+    from forewarn.policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.whatif.occupancy import Occupancy
+    from forewarn.policies.whatif.questions import Question
 
-NO_CLASS: Final = "none"
 _USUAL: Final = autoscalers.Autoscaling()
-
-
-class Standing(NamedTuple):
-    """How a workload stands (or a pod that nothing makes again): its running pods `before` and `after`, those that wait
-    for a node then and now, and upstream's words why. `workload`: as `Summary.names` has it."""
-
-    workload: str
-    namespace: str
-    priority_class: str
-    priority: int
-    before: int
-    after: int
-    pending_before: int
-    pending: int
-    message: str = ""
-    again: Again = Again.CONTROLLER
-    """What creates its pods again."""
-    kind: str = ""
-    """`group/Kind` of what controls them; of a workload that is simulated, of the top one."""
-    with_node: int = 0
-    """Of a DaemonSet: pods that were on nodes which are gone in the end, and are not missed."""
-    failure: str = ""
-    """Why its Job fails, empty where it does not."""
-
-    @property
-    def lost(self) -> int:
-        """How many fewer pods run in the end."""
-        return max(self.before - self.after, 0)
-
-    @property
-    def missed(self) -> int:
-        """How many of those are missed: a DaemonSet's pods go with their node."""
-        return max(self.lost - self.with_node, 0)
-
-
-class Push(NamedTuple):
-    """A pod that was pushed out: by whom, at `t` seconds, on which level of the cascade."""
-
-    t: float
-    level: int
-    node: str
-    by: str
-    by_workload: str
-    by_namespace: str
-    by_class: str
-    by_priority: int
-    victim: str
-    workload: str
-    namespace: str
-    priority_class: str
-    priority: int
-
-
-class Bound(NamedTuple):
-    """When the last pod of a workload was bound that got a node at all, in seconds."""
-
-    workload: str
-    namespace: str
-    priority_class: str
-    t: float
-
-
-class Anyway(NamedTuple):
-    """What would happen without the event. `fewer`: replicas that run no more in the end."""
-
-    summary: Summary
-    fewer: int
-
-
-class Answer(NamedTuple):
-    """What comes of a question. `standings`: of the workloads for which something differs, or that lack pods.
-
-    `budgets`: disruption budget -> (healthy pods, pods that it wants to be healthy), of those that have too few in the
-    end and had enough before. `anyway`: what would happen without it, where anything is under way. `stuck`: node
-    that could not be emptied -> the pods left on it; `forbidden`: such a pod -> the budgets that forbid its eviction.
-    `upgrade`: how far one got. `unread`: what its controllers cannot go on with, and why. `not_modelled`: what the
-    answer leaves open.
-    `autoscalers`: what they would make of the pods that wait in the end.
-    """
-
-    title: str
-    running_before: int
-    running_after: int
-    standings: Sequence[Standing]
-    pushes: Sequence[Push]
-    budgets: Mapping[str, tuple[int, int]]
-    stuck: Mapping[str, Sequence[str]]
-    forbidden: Mapping[str, Sequence[str]]
-    unread: Sequence[str]
-    not_modelled: Sequence[str]
-    bound: Sequence[Bound]
-    simulation: Simulation
-    summary: Summary
-    anyway: Anyway | None
-    autoscalers: Autoscalers
-    occupancy: Occupancy | None = None
-    upgrade: Upgrade | None = None
-    drained: Sequence[str] = ()
-    """The nodes of a drain that is no upgrade, in their order."""
-
-    @property
-    def fewer(self) -> int:
-        """Replicas that no longer run, without those that go with their node: the figure of a sweep."""
-        return sum(standing.missed for standing in self.standings)
-
-    @property
-    def with_nodes(self) -> int:
-        """DaemonSet pods that go with their node."""
-        return sum(standing.lost - standing.missed for standing in self.standings)
-
-    @property
-    def blocked(self) -> bool:
-        """Whether a node that was to be drained or upgraded is not."""
-        return bool(self.stuck) or (self.upgrade is not None and not self.upgrade.complete)
-
-    def count_pending(self, what: str) -> list[tuple[str, int]]:
-        """Pods that wait in the end by `priority_class`, `namespace` or `workload`, most first."""
-        counted: Counter[str] = Counter()
-        for standing in self.standings:
-            if standing.pending:
-                counted[getattr(standing, what) or NO_CLASS] += standing.pending
-        return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
 
 
 def ask(
@@ -164,11 +41,15 @@ def ask(
     *,
     without: bool = True,
 ) -> Answer:
-    """Run it. `world`: with the question's arrivals; `watch`: Occupancy, where the answer is to have one; `without`:
-    whether it is to say what would happen anyway. Raises ValueError where that takes too long."""
+    """Simulate a question. Raises ValueError if that takes too long.
+
+    `world`: the cluster with the arrivals of the question. `watch`: an Occupancy to fill. `without`: also simulate
+    without the event.
+    """
     simulation = Simulation(world, progress=progress)
     occupancy = watch(simulation) if watch else None
     before, budgets, failed = _standing(simulation), short_budgets(simulation), _failed_jobs(simulation)
+    blocking = blockers.blockers_of(simulation, question.drained if question.upgrade is not None else ())
     if question.upgrade is not None:
         question.upgrade.start(simulation)
     simulation.run()
@@ -181,7 +62,7 @@ def ask(
         running_before=sum(count.running for count in before.values()),
         running_after=sum(count.running for count in after.values()),
         standings=_compared(before, after, messages, failures, simulation.api.nodes, summary.names),
-        pushes=_pushes(simulation, summary.names),
+        pushes=pushes_of(simulation, summary.names),
         budgets={name: counts for name, counts in short_budgets(simulation).items() if name not in budgets},
         stuck=stuck,
         forbidden=_forbidden(simulation, stuck),
@@ -195,12 +76,14 @@ def ask(
         occupancy=occupancy,
         upgrade=question.upgrade,
         drained=() if question.upgrade is not None else question.drained,
+        blockers=blocking,
+        new_nodes=new_nodes.new_nodes_after(simulation, question.added, summary.names) if question.added else None,
     )
 
 
 class Losses:
-    """How many replicas fewer run than did in this simulation, which has not run yet. A DaemonSet's pods go with their
-    node: they are missed where they lose their place on one that is still there. `names`: of its workloads."""
+    """Replicas that no longer run, compared with the start of this simulation. A DaemonSet's Pods on deleted nodes
+    do not count. `names`: of its workloads."""
 
     def __init__(self, simulation: Simulation) -> None:
         origins, api = simulation.timeline.origins, simulation.api
@@ -215,7 +98,7 @@ class Losses:
         return {self.names.of(workload): count for workload, count in self.by_workload(simulation).items()}
 
     def by_workload(self, simulation: Simulation) -> dict[tuple[str, str], int]:
-        """The same by (kind, `namespace/name`)."""
+        """The number of lost replicas by (kind, `namespace/name`)."""
         api, origins = simulation.api, simulation.timeline.origins
         lost: Counter[tuple[str, str]] = Counter()
         for name in touched(simulation):
@@ -328,7 +211,8 @@ def _why_failed(job: ApiObject, status: JobStatus) -> str:
     return f"{status.failure}, more Pods failed than backoffLimit {backoff_limit(job)}"
 
 
-def _pushes(simulation: Simulation, names: Names) -> list[Push]:
+def pushes_of(simulation: Simulation, names: Names) -> list[Push]:
+    """The preempted Pods of a run, in order."""
     levels, found = Levels(), []
     for event in simulation.timeline.events:
         eviction = levels.next(event)
@@ -388,85 +272,15 @@ def _forbidden(simulation: Simulation, stuck: Mapping[str, Sequence[str]]) -> di
 
 
 def at_rest(world: World) -> bool:
-    """Whether no pod waits for a node or ends at time 0."""
+    """True if no Pod is Pending or terminating at time 0."""
     return all(s.pod.terminal or (s.pod.node_name and not s.terminating) for s in world.pods)
 
 
 def _without(world: World) -> Anyway | None:
-    """What happens without it; None: nothing that anybody would blame the event for."""
+    """The outcome without the event; None if nothing happens."""
     simulation = Simulation(world._replace(arrivals=()))
     losses = Losses(simulation)
     simulation.run()
     found = Anyway(summarize(simulation), sum(losses.of(simulation).values()))
     quiet = not (found.fewer or found.summary.evictions or found.summary.waiting or found.summary.missing)
     return None if quiet and at_rest(world) else found
-
-
-def pairs(pushes: Iterable[Push]) -> list[tuple[tuple[str, int, str, int], list[Push]]]:
-    """(who, priority, whom, priority) with the pushes, most first."""
-    found: dict[tuple[str, int, str, int], list[Push]] = {}
-    for push in pushes:
-        found.setdefault((push.by_workload, push.by_priority, push.workload, push.priority), []).append(push)
-    return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
-
-
-def as_dict(answer: Answer) -> dict[str, Any]:
-    """For programs."""
-    told: dict[str, Any] = {
-        "change": answer.title,
-        "settled": answer.summary.settled,
-        "settledAt": round(answer.summary.settled_at, 4),
-        "running": {"before": answer.running_before, "after": answer.running_after},
-        "fewer": answer.fewer,
-        "daemonPodsOfLostNodes": answer.with_nodes,
-        "workloads": [
-            {
-                "workload": s.workload,
-                "namespace": s.namespace,
-                "priorityClass": s.priority_class,
-                "priority": s.priority,
-                "running": {"before": s.before, "after": s.after},
-                "pending": {"before": s.pending_before, "after": s.pending},
-                "message": s.message,
-                **({"failure": s.failure} if s.failure else {}),
-                "replacedBy": str(s.again),
-            }
-            for s in answer.standings
-        ],
-        "pending": {
-            name: dict(answer.count_pending(what))
-            for name, what in (("byClass", "priority_class"), ("byNamespace", "namespace"), ("byWorkload", "workload"))
-        },
-        "autoscalers": autoscalers.as_dict(answer.autoscalers),
-        "preempted": [
-            {
-                "t": round(p.t, 4),
-                "cascadeDepth": p.level,
-                "node": p.node,
-                "by": {"pod": p.by, "workload": p.by_workload, "priority": p.by_priority},
-                "victim": {
-                    "pod": p.victim,
-                    "workload": p.workload,
-                    "namespace": p.namespace,
-                    "priorityClass": p.priority_class,
-                    "priority": p.priority,
-                },
-            }
-            for p in answer.pushes
-        ],
-        "pdbs": {
-            "violatedByPreemption": dict(answer.summary.broken_budgets),
-            "tooFewHealthy": {name: {"healthy": h, "desired": d} for name, (h, d) in sorted(answer.budgets.items())},
-        },
-        "rejectedByQuota": {each.group: each.pods for each in answer.summary.missing},
-        "notDrained": {name: list(pods) for name, pods in sorted(answer.stuck.items())},
-        "evictionBlockedBy": {pod: list(budgets) for pod, budgets in sorted(answer.forbidden.items())},
-        "notSimulated": list(answer.unread),
-        **({"assumptions": list(answer.summary.assumes)} if answer.summary.assumes else {}),
-        "notModelled": list(answer.not_modelled),
-    }
-    if answer.upgrade is not None:
-        told["upgrade"] = answer.upgrade.to_dict()
-    if answer.anyway is not None:
-        told["withoutChange"] = answer.anyway.summary.to_dict() | {"fewer": answer.anyway.fewer}
-    return told

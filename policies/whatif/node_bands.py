@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.whatif.occupancy import BEFORE, HERE
-from policies.whatif.questions import ZONE
+from forewarn.policies.whatif.occupancy import BEFORE, HERE
+from forewarn.policies.whatif.questions import ZONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from policies.objects.node import Node
-    from policies.whatif.comparison import Push
-    from policies.whatif.occupancy import Occupancy, Stay
-    from policies.whatif.placed import Placed
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.whatif.answer import Push
+    from forewarn.policies.whatif.occupancy import Occupancy, Stay
+    from forewarn.policies.whatif.placed import Placed
 
 MOST_BANDS: Final = 8
 WHOLE: Final = 200
-"""What a share of 1 is in a frame; a share that is larger than 1.275 counts as that."""
+"""The value of a full share in a frame; shares above 1.275 are cut to that."""
 CPU, MEMORY = range(2)
 LASTS, DOOMED = range(2)
 _MOST_CLASSES: Final = 4

@@ -1,7 +1,7 @@
-"""A file of node groups: what cluster-autoscaler could bring, as templates of nodes.
+"""A file of node groups: the nodes that cluster-autoscaler can add, as templates.
 
 The file is a list of `{name, minSize, size, maxSize, template}`; `template` is a Node (docs/guides/what-if.md).
-The template becomes a node as cluster-autoscaler makes one of it. Sources, of cluster-autoscaler 1.36.1:
+cluster-autoscaler's functions turn a template into a node. Sources, of cluster-autoscaler 1.36.1:
 simulator/node_info_utils.go, utils/taints/taints.go, utils/daemonset/daemonset.go, utils/labels/labels.go.
 """
 
@@ -10,21 +10,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.config.document import ConfigNode, contents, parse
-from policies.controllers.daemon_set import nodes_that_should_run, with_daemon_fields
-from policies.controllers.templates import made_of, template_of
-from policies.objects.fields import InvalidObject, json_type, mapping, ref_of
-from policies.objects.node import Node
-from policies.objects.pod import Pod
-from policies.objects.pod_spec import shared_labels
-from policies.objects.resources import as_resource, read_resource_list
+from forewarn.policies.config.document import ConfigNode, contents, parse
+from forewarn.policies.controllers.daemon_set import nodes_that_should_run, with_daemon_fields
+from forewarn.policies.controllers.templates import made_of, template_of
+from forewarn.policies.objects.fields import InvalidObject, json_type, mapping, ref_of
+from forewarn.policies.objects.node import Node
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.objects.pod_spec import shared_labels
+from forewarn.policies.objects.resources import as_resource, read_resource_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from policies.config.model import ConfigError
-    from policies.objects.fields import ApiObject
-    from policies.objects.resources import Resource
+    from forewarn.policies.config.model import ConfigError
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.resources import Resource
 
 MOST_GROUPS: Final = 500
 MOST_SIZE: Final = 2**31 - 1
@@ -64,11 +64,22 @@ _NODE_FIELDS: Final = {
         "volumesInUse",
     ),
 }
-"""The fields of a Node: what is spelled wrong is a fault, what is not looked at is not. Source: core/v1 types.go."""
+"""The fields of a Node: misspelt fields are errors, other fields are ignored. Source: core/v1 types.go."""
 _TAINT: Final = ("key", "value", "effect", "timeAdded")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NEEDED: Final = ("cpu", "memory", "pods")
 HOSTNAME: Final = "kubernetes.io/hostname"
+POOL_LABELS: Final = (
+    "karpenter.sh/nodepool",
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "kubernetes.azure.com/agentpool",
+    "pool",
+    "node.kubernetes.io/instance-type",
+)
+"""Labels that name the pool of a node, the first that a node has."""
+_CONDITIONS: Final = "node.kubernetes.io/"
+"""Prefix of the taints that the API server and controllers set for conditions."""
 TEMPLATE: Final = "cluster-autoscaler.kubernetes.io/template-node"
 """Label of every node that cluster-autoscaler makes of a template."""
 _DEPRECATED: Final = {
@@ -103,9 +114,9 @@ _PASSING_PREFIXES: Final = (
 
 
 class NodeGroup(NamedTuple):
-    """Nodes that are alike. `size`: how many there are; `max_size`: how many there may be, None: nobody says.
+    """Equal nodes. `size`: current number. `max_size`: maximum number; None if unknown.
 
-    `node`: as cluster-autoscaler makes it of the template. `capacity`: what the expander goes by.
+    `node`: the template as a node. `capacity`: used by the expander.
     """
 
     name: str
@@ -116,7 +127,7 @@ class NodeGroup(NamedTuple):
 
     @property
     def room(self) -> int | None:
-        """How many more nodes it may have, None: nobody says."""
+        """The number of nodes that may be added; None if unknown."""
         return None if self.max_size is None else max(self.max_size - self.size, 0)
 
     def new_node(self, number: int) -> Node:
@@ -144,6 +155,17 @@ def read_node_groups(text: str | bytes, file: str) -> tuple[NodeGroup, ...]:
     if not groups:
         raise root.fault("no node groups: use a list of {name, maxSize, template}")
     return tuple(groups.values())
+
+
+def pool_of(node: Node) -> str:
+    """The pool that a label names; empty without such a label."""
+    return next((node.labels[label] for label in POOL_LABELS if label in node.labels), "")
+
+
+def new_node_like(model: Node, name: str) -> Node:
+    """A new node, ready and empty: without the model's taints for conditions and cordoning."""
+    taints = tuple(taint for taint in model.taints if not taint.key.startswith(_CONDITIONS))
+    return replace(model, name=name, labels={**model.labels, HOSTNAME: name}, taints=taints, unschedulable=False)
 
 
 def daemon_pods(node: Node, daemon_sets: Iterable[ApiObject]) -> list[Pod]:
@@ -185,13 +207,7 @@ def _size(node: ConfigNode) -> int:
 
 def _template(group: str, entry: ConfigNode) -> tuple[Node, Resource]:
     """The node of a template, and its capacity. Raises ConfigError."""
-    for part, value in entry.items(_NODE):
-        if part == "kind" and value.text() != "Node":
-            raise value.fault(f'must be Node, not "{value.text()}"')
-        if part in _NODE_FIELDS:
-            fields = dict(value.items(_NODE_FIELDS[part]))
-            if "taints" in fields:
-                _check_taints(fields["taints"])
+    _check_fields(entry)
     given = entry.plain()
     status = {**mapping(given, "status")} if isinstance(given, dict) else {}
     written = {"allocatable": "allocatable", "capacity": "capacity"}
@@ -214,6 +230,17 @@ def _template(group: str, entry: ConfigNode) -> tuple[Node, Resource]:
     labels = shared_labels({**_labels(read.labels), HOSTNAME: name, TEMPLATE: "true"})
     taints = tuple(t for t in read.taints if t.key not in _PASSING_TAINTS and not t.key.startswith(_PASSING_PREFIXES))
     return replace(read, name=name, labels=labels, taints=taints), capacity
+
+
+def _check_fields(entry: ConfigNode) -> None:
+    """Raises ConfigError at the first field that a template cannot have."""
+    for part, value in entry.items(_NODE):
+        if part == "kind" and value.text() != "Node":
+            raise value.fault(f'must be Node, not "{value.text()}"')
+        if part in _NODE_FIELDS:
+            fields = dict(value.items(_NODE_FIELDS[part]))
+            if "taints" in fields:
+                _check_taints(fields["taints"])
 
 
 def _check_taints(entry: ConfigNode) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.simulation.summary import Names
+from forewarn.policies.simulation.summary import Names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.objects.node import Node
-    from policies.objects.pod import Pod
-    from policies.simulation.api_server import Change
-    from policies.simulation.simulation import Simulation
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.simulation.api_server import Change
+    from forewarn.policies.simulation.simulation import Simulation
 
 BEFORE: Final = -inf
 """Since when what was there at time 0 is there."""
@@ -49,7 +49,7 @@ class NodeChange(NamedTuple):
 
 
 class Occupancy:
-    """Watches a simulation from its beginning. `nodes`: all that there ever were, as they came."""
+    """Observes a simulation from its start. `nodes`: all nodes, in the order of creation."""
 
     def __init__(self, simulation: Simulation) -> None:
         api = simulation.api

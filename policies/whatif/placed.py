@@ -5,21 +5,21 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from policies.whatif.occupancy import BEFORE, CORDONED, HERE, NodeChange, Stay
+from forewarn.policies.whatif.occupancy import BEFORE, CORDONED, HERE, NodeChange, Stay
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.node import Node
-    from policies.objects.pod import Pod
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
 
 AT: Final = 1.0
-"""When victims end and new pods come, in seconds: there is but one moment."""
+"""Seconds at which victims terminate and new Pods start: a placement has only one moment."""
 
 
 class Placed:
-    """The nodes of a cluster, with the pods that are there, those that go, and those that come (Occupancy's fields)."""
+    """The nodes of a cluster with existing, deleted and new Pods, with the attributes of Occupancy."""
 
     def __init__(
         self, cluster: ClusterSnapshot, coming: Iterable[tuple[Pod, str, str]], going: Collection[str] = ()

@@ -1,58 +1,68 @@
-"""What may happen, as arrivals of a simulation: nodes that are lost or drained, objects that come, change or go."""
+"""Questions as arrivals of a simulation: nodes that are lost or drained, and created, changed or deleted objects."""
 
 from __future__ import annotations
 
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.findings import listed, plural
-from policies.kinds import LIMIT_RANGE, NAMESPACE, NODE, POD, PRIORITY_CLASS
-from policies.objects.fields import InvalidInput, InvalidObject, group_kind, ref_of
-from policies.rules.support.names import nearest, suggested
-from policies.simulation.api_server import BUDGET
-from policies.simulation.scenario import Arrival
-from policies.whatif.upgrade import Upgrade
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.kinds.registry import LIMIT_RANGE, NAMESPACE, NODE, POD, PRIORITY_CLASS
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, ref_of
+from forewarn.policies.rules.support.names import nearest, suggested
+from forewarn.policies.rules.support.restarts import restarted
+from forewarn.policies.simulation.api_server import BUDGET
+from forewarn.policies.simulation.scenario import Arrival
+from forewarn.policies.whatif.node_groups import new_node_like, pool_of
+from forewarn.policies.whatif.upgrade import Upgrade
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.node import Node
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.whatif.node_groups import NodeGroup
 
 ZONE: Final = "topology.kubernetes.io/zone"
-_KINDS: Final = {
+_KINDS: Final[dict[tuple[str, ...], str]] = {
     ("deployment", "deployments", "deploy"): "apps/v1 Deployment",
     ("replicaset", "replicasets", "rs"): "apps/v1 ReplicaSet",
     ("statefulset", "statefulsets", "sts"): "apps/v1 StatefulSet",
     ("replicationcontroller", "replicationcontrollers", "rc"): "v1 ReplicationController",
 }
-"""By what kubectl takes for each."""
+"""Names that kubectl accepts for a kind -> kind."""
+_RESTARTED: Final[dict[tuple[str, ...], str]] = {
+    **{names: kind for names, kind in _KINDS.items() if kind.startswith("apps/") and not kind.endswith("ReplicaSet")},
+    ("daemonset", "daemonsets", "ds"): "apps/v1 DaemonSet",
+}
+"""Of these, what `kubectl rollout restart` accepts."""
 _SHOWN: Final = 5
 
 
 class Question(NamedTuple):
-    """What happens. `upgrade`: an upgrade that goes on by itself; `drained`: nodes that are to be emptied."""
+    """A question. `upgrade`: a simulated upgrade. `drained`: the nodes to drain. `added`: the new nodes."""
 
     title: str
     arrivals: Sequence[Arrival] = ()
     upgrade: Upgrade | None = None
     drained: Sequence[str] = ()
+    added: Sequence[str] = ()
 
 
 def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
-    """These nodes are gone, all at once. Raises InvalidInput: there is none of that name."""
+    """The loss of these nodes at the same time. Raises InvalidInput for an unknown name."""
     nodes = [node_named(cluster, name) for name in dict.fromkeys(names)]
     return Question(f"lost: {_told(nodes, cluster)}", [_of_node("lost", node.name) for node in nodes])
 
 
 def zone_lost(cluster: ClusterSnapshot, zone: str) -> Question:
-    """All nodes of a zone are gone. Raises InvalidInput."""
+    """The loss of all nodes in a zone. Raises InvalidInput."""
     nodes = _selected(cluster, ((ZONE, zone),), f"zone {zone}")
     told = f"zone {zone} lost: {_told(nodes, cluster)}"
     return Question(told, [_of_node("lost", node.name) for node in nodes])
 
 
 def each_node_lost(cluster: ClusterSnapshot) -> list[Question]:
-    """The loss of each node alone, by name; told in few words, as they are many."""
+    """The loss of each node by itself, in the order of names, with short titles."""
     names = sorted(node.name for node in cluster.objects.nodes.values())
     return [Question(f"node {name}", [_of_node("lost", name)]) for name in names]
 
@@ -67,7 +77,7 @@ def each_zone_lost(cluster: ClusterSnapshot) -> list[Question]:
 
 
 def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:
-    """All nodes with these labels are gone. Raises InvalidInput."""
+    """The loss of all nodes with these labels. Raises InvalidInput."""
     nodes = _selected(cluster, _labels(selector, cluster), f"pool {selector}")
     told = f"pool {selector} lost: {_told(nodes, cluster)}"
     return Question(told, [_of_node("lost", node.name) for node in nodes])
@@ -80,38 +90,73 @@ def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
     return Question(f"drain of {_told(nodes, cluster)}", [_of_node("drain", name) for name in names], drained=names)
 
 
-def upgraded(cluster: ClusterSnapshot, selector: str, most: int, seconds: float) -> Question:
-    """Each node in turn is drained, away for so many seconds, and back; `most` at a time. Raises InvalidInput."""
+def upgraded(
+    cluster: ClusterSnapshot, selector: str, most: int, seconds: float, *, surge: bool = False, force: float = 0.0
+) -> Question:
+    """Each node is drained and replaced, pool by pool, `most` at a time; see Upgrade. Raises InvalidInput."""
     nodes = _selected(cluster, _labels(selector, cluster) if selector else (), f"pool {selector}")
+    nodes = sorted(nodes, key=lambda node: (pool_of(node), node.name))
+    added_first = ", new nodes first" if surge else ""
+    told = f"upgrade of {plural(len(nodes), 'node')}, {most} at a time{added_first}"
+    return Question(told, upgrade=Upgrade(nodes, most, seconds, surge, force), drained=[node.name for node in nodes])
+
+
+def added(cluster: ClusterSnapshot, scope: str, name: str, count: int, groups: Sequence[NodeGroup] = ()) -> Question:
+    """New nodes like a node (`scope` node), or like a pool or node group (`scope` pool). Raises InvalidInput."""
+    group = next((group for group in groups if scope == "pool" and group.name == name), None)
+    if group is not None:
+        nodes = [group.new_node(number) for number in range(count)]
+    else:
+        labels = () if scope == "node" else _labels(name, cluster)
+        models = [node_named(cluster, name)] if scope == "node" else _selected(cluster, labels, f"pool {name}")
+        known = {node.name for node in cluster.objects.nodes.values()}
+        free = (each for each in (f"new-{number}" for number in range(1, 2 * count + len(known))) if each not in known)
+        nodes = [new_node_like(model, each) for model, each in islice(zip(cycle(models), free, strict=False), count)]
     names = [node.name for node in nodes]
-    told = f"upgrade of {plural(len(nodes), 'node')}, {most} at a time"
-    return Question(told, upgrade=Upgrade(nodes, most, seconds), drained=names)
+    what = "node" if scope == "node" else "group" if group else "pool"
+    return Question(
+        f"{plural(count, 'node')} like {what} {name} added", [_of_node("create", n.name, n) for n in nodes], added=names
+    )
 
 
 def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: str) -> Question:
     """`KIND/NAME` gets another number of replicas. Raises InvalidInput."""
-    kind, _, name = workload.partition("/")
-    asked, _, group = kind.lower().partition(".")
-    known = next((known for names, known in _KINDS.items() if asked in names), None)
-    if known is not None and group not in ("", *_groups(known)):
-        known = None
-    if known is None or not name or "/" in name:
-        kinds = ", ".join(f"{names[0]} ({names[-1]})" for names in _KINDS)
-        told = f"use KIND/NAME with one of {kinds}; set the namespace with -n"
-        raise InvalidInput(f"{workload}: {_meant(cluster, workload, namespace) or told}")
-    version, kind = known.split(" ")
-    if cluster.workload(_kind_of(known), namespace, name) is None:
-        raise InvalidInput(
-            f"{kind} {namespace}/{name} not found{_elsewhere(cluster, _kind_of(known), namespace, name)}"
-        )
+    version, kind, name = _named(cluster, workload, namespace, _KINDS)
     metadata = {"namespace": namespace, "name": name}
     obj = {"apiVersion": version, "kind": kind, "metadata": metadata, "replicas": replicas}
     return Question(f"{kind} {namespace}/{name} scaled to {plural(replicas, 'replica')}", [Arrival(0.0, "scale", obj)])
 
 
-def _meant(cluster: ClusterSnapshot, name: str, namespace: str) -> str:
-    """What to write for a name without a kind, as `use deployment/web -n shop`; empty if no workload has the name."""
-    resources = {_kind_of(known): names[0] for names, known in _KINDS.items()}
+def restart(cluster: ClusterSnapshot, workload: str, namespace: str) -> Question:
+    """The Pods of `KIND/NAME` are replaced, as `kubectl rollout restart` does it. Raises InvalidInput."""
+    version, kind, name = _named(cluster, workload, namespace, _RESTARTED)
+    found = cluster.workload(_kind_of(f"{version} {kind}"), namespace, name)
+    assert found is not None
+    return Question(f"{kind} {namespace}/{name} restarted", [Arrival(0.0, "update", restarted(found.object).object)])
+
+
+def _named(
+    cluster: ClusterSnapshot, workload: str, namespace: str, kinds: Mapping[tuple[str, ...], str]
+) -> tuple[str, str, str]:
+    """Version, kind and name of a workload given as `KIND/NAME`. Raises InvalidInput."""
+    kind, _, name = workload.partition("/")
+    asked, _, group = kind.lower().partition(".")
+    known = next((known for names, known in kinds.items() if asked in names), None)
+    if known is not None and group not in ("", *_groups(known)):
+        known = None
+    if known is None or not name or "/" in name:
+        listing = ", ".join(f"{names[0]} ({names[-1]})" for names in kinds)
+        told = f"use KIND/NAME with one of {listing}; set the namespace with -n"
+        raise InvalidInput(f"{workload}: {_meant(cluster, workload, namespace, kinds) or told}")
+    version, kind = known.split(" ")
+    if cluster.workload(_kind_of(known), namespace, name) is None:
+        raise InvalidInput(f"{kind} {namespace}/{name} not found{elsewhere(cluster, _kind_of(known), namespace, name)}")
+    return version, kind, name
+
+
+def _meant(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Mapping[tuple[str, ...], str]) -> str:
+    """The argument to use for a name without a kind, such as `use deployment/web -n shop`; "" for unknown names."""
+    resources = {_kind_of(known): names[0] for names, known in kinds.items()}
     found = [
         (key[1] != namespace, key[1], resources[key[0]]) for key in cluster.workloads if _is_named(key, name, resources)
     ]
@@ -131,8 +176,8 @@ def _kind_of(known: str) -> str:
     return f"{version.rpartition('/')[0]}/{kind}"
 
 
-def _elsewhere(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> str:
-    """What else the name of a workload may mean."""
+def elsewhere(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> str:
+    """Other objects that the name of a workload may refer to. `kind`: group/Kind."""
     named = sorted({key[1] for key in cluster.workloads if (key[0], key[2]) == (kind, name)})
     if named:
         return f"; found in {listed(named)}: pass -n {named[0]}"
@@ -160,14 +205,14 @@ def namespace_not_found(cluster: ClusterSnapshot, namespace: str) -> str:
 
 
 def _groups(known: str) -> tuple[str, ...]:
-    """What kubectl takes behind a resource's name and a dot: its group, or version and group."""
+    """The suffixes that kubectl accepts after the name of a resource and a dot: group, or version and group."""
     group, _, version = known.partition(" ")[0].rpartition("/")
     return (group, f"{version}.{group}") if group else ()
 
 
 def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) -> Question:
-    """What a file holds is deleted. Raises InvalidObject: it is not there, nothing comes of it here, or it is another
-    question."""
+    """The deletion of the objects in a file. Raises InvalidObject: an object does not exist, is not simulated, or
+    belongs to another question."""
     for arrival in arrivals:
         kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
         if kind == PRIORITY_CLASS:
@@ -180,7 +225,7 @@ def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) ->
 
 
 def is_there(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> bool:
-    """Whether a cluster has the object, of kinds that a simulation deletes or changes. `kind`: group/Kind."""
+    """True if the cluster has an object of a kind that a simulation deletes or changes. `kind`: group/Kind."""
     if kind == POD:
         return (namespace, name) in cluster.pods
     if kind == NODE:
@@ -230,12 +275,12 @@ def _selected(cluster: ClusterSnapshot, labels: Iterable[tuple[str, str]], what:
 
 
 def _known_values(nodes: Sequence[Node], key: str, value: str) -> str:
-    """What nodes have instead of a label that none has."""
+    """The existing values of a label, for a label that no node has."""
     have = {node.labels[key] for node in nodes if key in node.labels}
     if not have:
         return "; no node has a zone" if key == ZONE else nearest(key, {key for node in nodes for key in node.labels})
     return "" if value in have else suggested(value, have)
 
 
-def _of_node(operation: str, name: str) -> Arrival:
-    return Arrival(0.0, operation, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+def _of_node(operation: str, name: str, node: Node | None = None) -> Arrival:
+    return Arrival(0.0, operation, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}, node)

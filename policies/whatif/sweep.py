@@ -1,20 +1,20 @@
-"""One question of every node, zone or class of a cluster: what each comes to, the worst first."""
+"""One question for every node, zone or class of a cluster, the worst answers first."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.simulation.summary import Levels, Names
-from policies.whatif import EVERY
-from policies.whatif.autoscalers import after_simulation
-from policies.whatif.comparison import Losses, short_budgets, touched
+from forewarn.policies.simulation.summary import Levels, Names
+from forewarn.policies.whatif import EVERY
+from forewarn.policies.whatif.autoscalers import after_simulation
+from forewarn.policies.whatif.comparison import Losses, short_budgets, touched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from policies.simulation.simulation import Simulation
-    from policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.whatif.autoscalers import Autoscaling
 
 
 class Needs(NamedTuple):
@@ -27,13 +27,13 @@ class Needs(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What one question comes to, in counts. `asked`: as `node a-1`, which `forewarn whatif` tells all of.
+    """The answer to one question, in numbers. `asked`: such as `node a-1`, as an argument of `forewarn whatif`.
 
-    `fewer`: replicas that run no more in the end, without those of DaemonSets, which go with their node; `pending`:
-    pods that wait then; `pushed_out`: pods; `budgets`: disruption budgets that preemption broke, or that have too few
-    healthy pods in the end and had enough; `refused`: running pods whose workload gets no new ones, as their class is
-    gone. `settled_at`: seconds, and whether nothing more would happen then. `needs`: which nodes cluster-autoscaler
-    would bring then, where node groups are given.
+    `fewer`: replicas that no longer run at the end, without DaemonSet Pods on deleted nodes. `pending`: Pending Pods at
+    the end. `pushed_out`: preempted Pods. `budgets`: PDBs that preemption violates, or that have too few healthy Pods
+    at the end and had enough before. `refused`: running Pods whose workload cannot create new ones, because their class
+    is deleted. `settled_at`: seconds, and whether the cluster is settled. `needs`: the nodes that cluster-autoscaler
+    would add, if node groups are given.
     """
 
     asked: str
@@ -48,8 +48,8 @@ class Row(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """The answers, the worst first. `kind`: of EVERY; `running` and `pending`: pods at time 0; `anyway`: what comes of
-    no event at all, where the cluster is not at rest; `notes`: what plays no part."""
+    """The answers, the worst first. `kind`: of EVERY. `running`, `pending`: Pods at time 0. `anyway`: the outcome
+    without an event, if the cluster is not settled. `notes`: objects that are not simulated."""
 
     kind: str
     running: int
@@ -60,7 +60,7 @@ class Sweep(NamedTuple):
 
 
 class Tally:
-    """Counts what a simulation comes to against the state before; one that has not run yet is that state."""
+    """Counts the differences between the end of a simulation and the start; without a run, the start."""
 
     def __init__(self, simulation: Simulation, autoscaling: Autoscaling) -> None:
         """`autoscaling`: what may be brought for the pods that wait in the end."""
@@ -101,7 +101,7 @@ def _needs(simulation: Simulation, autoscaling: Autoscaling) -> dict[str, Any]:
 
 
 def row_of(asked: str, counts: Mapping[str, Any]) -> Row:
-    """The row of what `Tally.of` told, also by way of JSON."""
+    """The row for the counts of `Tally.of`, also after JSON."""
     needs = counts.get("needs")
     told = {name: value for name, value in counts.items() if name in Row._fields and name != "needs"}
     return Row(asked, **told, needs=needs and Needs(needs["nodes"], needs["notHelped"], needs["cut"]))
@@ -167,7 +167,7 @@ def _told(row: Row) -> dict[str, Any]:
 
 
 def from_dict(told: Mapping[str, Any]) -> Sweep:
-    """What `as_dict` has told. Raises ValueError for anything else."""
+    """The sweep of `as_dict`. Raises ValueError for other input."""
     try:
         before, anyway = told["before"], told.get("withoutChange")
         if told["version"] != 1 or told["sweep"] not in EVERY:

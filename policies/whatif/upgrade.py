@@ -5,39 +5,85 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.simulation.drain import drain, left_on
-from policies.simulation.latencies import Latencies
+from forewarn.policies.simulation.drain import drain, left_on
+from forewarn.policies.simulation.latencies import Latencies
+from forewarn.policies.whatif.node_groups import new_node_like, pool_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
 
-    from policies.objects.node import Node
-    from policies.simulation.simulation import Simulation
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.simulation.simulation import Simulation
 
 _LOOK: Final = 5.0
-"""Seconds between two looks at whether a node is empty."""
+"""Seconds between two checks whether a node is empty."""
 _DRAINING: Final = 600.0
-"""Seconds that the default horizon leaves for the drain of a node."""
+"""Seconds for the drain of a node in the default horizon."""
 
 
 @dataclass(slots=True)
 class Step:
-    """One node. When its drain started, when it was empty and when it was back, in seconds; None: not in this run."""
+    """One node. When its upgrade started, when it was empty and when it or its replacement was in service, in seconds;
+    None: not in this run. `forced`: Pods that were deleted after the drain timeout."""
 
     node: str
+    pool: str = ""
     started: float | None = None
     emptied: float | None = None
     back: float | None = None
+    forced: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class _Progress:
+    """A node whose upgrade has started. `ready`: when its drain may start. `draining`: since when it is drained."""
+
+    node: Node
+    step: Step
+    ready: float
+    draining: float | None = None
+
+
+class Pool(NamedTuple):
+    """The steps of a pool."""
+
+    name: str
+    steps: Sequence[Step]
+
+    @property
+    def done(self) -> int:
+        """Number of upgraded nodes."""
+        return sum(step.back is not None for step in self.steps)
+
+    @property
+    def seconds(self) -> float | None:
+        """From the start of the first node until the last one is back; None if the pool is not complete."""
+        back = [step.back for step in self.steps if step.back is not None]
+        started = [step.started for step in self.steps if step.started is not None]
+        return max(back) - min(started) if back and len(back) == len(self.steps) else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For programs."""
+        seconds = None if self.seconds is None else round(self.seconds, 4)
+        return {"pool": self.name, "nodes": len(self.steps), "upgraded": self.done, "seconds": seconds}
 
 
 class Upgrade:
-    """Nodes in the order of their upgrade, `most` at a time, each away for so many seconds; the steps of one run."""
+    """Nodes in the order of their upgrade, `most` at a time; the steps of one run.
 
-    def __init__(self, nodes: Iterable[Node], most: int, away: float) -> None:
-        self._nodes, self.most, self.away = list(nodes), most, away
-        self.steps = [Step(node.name) for node in self._nodes]
+    `away`: seconds from when a node is empty until it is back; if `surge`, until a new node is ready, which is added
+    before the old one is drained and deleted. `force`: seconds after which the drain deletes Pods regardless of PDBs;
+    0: never.
+    """
+
+    def __init__(self, nodes: Iterable[Node], most: int, away: float, surge: bool = False, force: float = 0.0) -> None:
+        self._nodes, self.most, self.away, self.surge, self.force = list(nodes), most, away, surge, force
+        self.steps = self._new_steps()
+
+    def _new_steps(self) -> list[Step]:
+        return [Step(node.name, pool_of(node)) for node in self._nodes]
 
     @property
     def _batches(self) -> int:
@@ -45,13 +91,13 @@ class Upgrade:
 
     @property
     def least(self) -> float:
-        """Seconds that it takes if no drain takes any time."""
+        """Seconds for the upgrade if drains take no time."""
         return self._batches * self.away
 
     @property
     def horizon(self) -> float:
         """Seconds after which a run is stopped by default."""
-        return self._batches * (self.away + _DRAINING)
+        return self._batches * (self.away + _DRAINING + self.force)
 
     @property
     def done(self) -> Sequence[Step]:
@@ -70,7 +116,7 @@ class Upgrade:
 
     @property
     def complete(self) -> bool:
-        """Whether all nodes are back."""
+        """True if all nodes are back."""
         return len(self.done) == len(self.steps)
 
     @property
@@ -78,9 +124,22 @@ class Upgrade:
         """When the last node that is back was back."""
         return max((step.back for step in self.steps if step.back is not None), default=0.0)
 
+    @property
+    def pools(self) -> Sequence[Pool]:
+        """The progress of each pool, in the order of the upgrade."""
+        found: dict[str, list[Step]] = {}
+        for step in self.steps:
+            found.setdefault(step.pool, []).append(step)
+        return [Pool(name, steps) for name, steps in found.items()]
+
+    @property
+    def forced(self) -> Sequence[str]:
+        """The Pods that were deleted after the drain timeout."""
+        return [pod for step in self.steps for pod in step.forced]
+
     def start(self, simulation: Simulation) -> None:
         """Let it begin at time 0 of a simulation that is about to run."""
-        self.steps = [Step(node.name) for node in self._nodes]
+        self.steps = self._new_steps()
 
         def begin() -> None:
             simulation.clock.spawn(self._run(simulation))
@@ -88,24 +147,64 @@ class Upgrade:
         simulation.clock.at(0.0, begin)
 
     def _run(self, simulation: Simulation) -> Generator[float | None, None, None]:
-        clock, api, latencies = simulation.clock, simulation.api, Latencies()
+        clock = simulation.clock
         left = deque(zip(self._nodes, self.steps, strict=True))
-        at_once: dict[str, tuple[Node, Step]] = {}
-        while left or at_once:
-            for name, (node, step) in list(at_once.items()):
-                if step.emptied is None and not left_on(api, name):
-                    step.emptied = clock.now
-                    simulation.awaited += 1
-                elif step.emptied is not None and clock.now >= step.emptied + self.away:
-                    step.back = clock.now
-                    simulation.awaited -= 1
-                    del at_once[name]
-                    api.put_node(node)
-            while left and len(at_once) < self.most:
+        under_way: list[_Progress] = []
+        while left or under_way:
+            for each in under_way:
+                self._continue(simulation, each)
+            under_way = [each for each in under_way if each.step.back is None]
+            while left and len(under_way) < self.most:
                 node, step = left.popleft()
-                step.started, at_once[node.name] = clock.now, (node, step)
-                drain(clock, api, latencies, node.name)
+                step.started = clock.now
+                under_way.append(_Progress(node, step, clock.now + (self.away if self.surge else 0.0)))
+                if self.surge:
+                    simulation.awaited += 1
+                else:
+                    self._drain(simulation, under_way[-1])
             yield _LOOK
+
+    def _continue(self, simulation: Simulation, each: _Progress) -> None:
+        """Check a node whose upgrade has started."""
+        clock, api, step = simulation.clock, simulation.api, each.step
+        if each.draining is None:
+            if clock.now >= each.ready:
+                simulation.awaited -= 1
+                api.put_node(new_node_like(each.node, f"{step.node}-new"))
+                self._drain(simulation, each)
+        elif step.emptied is None:
+            remaining = left_on(api, step.node)
+            if remaining and self.force and clock.now >= each.draining + self.force and not step.forced:
+                self._force(simulation, step, remaining)
+            if not remaining:
+                step.emptied = clock.now
+                simulation.awaited -= bool(self.force and not step.forced)
+                self._empty(simulation, step)
+        elif clock.now >= step.emptied + self.away:
+            step.back = clock.now
+            simulation.awaited -= 1
+            api.put_node(each.node)
+
+    def _drain(self, simulation: Simulation, each: _Progress) -> None:
+        each.draining = simulation.clock.now
+        simulation.awaited += bool(self.force)
+        drain(simulation.clock, simulation.api, Latencies(), each.step.node)
+
+    def _force(self, simulation: Simulation, step: Step, remaining: Sequence[str]) -> None:
+        """Delete the Pods that are left."""
+        api = simulation.api
+        keys = [(namespace, name) for namespace, _, name in (pod.partition("/") for pod in remaining)]
+        step.forced = [api.pods[key].pod.key for key in keys if not api.pods[key].terminating]
+        simulation.awaited -= bool(step.forced)
+        for key in keys:
+            api.delete_pod(key, "deleted", message=f"drain timeout of {step.node}")
+
+    def _empty(self, simulation: Simulation, step: Step) -> None:
+        if self.surge:
+            step.back = simulation.clock.now
+            simulation.api.remove_node(step.node)
+        else:
+            simulation.awaited += 1
 
     def to_dict(self) -> dict[str, Any]:
         """For programs."""
@@ -113,6 +212,9 @@ class Upgrade:
             "complete": self.complete,
             "seconds": round(self.seconds, 4),
             "leastSeconds": round(self.least, 4),
+            "surge": self.surge,
+            "pools": [pool.to_dict() for pool in self.pools],
+            "forced": list(self.forced),
             "order": [_as_dict(step) for step in self.steps],
             "notReached": [step.node for step in self.not_reached],
         }
@@ -120,4 +222,8 @@ class Upgrade:
 
 def _as_dict(step: Step) -> dict[str, Any]:
     times = {"startedAt": step.started, "emptiedAt": step.emptied, "backAt": step.back}
-    return {"node": step.node, **{name: None if t is None else round(t, 4) for name, t in times.items()}}
+    return {
+        "node": step.node,
+        "pool": step.pool,
+        **{name: None if t is None else round(t, 4) for name, t in times.items()},
+    }

@@ -39,7 +39,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as directory:
         dump, ca = Path(directory) / "cluster.json", Path(directory) / "ca.pem"
         write(Size(options.nodes), dump)
-        command = [sys.executable, "-m", "policies.cli", "webhook", "serve", "--cluster", str(dump), "--port", "0"]
+        command = [sys.executable, "-m", "forewarn", "webhook", "serve", "--cluster", str(dump), "--port", "0"]
         command += ["--health-port", "0", "--write-ca", str(ca), "--drain", "0"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
             try:

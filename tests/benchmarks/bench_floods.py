@@ -19,8 +19,8 @@ from multiprocessing import Event, Process, SimpleQueue
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.webhook.admission.sizes import MAX_OBJECT
 from tests.webhook.builders import deployment, pod, review
-from webhook.admission.sizes import MAX_OBJECT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,7 @@ def main() -> None:
 @contextmanager
 def served() -> Iterator[tuple[int, int]]:
     """The port of the webhook and its process."""
-    command = [sys.executable, "-m", "policies.cli", "webhook", "serve", "--cluster", CLUSTER, "--host", "127.0.0.1"]
+    command = [sys.executable, "-m", "forewarn", "webhook", "serve", "--cluster", CLUSTER, "--host", "127.0.0.1"]
     with subprocess.Popen(
         [*command, "--port", "0", "--health-port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:

@@ -11,8 +11,8 @@ import resource
 import time
 from pathlib import Path
 
-from webhook.apiserver import ApiServer, connect
-from webhook.informer import Informer
+from forewarn.webhook.apiserver import ApiServer, connect
+from forewarn.webhook.informer import Informer
 
 
 def resident() -> float:

@@ -43,9 +43,9 @@ for path in sys.argv[1:]:
 _READ: Final = """
 import gc, sys
 gc.disable()
-from policies.manifests import read
-from policies.kinds import POD_TEMPLATE_PATHS
-from policies.sources import find_files, read_file
+from forewarn.policies.manifests import read
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.sources import find_files, read_file
 wanted = {*POD_TEMPLATE_PATHS, '/Pod', '/Namespace', '/ResourceQuota', 'scheduling.k8s.io/PriorityClass'}
 readings = [read(read_file(path), path.path, wanted, namespace='default') for path in find_files(sys.argv[1:])]
 assert sum(reading.objects for reading in readings) and not any(reading.diagnostics for reading in readings)
@@ -60,8 +60,8 @@ def _programs(tree: Path) -> dict[str, list[str]]:
         "parser events alone": [sys.executable, "-c", _EVENTS, *files],
         "forewarn reads": [sys.executable, "-c", _READ, str(tree)],
     }
-    if find_spec("policies.commands.lint") is not None:
-        programs["forewarn lint"] = [sys.executable, "-m", "policies.cli", "lint", "--fail-on", "never", str(tree)]
+    if find_spec("forewarn.policies.commands.lint") is not None:
+        programs["forewarn lint"] = [sys.executable, "-m", "forewarn", "lint", "--fail-on", "never", str(tree)]
     return programs
 
 
@@ -96,7 +96,7 @@ def compare(trees: list[Path], versus: list[str], runs: int) -> None:
     print(f"| {' | '.join(('tree', 'files', 'MB', 'forewarn', *names))} |")
     print("|---" * (4 + len(versus)) + "|")
     for tree in trees:
-        lint = [sys.executable, "-m", "policies.cli", "lint", "-q", "--exit-zero", str(tree)]
+        lint = [sys.executable, "-m", "forewarn", "lint", "-q", "--exit-zero", str(tree)]
         commands = [lint, *([*shlex.split(name), str(tree)] for name in versus)]
         turns = [[_taken(command) for command in commands] for _ in range(runs + 1)]
         best = [tuple(map(min, zip(*times, strict=True))) for times in zip(*turns[1:], strict=True)]

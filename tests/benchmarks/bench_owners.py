@@ -17,17 +17,17 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from policies.audit import audit, stored_objects
-from policies.commands.losses import counted
-from policies.config import Config
-from policies.headroom import headroom
-from policies.scheduling.bulk import prepare_for_all
-from policies.simulation.dump import DumpCache, world_of
-from policies.simulation.simulation import Simulation
-from policies.whatif import questions
-from policies.whatif.comparison import Losses, ask
+from forewarn.policies.commands.losses import counted
+from forewarn.policies.config import Config
+from forewarn.policies.evaluation.audit import audit, stored_objects
+from forewarn.policies.scheduling.bulk import prepare_for_all
+from forewarn.policies.simulation.dump import DumpCache, world_of
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.whatif import questions
+from forewarn.policies.whatif.comparison import Losses, ask
+from forewarn.policies.whatif.headroom import headroom
+from forewarn.webhook.controllers.audit.looking import look
 from tests.benchmarks.clusters import Size, container, objects
-from webhook.controllers.audit.looking import look
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from tests.benchmarks.clusters import Size, objects, pod, preemptor, workload  # noqa: E402
 
 if TYPE_CHECKING:
-    from policies.cluster import Cache
+    from forewarn.policies.cluster.cache import Cache
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class Events:
 
 def measure(scenario: Scenario, path: Path, questions: int) -> dict[str, Any]:
     """Load the cluster, ask, and say how long each took."""
-    import policies
-    from policies.sources import load_cluster
+    from forewarn import policies
+    from forewarn.policies.sources import load_cluster
 
     start, started = time.perf_counter(), time.process_time()
     cache = load_cluster(str(path))

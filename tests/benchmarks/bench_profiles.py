@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import policies
-from policies.cluster import Cache, ClusterSnapshot
-from policies.scheduling.configuration import scheduler_configuration
-from policies.scheduling.framework import Plugin
-from policies.scheduling.plugins.registry import IN_TREE
-from policies.semantics import DEFAULT
+from forewarn import policies
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.releases.semantics import DEFAULT
+from forewarn.policies.scheduling.configuration import scheduler_configuration
+from forewarn.policies.scheduling.framework import Plugin
+from forewarn.policies.scheduling.plugins.registry import IN_TREE
 from tests.builders import make_node, make_pod
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

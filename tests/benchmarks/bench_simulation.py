@@ -22,12 +22,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from policies.controllers.view import PodState, WorkloadState
-from policies.objects.node import Node
-from policies.objects.pod import Owner, Pod
-from policies.simulation.scenario import Arrival, World, labelled_with_host
-from policies.simulation.simulation import Simulation
-from policies.simulation.summary import summarize
+from forewarn.policies.controllers.view import PodState, WorkloadState
+from forewarn.policies.objects.node import Node
+from forewarn.policies.objects.pod import Owner, Pod
+from forewarn.policies.simulation.scenario import Arrival, World, labelled_with_host
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.simulation.summary import summarize
 
 Obj = dict[str, Any]
 LEVELS = (0, 100, 1000)
@@ -201,7 +201,7 @@ def run(command: list[str], case: Obj) -> Run:
 
 
 def beside(oracle: str, name: str, world: World) -> None:
-    ours = [sys.executable, "-m", "policies.cli", "simulate", "--batch", "-"]
+    ours = [sys.executable, "-m", "forewarn", "simulate", "--batch", "-"]
     theirs = [oracle, "scenarios", "-workers", "1"]
     rates = []
     for program, command in (("forewarn", ours), ("kube-scheduler", theirs)):

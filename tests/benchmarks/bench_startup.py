@@ -25,7 +25,7 @@ def main() -> int:
         manifest = Path(directory) / "pod.yaml"
         manifest.write_text(POD)
         empty = [sys.executable, "-c", "pass"]
-        lint = [sys.executable, "-m", "policies.cli", "lint", str(manifest)]
+        lint = [sys.executable, "-m", "forewarn", "lint", str(manifest)]
         pairs = [(_seconds(empty), _seconds(lint)) for _ in range(RUNS + 1)][1:]
     ratio = statistics.median(b / a for a, b in pairs)
     print(f"python -c pass   {statistics.median(a for a, _ in pairs) * 1000:6.1f} ms")

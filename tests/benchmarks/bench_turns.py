@@ -32,8 +32,8 @@ WARM: Final = 1
 def answer(root: Path, row: str, path: str, nodes: int) -> None:
     """Load the cluster by the sources below a directory; a line with a number comes in, so many times go out."""
     sys.path.insert(0, str(root))
-    import policies
-    from policies.sources import load_cluster
+    from forewarn import policies
+    from forewarn.policies.sources import load_cluster
     from tests.benchmarks.bench_preemption import Events
     from tests.benchmarks.clusters import Size
 
@@ -59,9 +59,9 @@ def answer(root: Path, row: str, path: str, nodes: int) -> None:
 
 def question(row: str) -> Callable[[int], Callable[[Any], None]]:
     """What a row asks: made ready by its number, then asked of a cache."""
-    import policies
-    from policies.config import Config
-    from policies.evaluator import impact_of
+    from forewarn import policies
+    from forewarn.policies.config import Config
+    from forewarn.policies.evaluation.evaluator import impact_of
     from tests.benchmarks import bench_workloads
     from tests.benchmarks.bench_preemption import SCENARIOS
     from tests.benchmarks.clusters import preemptor

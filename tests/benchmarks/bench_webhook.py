@@ -28,9 +28,9 @@ from threading import Event, Thread
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.webhook.x509 import self_signed
 from tests.benchmarks.clusters import Size, objects
 from tests.webhook.builders import review
-from webhook.x509 import self_signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

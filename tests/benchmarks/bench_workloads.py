@@ -12,10 +12,10 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-import policies
-from policies.config import Config
-from policies.evaluator import impact_of
-from policies.objects.reviewed_object import Operation, ReviewedObject
+from forewarn import policies
+from forewarn.policies.config import Config
+from forewarn.policies.evaluation.evaluator import impact_of
+from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from tests.benchmarks.bench_preemption import Events
 from tests.benchmarks.clusters import Size, objects
 from tests.builders import Obj

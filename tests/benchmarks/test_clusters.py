@@ -2,7 +2,7 @@
 
 import json
 
-import policies
+from forewarn import policies
 from tests.benchmarks.clusters import Size, objects, preemptor
 
 

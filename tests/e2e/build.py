@@ -168,5 +168,6 @@ if __name__ == "__main__":
     _say(f"control plane {MINOR} in {binaries(control_plane())}")
     _say(f"promtool in {binaries(PROMTOOL)}")
     if not os.environ.get("CORE"):
-        _say(f"kube-scheduler {NEWEST} in {binaries(control_plane(NEWEST, 'kube-scheduler'))}")
+        of_gangs = ("etcd", "kube-apiserver", "kube-scheduler")  # see test_gangs.py
+        _say(f"scheduler and API server {NEWEST} in {binaries(control_plane(NEWEST, *of_gangs))}")
         _say(f"helm in {binaries(HELM)}")

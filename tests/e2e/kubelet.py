@@ -188,7 +188,7 @@ class Kubelets:
         flags = ["--health-port", str(running.health)]
         if "webhook" in named:
             flags += ["--port", str(named["webhook"])]
-        command = [sys.executable, "-m", "policies.cli", *container.get("args", ()), *flags]
+        command = [sys.executable, "-m", "forewarn", *container.get("args", ()), *flags]
         self._plane.processes.start(running.name, command, environment)
         self._running[metadata["uid"]] = running
 

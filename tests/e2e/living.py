@@ -259,7 +259,7 @@ def keep(directory: Path, name: str, lines: list[str]) -> None:
 def forewarn(plane: ControlPlane, *words: str) -> str:
     """What the command prints, with the control plane's kubeconfig."""
     environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
-    command = [sys.executable, "-m", "policies.cli", *words]
+    command = [sys.executable, "-m", "forewarn", *words]
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
 
 

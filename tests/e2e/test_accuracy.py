@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policies.cli import main
+from forewarn.policies.cli import main
+from forewarn.webhook.accuracy import LAG, RESULTS
+from forewarn.webhook.accuracy import SETTLING as ACCOUNTED
 from tests.e2e.api import identity
 from tests.e2e.objects import container, node, running
 from tests.e2e.random_cases import SEED, case_of
 from tests.e2e.truth import SETTLING, wait_until
-from webhook.accuracy import LAG, RESULTS
-from webhook.accuracy import SETTLING as ACCOUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from forewarn.webhook.x509 import Authority, certificates_in
 from tests.e2e.api import identity
 from tests.e2e.load import Load, creating, load
 from tests.e2e.truth import wait_until
 from tests.e2e.webhook import TRUSTING, Webhook
-from webhook.x509 import Authority, certificates_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -47,7 +47,7 @@ Lines = dict[str, list[dict[str, Any]]]
 
 def doctor(plane: ControlPlane, user: str = "admin") -> Lines:
     """The report, its lines by check."""
-    command = [sys.executable, "-m", "policies.cli", "webhook", "doctor", "-o", "json", "--timeout", "120"]
+    command = [sys.executable, "-m", "forewarn", "webhook", "doctor", "-o", "json", "--timeout", "120"]
     environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig(user))}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=180)
     assert done.returncode in (0, 1), done.stderr

@@ -14,12 +14,12 @@ from uuid import uuid4
 
 import pytest
 
+from forewarn.webhook.x509 import Authority
 from tests.e2e.api import identity, path_of
 from tests.e2e.installation import NAMESPACE
 from tests.e2e.objects import deployment, priority_class
 from tests.e2e.racing import by_whom, clear, create, defaults
 from tests.e2e.webhook import QUICK, TRUSTING, Webhook
-from webhook.x509 import Authority
 
 if TYPE_CHECKING:
     from collections import Counter

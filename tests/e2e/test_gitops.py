@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from forewarn.webhook.admission.impact_annotation import ANNOTATION
 from tests.e2e.api import Refused, identity
 from tests.e2e.installation import CONFIGURATIONS
 from tests.e2e.objects import deployment, node, running
 from tests.e2e.truth import wait_until
 from tests.e2e.webhook import Webhook
-from webhook.admission.impact_annotation import ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

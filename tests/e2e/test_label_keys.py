@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import policies
+from forewarn import policies
 from tests.e2e.api import identity
 from tests.e2e.objects import container, node, running
 from tests.e2e.truth import SETTLING, Outcome, act, ask

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from policies.cluster import Cache
-from policies.kube_apiserver.dry_run import dry_run
-from policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
-from policies.kube_apiserver.validation.pod_resources import read_pod_resources
-from policies.objects.limit_range import LimitRange
-from policies.objects.reviewed_object import ReviewedObject
-from policies.quantity import parse_quantity
-from policies.releases import known_minor
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.kube_apiserver.dry_run import dry_run
+from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+from forewarn.policies.kube_apiserver.validation.pod_resources import read_pod_resources
+from forewarn.policies.objects.limit_range import LimitRange
+from forewarn.policies.objects.reviewed_object import ReviewedObject
+from forewarn.policies.quantity import parse_quantity
+from forewarn.policies.releases.release import known_minor
 from tests.e2e.api import Refused, identity, path_of
 from tests.e2e.build import MINOR
 from tests.e2e.objects import pod
@@ -32,8 +32,8 @@ from tests.e2e.truth import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
     from tests.e2e.api import Answer, Api, Obj
 
 pytestmark = pytest.mark.e2e

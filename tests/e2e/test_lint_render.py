@@ -63,7 +63,7 @@ def _lint(tree: Path, files: dict[str, str], *programs: Path) -> tuple[int, dict
         (tree / name).write_text(text)
     path = os.pathsep.join([*map(str, programs), "/usr/bin", "/bin"])
     environment = {**os.environ, "PATH": path, "PYTHONPATH": os.getcwd(), "HOME": str(tree.parent)}
-    command = [sys.executable, "-m", "policies.cli", "lint", "--render", "--closed", "-o", "json"]
+    command = [sys.executable, "-m", "forewarn", "lint", "--render", "--closed", "-o", "json"]
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=120)
     return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
 

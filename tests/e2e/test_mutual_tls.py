@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from forewarn.webhook.x509 import Authority
 from tests.e2e.installation import MANIFESTS, rendered
 from tests.e2e.objects import deployment
 from tests.e2e.processes import free_ports
 from tests.e2e.racing import create
 from tests.e2e.webhook import QUICK, Webhook
 from tests.webhook.certificates import write_client
-from webhook.x509 import Authority
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

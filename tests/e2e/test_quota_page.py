@@ -62,7 +62,7 @@ class Reader:
     def forewarn(self, *arguments: str) -> str:
         """Run forewarn on this cluster; both of its outputs."""
         environment = {**os.environ, "KUBECONFIG": str(self.plane.kubeconfig("forewarn"))}
-        command = [sys.executable, "-m", "policies.cli", *arguments]
+        command = [sys.executable, "-m", "forewarn", *arguments]
         done = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False
         )
@@ -175,5 +175,5 @@ REFUSAL = (
 )
 LOOPHOLE = (
     'Warning: allows class "gold" under limitedResources without naming it (NotIn [batch]). '
-    "Fix: list the classes in a scope with operator: In [limited-resources-loophole]\n"
+    "Fix: list the classes with operator: In [limited-resources-loophole]\n"
 )

@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from forewarn.webhook.logs import MAX_WAITING
+from forewarn.webhook.x509 import Authority
 from tests.e2e.api import identity, path_of
 from tests.e2e.objects import deployment, pod, priority_class
 from tests.e2e.processes import free_ports
 from tests.e2e.truth import wait_until
 from tests.e2e.webhook import TRUSTING, Webhook
-from webhook.logs import MAX_WAITING
-from webhook.x509 import Authority
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from forewarn.webhook.x509 import Certificate
     from tests.e2e.api import Api
     from tests.e2e.control_plane import ControlPlane
     from tests.e2e.installation import Installation
-    from webhook.x509 import Certificate
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("classes")]
 
@@ -236,7 +236,7 @@ def test_a_full_stdout_ends_with_3_and_a_word(command: str, plane: ControlPlane,
     environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig("forewarn"))}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "policies.cli", *command.split(), *flags[command]],
+            [sys.executable, "-m", "forewarn", *command.split(), *flags[command]],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

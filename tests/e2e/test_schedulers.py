@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from policies.releases import known_minor
-from policies.semantics import Semantics
+from forewarn.policies.releases.release import known_minor
+from forewarn.policies.releases.semantics import Semantics
+from forewarn.webhook.admission.impact_annotation import ANNOTATION
 from tests.e2e.build import MINOR, NEWEST, binaries, control_plane
 from tests.e2e.objects import node, running
 from tests.e2e.random_cases import SEED, case_of
@@ -35,7 +36,6 @@ from tests.e2e.truth import (
 )
 from tests.e2e.webhook import QUICK, Webhook
 from tests.policies.scheduling.profiles import args, config, point, semantics
-from webhook.admission.impact_annotation import ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

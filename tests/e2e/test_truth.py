@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policies import Prediction, predict
-from policies.releases import Release, known_minor
+from forewarn.policies import Prediction, predict
+from forewarn.policies.releases.release import Release, known_minor
+from forewarn.webhook.apiserver import ApiServer, connect
+from forewarn.webhook.informer import Informer
 from tests.e2e.build import MINOR
 from tests.e2e.random_cases import SEED, case_of
 from tests.e2e.truth import (
@@ -34,8 +36,6 @@ from tests.e2e.truth import (
     same_by_webhook,
     wait_until,
 )
-from webhook.apiserver import ApiServer, connect
-from webhook.informer import Informer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

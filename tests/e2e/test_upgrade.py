@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from forewarn.webhook.controllers.certificate_authority import CertificateAuthorities
+from forewarn.webhook.x509 import Authority
 from tests.e2e.api import identity
 from tests.e2e.installation import CONFIGURATIONS, NAMESPACE
 from tests.e2e.load import creating, load
 from tests.e2e.truth import wait_until
 from tests.e2e.webhook import QUICK, Webhook
-from webhook.controllers.certificate_authority import CertificateAuthorities
-from webhook.x509 import Authority
 
 if TYPE_CHECKING:
     from tests.e2e.api import Api, Obj

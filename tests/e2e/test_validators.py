@@ -29,7 +29,7 @@ def test_reviewdog_decodes_every_finding(tmp_path: Path) -> None:
     for case in sorted((ROOT / "tests/policies/cases/lint").glob("*.yaml")):
         (tmp_path / case.name).write_bytes(case.read_bytes())
     (tmp_path / "wide.yaml").write_text(WIDE)
-    command = [sys.executable, "-m", "policies.cli", "lint", "-q", "--exit-zero", "-o", "rdjson=rd", "-o", "json=js"]
+    command = [sys.executable, "-m", "forewarn", "lint", "-q", "--exit-zero", "-o", "rdjson=rd", "-o", "json=js"]
     subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, timeout=120)
     report, findings = (tmp_path / "rd").read_text(), json.loads((tmp_path / "js").read_text())["findings"]
     done = _read_by_reviewdog(report)

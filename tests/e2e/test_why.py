@@ -1,4 +1,7 @@
-"""`forewarn why` of a pod that kube-scheduler pushes out: by its condition, and by the scheduler's Event."""
+"""`forewarn why` of Pods that end on a real control plane: preempted, tainted, evicted, deleted, stuck, failed Jobs.
+
+RECORD names a directory for the Pods, Nodes, workloads and Events at the time of each answer, as unit tests read them.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,13 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.objects import container, node, running
+from tests.e2e.api import Refused, identity
+from tests.e2e.objects import container, deployment, node, pod, running
 from tests.e2e.truth import wait_until
 
 if TYPE_CHECKING:
@@ -32,7 +37,7 @@ def cluster(stage: Stage) -> Iterator[None]:
 
 
 def why(plane: ControlPlane, name: str) -> Obj:
-    command = [sys.executable, "-m", "policies.cli", "why", f"default/{name}", "--cluster", "live", "-o", "json"]
+    command = [sys.executable, "-m", "forewarn", "why", f"default/{name}", "--cluster", "live", "-o", "json"]
     environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
     told = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     answer: Obj = json.loads(told.stdout)
@@ -52,9 +57,126 @@ def test_a_victim_reads_for_whom_it_goes_also_when_it_is_gone(stage: Stage, plan
     answer = why(plane, "low")
     assert answer["state"] == "preempted"
     assert messages(answer)["preempted"] == "preempted on n1 by default/high (priority 100; its own is 0)"
-    assert "eventsNotRead" not in answer
+    assert answer["missing"] == []
     waits = why(plane, "high")
     assert messages(waits)["waits-for-termination"].startswith("waits for 1 Pod of lower priority to terminate on n1")
     stage.api.delete(stage.api.get("Pod", "low"), gracePeriodSeconds="0")
     wait_until(lambda: why(plane, "low")["state"] == "gone", 10, "low is gone")
     assert messages(why(plane, "low")) == {"preempted": "preempted on n1 by default/high (priority 100)"}
+
+
+CONTROLLERS = ("deployment", "replicaset", "job", "disruption", "taint-eviction", "garbage-collector")
+RECORDED = ("Node", "Pod", "Deployment", "ReplicaSet", "Job", "PodDisruptionBudget")
+
+
+@pytest.fixture
+def controllers(plane: ControlPlane) -> Iterator[None]:
+    plane.start_controllers(*(f"{name}-controller" for name in CONTROLLERS))
+    yield
+    plane.processes.stop("kube-controller-manager")
+
+
+def record(plane: ControlPlane, stage: Stage, name: str) -> None:
+    """Keep the objects of the cluster, with its Events."""
+    if not os.environ.get("RECORD"):
+        return
+    objects = [obj for kind in RECORDED for obj in stage.api.list(kind)]
+    events = json.loads(plane.kubectl("get", "events", "-A", "-o", "json").out)["items"]
+    for obj in (*objects, *events):
+        obj["metadata"].pop("managedFields", None)
+    kept = {"apiVersion": "v1", "kind": "List", "items": [*objects, *events]}
+    Path(os.environ["RECORD"], f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def answered(plane: ControlPlane, stage: Stage, name: str, *causes: str) -> Obj:
+    """The answer once it has these causes; it is kept."""
+    wait_until(lambda: {*causes} <= {*messages(why(plane, name))}, 30, f"why {name} answers {', '.join(causes)}")
+    record(plane, stage, f"{name}-{causes[0]}")
+    return why(plane, name)
+
+
+def test_a_no_execute_taint_names_the_taint(stage: Stage, plane: ControlPlane, controllers: None) -> None:
+    taint = {"key": "node.kubernetes.io/out-of-order", "effect": "NoExecute"}
+    stage.api.patch(stage.api.get("Node", "n1"), {"spec": {"taints": [taint]}})
+    answer = answered(plane, stage, "low", "taint-evicted")
+    assert messages(answer)["taint-evicted"] == "deleted on n1 because of the NoExecute taint " + taint["key"]
+    stage.api.delete(stage.api.get("Pod", "low"), gracePeriodSeconds="0")
+    assert answered(plane, stage, "low", "taint-evicted")["state"] == "gone"
+
+
+def evict(stage: Stage, name: str) -> None:
+    path = f"api/v1/namespaces/default/pods/{name}/eviction"
+    metadata = {"name": name, "namespace": "default"}
+    stage.api.do("POST", path, {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata})
+
+
+def test_a_drain_is_refused_by_the_budget_and_then_evicts(stage: Stage, plane: ControlPlane, controllers: None) -> None:
+    stage.api.patch(stage.api.get("Pod", "low"), {"metadata": {"labels": {"app": "low"}}})
+    stage.api.patch(stage.api.get("Node", "n1"), {"spec": {"unschedulable": True}})
+    budget = identity("PodDisruptionBudget", "b")
+    stage.api.create({**budget, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "low"}}}})
+    answered(plane, stage, "low", "drain-blocked")
+    with pytest.raises(Refused):
+        evict(stage, "low")
+    stage.api.delete(budget)
+    wait_until(lambda: not stage.api.list("PodDisruptionBudget", "default"), 10, "the PodDisruptionBudget is gone")
+    evict(stage, "low")
+    answer = answered(plane, stage, "low", "evicted-by-api")
+    assert "n1 is cordoned" in messages(answer)["evicted-by-api"]
+
+
+def names_of(stage: Stage, workload: str) -> set[str]:
+    """The names of a workload's Pods."""
+    names = {each["metadata"]["name"] for each in stage.api.list("Pod", "default")}
+    return {name for name in names if name.startswith(f"{workload}-")}
+
+
+def test_a_scale_down_names_controller_and_deployment(stage: Stage, plane: ControlPlane, controllers: None) -> None:
+    made = stage.api.create(deployment("web", replicas=2))
+
+    def assigned() -> bool:
+        # The API server removes a Pod without a node at once: it would never be seen terminating.
+        mine = (each for each in stage.api.list("Pod", "default") if each["metadata"]["name"] in names_of(stage, "web"))
+        return sum("nodeName" in each["spec"] for each in mine) == 2
+
+    wait_until(assigned, 30, "the Pods of web have a node")
+    stage.api.patch(made, {"spec": {"replicas": 1}})
+
+    def terminating() -> list[Obj]:
+        return [each for each in stage.api.list("Pod", "default") if "deletionTimestamp" in each["metadata"]]
+
+    wait_until(terminating, 30, "a Pod of web is deleted")
+    (deleted,) = terminating()
+    stage.api.delete(deleted, gracePeriodSeconds="0")  # as its kubelet does in the end
+    name = deleted["metadata"]["name"]
+    answer = answered(plane, stage, name, "deleted-by-controller", "scaled")
+    assert messages(answer)["scaled"].startswith("a scale-down of Deployment web: Scaled down replica set web-")
+    stage.api.delete(made, propagationPolicy="Foreground")
+
+
+def test_a_finalizer_keeps_a_deleted_pod(stage: Stage, plane: ControlPlane) -> None:
+    low = stage.api.get("Pod", "low")
+    stage.api.patch(low, {"metadata": {"finalizers": ["example.com/hold"]}})
+    stage.api.delete(low, gracePeriodSeconds="0")
+    answer = answered(plane, stage, "low", "deleted", "stuck-terminating")
+    assert messages(answer)["stuck-terminating"] == "still exists because of finalizer example.com/hold"
+    stage.api.patch(low, {"metadata": {"finalizers": None}})
+
+
+@pytest.mark.parametrize("policy", [True, False])
+def test_an_evicted_pod_fails_its_job(policy: bool, stage: Stage, plane: ControlPlane, controllers: None) -> None:
+    template = {"spec": {**pod("x")["spec"], "restartPolicy": "Never", "nodeName": "n1"}}
+    rule = {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    more = {"podFailurePolicy": {"rules": [rule]}} if policy else {}
+    name = "policy" if policy else "night"
+    job = stage.api.create({**identity("Job", name), "spec": {"backoffLimit": 0, "template": template, **more}})
+    wait_until(lambda: names_of(stage, name), 30, "the Pod of the Job is created")
+    (mine,) = (each for each in stage.api.list("Pod", "default") if each["metadata"]["name"] in names_of(stage, name))
+    low = "The node was low on resource: memory. "
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": low}
+    status = {"phase": "Failed", "reason": "Evicted", "message": low, "conditions": [condition]}
+    stage.api.patch(mine, {"status": status}, "status")
+    answer = answered(plane, stage, mine["metadata"]["name"], "node-pressure-evicted", "job-failed")
+    expected = "PodFailurePolicy because of this Pod" if policy else "BackoffLimitExceeded (backoffLimit 0)"
+    assert expected in messages(answer)["job-failed"]
+    stage.api.delete(job, propagationPolicy="Background")

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import policies
+from forewarn import policies
+from forewarn.webhook.admission.impact_annotation import ANNOTATION
 from tests.e2e.staging import Stage
-from webhook.admission.impact_annotation import ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.objects.pod import Pod
+    from forewarn.policies.objects.pod import Pod
     from tests.e2e.api import Obj
 
 CASES = Path(__file__).parent / "cases"

@@ -14,22 +14,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from forewarn.webhook.controllers.registration import grants_of
 from tests.e2e.api import PATHS, Refused
 from tests.e2e.installation import CONFIGURATIONS, NAMESPACE
 from tests.e2e.objects import pod
 from tests.e2e.processes import free_ports
 from tests.e2e.proxy import Proxy
 from tests.e2e.truth import wait_until
-from webhook.controllers.registration import grants_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from forewarn.webhook.admission.callers import Grant
+    from forewarn.webhook.x509 import Authority
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
     from tests.e2e.installation import Installation
-    from webhook.admission.callers import Grant
-    from webhook.x509 import Authority
 
 COUNTED = {
     "PriorityClass": ["PriorityClass"],
@@ -63,7 +63,7 @@ class Replica:
 
     def launch(self) -> None:
         """Start it."""
-        command = [sys.executable, "-m", "policies.cli", "webhook", "serve"]
+        command = [sys.executable, "-m", "forewarn", "webhook", "serve"]
         ports = ["--port", str(self.port), "--health-port", str(self.health_port)]
         environment = {
             "PYTHONUNBUFFERED": "1",
@@ -116,7 +116,7 @@ class CaInjector:
         command = [
             sys.executable,
             "-m",
-            "policies.cli",
+            "forewarn.policies.cli",
             "webhook",
             "ca-injector",
             "--health-port",

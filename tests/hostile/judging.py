@@ -11,19 +11,20 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.cluster import Cache
-from policies.config import Config
-from policies.findings import Action
-from policies.options import AllowedClasses, LimitedResource, Options, ScopeSelector
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.config import Config
+from forewarn.policies.findings import Action
+from forewarn.policies.options import AllowedClasses, LimitedResource, Options, ScopeSelector
+from forewarn.webhook.admission.call import AdmissionCall, Hook
+from forewarn.webhook.admission.context import ReviewContext, Time
+from forewarn.webhook.admission.decide import decide
+from forewarn.webhook.admission.review import BadReview, parse_review
 from tests.benchmarks.clusters import Size, objects
 from tests.hostile.attacks import STORED, priority_class
 from tests.webhook.builders import endpoint
-from webhook.admission.decision import Hook, Time, decide
-from webhook.admission.endpoint import AdmissionCall
-from webhook.admission.review import BadReview, parse_review
 
 if TYPE_CHECKING:
-    from policies.cluster import ClusterSnapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
 
 NOW: Final = datetime(2030, 1, 1, tzinfo=UTC)
 SECONDS: Final = 0.75
@@ -124,7 +125,7 @@ def _cost(body: bytes, hook: Hook, snapshot: ClusterSnapshot, seconds: float) ->
 
     try:
         request = parse_review(body)
-        answer = decide(request, hook, snapshot, CONFIG, Time(NOW, expired)).response.to_bytes()
+        answer = decide(ReviewContext(request, hook, snapshot, CONFIG, Time(NOW, expired))).response.to_bytes()
     except BadReview as fault:
         answer = str(fault).encode()
     except RecursionError:

@@ -1,4 +1,4 @@
-"""The attacks of a tenant against the real server: each is answered in its time, with little CPU and memory."""
+"""The attacks of a tenant against the real server: each gets an answer, with little CPU time and memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from forewarn.webhook.admission.workers import Workers
 from tests.hostile.attacks import ATTACKS, priority_class, review
 from tests.hostile.judging import CONFIG, cluster, judge
 from tests.webhook.builders import endpoint
 from tests.webhook.running import JSON, Running, running
-from webhook.admission.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,10 +32,6 @@ FOUND = (
     "100,000 classes in a quota's scope",
     "a quantity of a million zeros",
 )
-SECONDS = 0.75
-"""Of `?timeout=1s`, the least that an API server can give, a quarter is kept for the way back."""
-BUSY = 6.0
-"""Tests run beside each other: a second of one's own may take so long."""
 MOST_MEGABYTES = 192
 
 
@@ -50,12 +46,11 @@ def served() -> Iterator[Running]:
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_it_is_answered_in_its_time(name: str, served: Running) -> None:
+def test_it_is_answered_with_little_cpu_time_and_memory(name: str, served: Running) -> None:
     body, memory = json.dumps(ATTACKS[name]()).encode(), _megabytes()
     for path in ("/mutate?timeout=1s", "/validate?timeout=1s"):
-        began, begun = time.monotonic(), time.process_time()
+        begun = time.process_time()
         status, _, answer = served.post(path, body, **JSON)
-        assert time.monotonic() - began < SECONDS * BUSY
         assert time.process_time() - begun < 1.0, "the process that answers goes on to answer others"
         assert status == 200
         assert json.loads(answer)["response"]["uid"]

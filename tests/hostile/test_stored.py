@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from policies.cluster import Cache, predict
-from policies.scheduling.missing_lists import assumptions
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.scheduling.missing_lists import assumptions
 from tests.benchmarks.clusters import Size, objects
 from tests.hostile.attacks import affinity, pod, small, term
 

@@ -16,16 +16,16 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kubelet.admission import NotEnough, pods_to_preempt
-from policies.kubelet.eviction import IMAGE_FILESYSTEMS, SIGNALS, rank
-from policies.kubelet.pods import read_pod
-from policies.kubelet.shutdown import shutdown_groups
-from policies.kubelet.stats import read_stats
+from forewarn.policies.kubelet.admission import NotEnough, pods_to_preempt
+from forewarn.policies.kubelet.eviction import IMAGE_FILESYSTEMS, SIGNALS, rank
+from forewarn.policies.kubelet.pods import read_pod
+from forewarn.policies.kubelet.shutdown import shutdown_groups
+from forewarn.policies.kubelet.stats import read_stats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 ORACLE: Final = Path(__file__).parents[2] / ".cache" / "kubelet-oracle"
 _CHUNK: Final = 500

@@ -8,6 +8,7 @@ default of an argument, a class body, code that runs at import) is left to `run.
 from __future__ import annotations
 
 import ast
+import faulthandler
 import gc
 import os
 import pickle
@@ -240,6 +241,7 @@ def verdicts(changed: Changed, tests: Sequence[str], seconds: float, until: floa
     ("fails", None) where tests fail without any mutant.
     """
     read, write = os.pipe()
+    faulthandler.cancel_dump_traceback_later()  # pytest in the child would wait forever for this timer's thread
     child = os.fork()
     if not child:
         try:

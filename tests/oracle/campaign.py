@@ -21,16 +21,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from policies.commands.recorded_cases import cache_of_case
-from policies.kube_apiserver.validation.strict import unknown_fields
-from policies.minors import KNOWN_MINORS
-from policies.releases import Release, known_minor
+from forewarn.policies.commands.recorded_cases import cache_of_case
+from forewarn.policies.kube_apiserver.validation.strict import unknown_fields
+from forewarn.policies.releases.minors import KNOWN_MINORS
+from forewarn.policies.releases.release import Release, known_minor
 from tests.oracle.compare import NOT_ANSWERED, disagreements
 from tests.oracle.generator.kinds import KINDS, make_case
 
 TOP = Path(__file__).resolve().parents[2]
 DEVICES = [kind for kind in KINDS if kind.startswith("devices")]
-OTHERS = [kind for kind in KINDS if kind not in DEVICES]
+SHARED_DEVICES = [kind for kind in KINDS if kind.startswith("dra-")]
+OTHERS = [kind for kind in KINDS if kind not in (*DEVICES, *SHARED_DEVICES)]
 
 
 NEWER = "not a case: unknown field"
@@ -57,8 +58,9 @@ class Suite(NamedTuple):
 
 SUITES = {
     "wide": Suite(4001, 20_000, OTHERS),
-    "configured": Suite(4002, 5_000, list(KINDS), configured=True),
+    "configured": Suite(4002, 5_000, [*OTHERS, *DEVICES], configured=True),
     "devices": Suite(4003, 5_000, DEVICES),
+    "shared-devices": Suite(4004, 3_000, SHARED_DEVICES),
 }
 
 

@@ -15,27 +15,28 @@ import (
 
 // preemptionCase is a cluster and one pod that wants a place in it.
 type preemptionCase struct {
-	ID                     string                          `json:"id"`
-	Nodes                  []*v1.Node                      `json:"nodes"`
-	Pods                   []*v1.Pod                       `json:"pods"`
-	Pod                    *v1.Pod                         `json:"pod"`
-	PDBs                   []*policyv1.PodDisruptionBudget `json:"pdbs"`
-	Namespaces             []*v1.Namespace                 `json:"namespaces"`
-	PVCs                   []*v1.PersistentVolumeClaim     `json:"pvcs"`
-	PVs                    []*v1.PersistentVolume          `json:"pvs"`
-	StorageClasses         []*storagev1.StorageClass       `json:"storageClasses"`
-	CSINodes               []*storagev1.CSINode            `json:"csiNodes"`
-	CSIDrivers             []*storagev1.CSIDriver          `json:"csiDrivers"`
-	CSIStorageCapacities   []*storagev1.CSIStorageCapacity `json:"csiStorageCapacities"`
-	ResourceClaims         []*resourcev1.ResourceClaim     `json:"resourceClaims"`
-	DeviceClasses          []*resourcev1.DeviceClass       `json:"deviceClasses"`
-	ResourceSlices         []*resourcev1.ResourceSlice     `json:"resourceSlices"`
-	VolumeAttachments      []*storagev1.VolumeAttachment   `json:"volumeAttachments"`
-	Services               []*v1.Service                   `json:"services"`
-	ReplicationControllers []*v1.ReplicationController     `json:"replicationControllers"`
-	ReplicaSets            []*appsv1.ReplicaSet            `json:"replicaSets"`
-	StatefulSets           []*appsv1.StatefulSet           `json:"statefulSets"`
-	Config                 json.RawMessage                 `json:"config"`
+	ID                   string                          `json:"id"`
+	Nodes                []*v1.Node                      `json:"nodes"`
+	Pods                 []*v1.Pod                       `json:"pods"`
+	Pod                  *v1.Pod                         `json:"pod"`
+	PDBs                 []*policyv1.PodDisruptionBudget `json:"pdbs"`
+	Namespaces           []*v1.Namespace                 `json:"namespaces"`
+	PVCs                 []*v1.PersistentVolumeClaim     `json:"pvcs"`
+	PVs                  []*v1.PersistentVolume          `json:"pvs"`
+	StorageClasses       []*storagev1.StorageClass       `json:"storageClasses"`
+	CSINodes             []*storagev1.CSINode            `json:"csiNodes"`
+	CSIDrivers           []*storagev1.CSIDriver          `json:"csiDrivers"`
+	CSIStorageCapacities []*storagev1.CSIStorageCapacity `json:"csiStorageCapacities"`
+	ResourceClaims       []*resourcev1.ResourceClaim     `json:"resourceClaims"`
+	DeviceClasses        []*resourcev1.DeviceClass       `json:"deviceClasses"`
+	ResourceSlices       []*resourcev1.ResourceSlice     `json:"resourceSlices"`
+	deviceTaintRules
+	VolumeAttachments      []*storagev1.VolumeAttachment `json:"volumeAttachments"`
+	Services               []*v1.Service                 `json:"services"`
+	ReplicationControllers []*v1.ReplicationController   `json:"replicationControllers"`
+	ReplicaSets            []*appsv1.ReplicaSet          `json:"replicaSets"`
+	StatefulSets           []*appsv1.StatefulSet         `json:"statefulSets"`
+	Config                 json.RawMessage               `json:"config"`
 }
 
 // parseCase reads a case and refuses fields that the API does not have: they would be dropped in silence.

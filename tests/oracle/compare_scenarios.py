@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from policies.commands.recorded_cases import answer_scenario as answer_case
+from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
 from tests.oracle.compare import opened
 from tests.policies.simulation.comparing import by_pod, final, judge, order
 

@@ -32,7 +32,7 @@ func (c *preemptionCase) deviceObjects() []runtime.Object {
 	for _, slice := range c.ResourceSlices {
 		objects = append(objects, slice)
 	}
-	return objects
+	return append(objects, c.deviceTaintRules.objects()...)
 }
 
 // clientOf is a client with the devices of a case; without any, the one that all cases share.
@@ -52,9 +52,9 @@ func followDevices(
 	}
 	resources := factory.Resource().V1()
 	var synced []cache.InformerSynced
-	for _, informer := range []cache.SharedIndexInformer{
+	for _, informer := range append(c.deviceTaintRules.informers(factory),
 		resources.ResourceClaims().Informer(), resources.DeviceClasses().Informer(), resources.ResourceSlices().Informer(),
-	} {
+	) {
 		go informer.RunWithContext(ctx)
 		synced = append(synced, informer.HasSynced)
 	}
@@ -90,14 +90,44 @@ func devicesKnown(asked framework.Framework, c *preemptionCase) (bool, error) {
 		return false, err
 	}
 	slices, err := manager.ResourceSlices().ListWithDeviceTaintRules()
-	if err != nil || len(slices) < len(c.ResourceSlices) {
+	if err != nil || len(slices) < len(c.ResourceSlices) || taintsOf(slices) < c.taints(c.ResourceSlices) {
 		return false, err
 	}
 	allocated, err := manager.ResourceClaims().ListAllAllocatedDevices()
 	if err != nil || allocated.Len() < inUse(c.ResourceClaims) {
 		return false, err
 	}
+	if known, err := sharesKnown(manager, shares(c.ResourceClaims)); err != nil || !known {
+		return false, err
+	}
 	return classesKnown(asked, c.DeviceClasses), nil
+}
+
+// taintsOf counts the taints of all devices.
+func taintsOf(slices []*resourcev1.ResourceSlice) int {
+	count := 0
+	for _, slice := range slices {
+		for _, device := range slice.Spec.Devices {
+			count += len(device.Taints)
+		}
+	}
+	return count
+}
+
+// shares counts what claims have of devices that others may have too.
+func shares(claims []*resourcev1.ResourceClaim) int {
+	count := 0
+	for _, claim := range claims {
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		for _, result := range claim.Status.Allocation.Devices.Results {
+			if result.ShareID != nil && (result.AdminAccess == nil || !*result.AdminAccess) {
+				count++
+			}
+		}
+	}
+	return count
 }
 
 // inUse counts the devices that claims have for themselves.
@@ -108,7 +138,7 @@ func inUse(claims []*resourcev1.ResourceClaim) int {
 			continue
 		}
 		for _, result := range claim.Status.Allocation.Devices.Results {
-			if result.AdminAccess == nil || !*result.AdminAccess {
+			if (result.AdminAccess == nil || !*result.AdminAccess) && result.ShareID == nil {
 				found.Insert(result.Driver + "/" + result.Pool + "/" + result.Device)
 			}
 		}

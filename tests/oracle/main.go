@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
 )
 
@@ -75,8 +76,13 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	workers := flags.Int("workers", runtime.GOMAXPROCS(0), "cases answered at the same time")
 	var o options
 	flags.IntVar(&o.runs, "runs", 1, "how often a scenario is run, with dice after the first time")
+	gates := flags.String("feature-gates", "", "feature gates of all components, such as GenericWorkload=true")
 	flags.BoolVar(&o.withoutNominated, "without-nominated", false, "leave out pods that are nominated to a node but not bound")
 	if err := flags.Parse(args[1:]); err != nil {
+		return 2
+	}
+	if err := utilfeature.DefaultMutableFeatureGate.Set(*gates); err != nil {
+		fmt.Fprintln(stderr, "oracle:", err)
 		return 2
 	}
 	silenceUpstream()

@@ -23,16 +23,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from policies.objects.fields import group_kind
-from policies.simulation.api_server import EPOCH
-from policies.simulation.dump import QUIET, DumpCache, world_of
-from policies.simulation.outcomes import explore
-from policies.simulation.scenario import Arrival, World
-from policies.simulation.simulation import Simulation
-from policies.whatif import questions
-from policies.whatif.class_change import Change, apply_change, restarts
-from policies.whatif.comparison import ask
-from policies.whatif.questions import Question
+from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.simulation.api_server import EPOCH
+from forewarn.policies.simulation.dump import QUIET, DumpCache, world_of
+from forewarn.policies.simulation.outcomes import explore
+from forewarn.policies.simulation.scenario import Arrival, World
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.whatif import questions
+from forewarn.policies.whatif.class_change import Change, apply_change, restarts
+from forewarn.policies.whatif.comparison import ask
+from forewarn.policies.whatif.questions import Question
 from tests.oracle.compare_scenarios import SEVERAL, differences, with_plain_names
 from tests.oracle.generator.claims import CLAIMS, ClaimScenario
 from tests.oracle.generator.dice import Dice, Obj
@@ -163,9 +163,9 @@ def victims_of(outcome: Outcome) -> list[str]:
     return found
 
 
-def ask_oracle(oracle: Path, scenarios: list[Obj], runs: int) -> Iterator[Obj]:
-    """Its answers, in order."""
-    command = [str(oracle), "scenarios", "--runs", str(runs)]
+def ask_oracle(oracle: Path, scenarios: list[Obj], runs: int, gates: str = "") -> Iterator[Obj]:
+    """Its answers, in order. `gates`: as in `--feature-gates`."""
+    command = [str(oracle), "scenarios", "--runs", str(runs), *(["--feature-gates", gates] if gates else [])]
     text = "".join(json.dumps(scenario, separators=(",", ":")) + "\n" for scenario in scenarios)
     environment = {**os.environ, "GOMAXPROCS": "1"}
     told = subprocess.run(command, input=text, capture_output=True, text=True, env=environment)

@@ -1,4 +1,4 @@
-//go:build !kubernetes_1_34 && !kubernetes_1_35 && !kubernetes_1_37
+//go:build !kubernetes_1_34 && !kubernetes_1_35
 
 package main
 
@@ -38,12 +38,14 @@ type scenario struct {
 	PVs             []*v1.PersistentVolume          `json:"pvs"`
 	StorageClasses  []*storagev1.StorageClass       `json:"storageClasses"`
 	CSINodes        []*storagev1.CSINode            `json:"csiNodes"`
+	PodGroups       []json.RawMessage               `json:"podGroups"`
 	Workloads       []json.RawMessage               `json:"workloads"`
 	Arrivals        []arrival                       `json:"arrivals"`
 	HorizonSeconds  float64                         `json:"horizonSeconds"`
 	QuietSeconds    float64                         `json:"quietSeconds"`
 	ScalingDown     bool                            `json:"scalingDown"` // for forewarn; here controllers always delete, too
 
+	groups    []apiObject
 	workloads []apiObject
 }
 
@@ -73,12 +75,11 @@ func parseScenario(line []byte) (*scenario, error) {
 	if err := s.checkStorage(); err != nil {
 		return s, err
 	}
-	for _, raw := range s.Workloads {
-		object, err := decode(raw)
-		if err != nil {
-			return s, err
-		}
-		s.workloads = append(s.workloads, object)
+	if s.groups, err = decodeAll(s.PodGroups); err != nil {
+		return s, err
+	}
+	if s.workloads, err = decodeAll(s.Workloads); err != nil {
+		return s, err
 	}
 	for i := range s.Arrivals {
 		if s.Arrivals[i].object, err = decode(s.Arrivals[i].Object); err != nil {
@@ -95,6 +96,17 @@ func parseScenario(line []byte) (*scenario, error) {
 		}
 	}
 	return s, nil
+}
+
+func decodeAll(given []json.RawMessage) (objects []apiObject, err error) {
+	for _, raw := range given {
+		object, err := decode(raw)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, object)
+	}
+	return objects, nil
 }
 
 func decode(raw json.RawMessage) (apiObject, error) {
@@ -145,7 +157,7 @@ func gvrOf(object apiObject) (schema.GroupVersionResource, bool) {
 	case *batchv1.CronJob:
 		return batchv1.SchemeGroupVersion.WithResource("cronjobs"), true
 	}
-	return schema.GroupVersionResource{}, false
+	return gvrOfGroup(object)
 }
 
 func withDefaults[T apiObject](object T) T {
@@ -177,6 +189,7 @@ func (s *store) stored(given apiObject) apiObject {
 	case *batchv1.Job:
 		selects(object)
 	}
+	protectGroup(object)
 	s.put(gvr, object)
 	return object
 }
@@ -324,7 +337,12 @@ func (s *store) arrive(a arrival) (removed apiObject) {
 		if a.Op == "create" {
 			s.stored(a.object)
 			s.noteNode("nodeAdded", gvr, name)
+			s.noteGroup("groupCreated", a.object)
 		}
+		return nil
+	}
+	if a.Op == "delete" && len(old.GetFinalizers()) > 0 && isGroup(old) {
+		s.deleteGroup(gvr, old)
 		return nil
 	}
 	if a.Op == "delete" {
@@ -333,6 +351,7 @@ func (s *store) arrive(a arrival) (removed apiObject) {
 		return old
 	}
 	s.noteNode("nodeUpdated", gvr, name)
+	s.noteGroup("groupUpdated", a.object)
 	s.put(gvr, updated(old, withDefaults(a.object)))
 	return nil
 }
@@ -375,6 +394,7 @@ func updated(old, object apiObject) apiObject {
 	case *policyv1.PodDisruptionBudget:
 		object.Status = old.(*policyv1.PodDisruptionBudget).Status
 	}
+	updatedGroup(old, object)
 	return object
 }
 

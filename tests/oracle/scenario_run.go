@@ -1,4 +1,4 @@
-//go:build !kubernetes_1_34 && !kubernetes_1_35 && !kubernetes_1_37
+//go:build !kubernetes_1_34 && !kubernetes_1_35
 
 package main
 
@@ -41,7 +41,6 @@ import (
 	"k8s.io/kubernetes/pkg/controller/statefulset"
 	"k8s.io/kubernetes/pkg/controller/tainteviction"
 	"k8s.io/kubernetes/pkg/scheduler"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
 // When what starts, in seconds from time 0.
@@ -218,6 +217,9 @@ func (w *world) load() {
 		}
 	}
 	w.store.own(w.scenario.workloads)
+	for _, group := range w.scenario.groups {
+		w.store.load(group)
+	}
 	w.store.loadStorage(w.scenario)
 	w.store.loadPods(w.scenario.Pods)
 	for _, budget := range w.scenario.PDBs {
@@ -236,14 +238,7 @@ func (w *world) newScheduler(ctx context.Context) (*scheduler.Scheduler, error) 
 	if err != nil {
 		return nil, err
 	}
-	next := sched.NextPod
-	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
-		pod, err := next(logger)
-		if err == nil && pod != nil {
-			time.Sleep(w.takes.of(cycleTakes, "cycle", keyOf(pod.Pod).String()))
-		}
-		return pod, err
-	}
+	w.slowCycles(sched)
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	return sched, sched.WaitForHandlersSync(ctx)
@@ -278,13 +273,14 @@ func (w *world) newControllers(ctx context.Context) (start func(), err error) {
 		core.ReplicationControllers(), apps.ReplicaSets(), apps.Deployments(), apps.StatefulSets(), w.client("disruption"),
 		mapper(), noScales(), w.discovery())
 	startVolumes, err := w.newVolumeControllers(ctx, factory)
-	if err != nil {
+	startGroups, err2 := w.newGroupControllers(ctx, factory)
+	if err := errors.Join(err, err2); err != nil {
 		return nil, err
 	}
 	collector := podgc.NewPodGCInternal(ctx, w.client("pod garbage collector"), core.Pods(), core.Nodes(), 0, collectorPeriod, quarantine)
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	w.goes(func() { budgets.Run(ctx) })
+	w.goes(func() { runDisruption(ctx, budgets) })
 	return func() {
 		w.goes(func() { deployments.Run(ctx, 5) })
 		w.goes(func() { replicaSets.Run(ctx, 5) })
@@ -294,6 +290,7 @@ func (w *world) newControllers(ctx context.Context) (start func(), err error) {
 		w.goes(func() { cronJobs.Run(ctx, 5) })
 		w.goes(func() { taints.Run(ctx) })
 		startVolumes()
+		startGroups()
 		w.goes(func() {
 			sleepUntil(collectorStarts)
 			collector.Run(ctx)

@@ -1,4 +1,4 @@
-//go:build !kubernetes_1_34 && !kubernetes_1_35 && !kubernetes_1_37
+//go:build !kubernetes_1_34 && !kubernetes_1_35
 
 package main
 
@@ -291,6 +291,9 @@ func (s *store) changed(gvr schema.GroupVersionResource, old, object apiObject) 
 		if !jobFailed(old.(*batchv1.Job)) && jobFailed(to) {
 			s.timeline.add(happening{Event: "jobFailed", Message: keyOf(to).String()})
 		}
+	}
+	if s.changedGroup(gvr, old, object) {
+		return
 	}
 	s.put(gvr, object)
 }

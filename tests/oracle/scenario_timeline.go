@@ -1,4 +1,4 @@
-//go:build !kubernetes_1_34 && !kubernetes_1_35 && !kubernetes_1_37
+//go:build !kubernetes_1_34 && !kubernetes_1_35
 
 package main
 
@@ -26,6 +26,9 @@ type happening struct {
 	Node    string  `json:"node,omitempty"`
 	By      string  `json:"by,omitempty"`
 	Message string  `json:"message,omitempty"`
+	Group   string  `json:"group,omitempty"`
+	Status  string  `json:"status,omitempty"`
+	Reason  string  `json:"reason,omitempty"`
 }
 
 // timeline is what has happened, in order. `last`: when something other than a failed attempt did.
@@ -44,7 +47,7 @@ func (l *timeline) add(h happening) {
 	}
 	h.T = sinceStart()
 	l.events = append(l.events, h)
-	if h.Event != "unschedulable" {
+	if h.Event != "unschedulable" && h.Event != "groupCondition" {
 		l.last = time.Now()
 	}
 }
@@ -88,7 +91,11 @@ func (r recorder) Eventf(regarding, related runtime.Object, _, reason, _, note s
 		r.timeline.add(happening{Event: "unschedulable", Pod: keyOf(pod).String(), Message: message})
 	case "Preempted":
 		if preemptor, ok := related.(metav1.Object); ok {
-			r.timeline.preemptedBy(keyOf(pod).String(), keyOf(preemptor).String())
+			by := keyOf(preemptor).String()
+			if isGroup(related) {
+				by = "PodGroup:" + by
+			}
+			r.timeline.preemptedBy(keyOf(pod).String(), by)
 		}
 	}
 }

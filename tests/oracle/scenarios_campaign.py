@@ -21,11 +21,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from policies.commands.recorded_cases import answer_scenario as answer_case
-from policies.simulation.scenario import read_scenario
-from policies.simulation.simulation import Simulation
+from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
+from forewarn.policies.releases.release import semantics_of
+from forewarn.policies.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.simulation.scenario import read_scenario
+from forewarn.policies.simulation.simulation import Simulation
 from tests.oracle.compare_scenarios import Outcome, with_plain_names
 from tests.oracle.generator.claims import CLAIMS, make_scenario_of_every_kind
+from tests.oracle.generator.gangs import GANGS
 from tests.oracle.generator.scenarios import KINDS
 from tests.oracle.generator.wider import WIDER
 from tests.oracle.owners import ask_oracle, victims_of
@@ -38,8 +41,10 @@ AGREED = ("agree", "with the same ties", "one of several")
 VERDICTS = (*AGREED, "the end alone", "by workload", "do not", "not answered by the oracle")
 DECIDED = (5e-4, 1.6e-3)
 """Seconds from when a node is chosen until the nomination is stored: a write takes 1 to 1.1 ms."""
-FAMILIES = {"first": KINDS, "further": WIDER, "claims": CLAIMS}
+FAMILIES = {"first": KINDS, "further": WIDER, "claims": CLAIMS, "gangs": GANGS}
 """Kinds that a campaign takes in turn."""
+GATES = {"gangs": "GenericWorkload=true"}
+"""Feature gates of a family's scenarios, which are then those of the newest minor."""
 Events = tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...]
 
 
@@ -86,6 +91,7 @@ def main(arguments: list[str]) -> int:
     for option, family, text in (
         ("--wider", "further", "of the further kinds (generator/wider.py)"),
         ("--claims", "claims", "of the kinds with claims and volumes (generator/claims.py)"),
+        ("--gangs", "gangs", "of the kinds with PodGroups (generator/gangs.py), with an oracle of 1.37"),
     ):
         parser.add_argument(option, action="store_const", dest="family", const=family, default="first", help=text)
     parser.add_argument("--oracle", type=Path, default=TOP / ".cache" / "oracle")
@@ -118,8 +124,9 @@ def run(oracle: Path, seed: int, first: int, count: int, family: str) -> Chunk:
     numbers = range(first, first + count)
     scenarios = [make_scenario_of_every_kind(seed, number, kind_of(number, family)) for number in numbers]
     verdicts, others = Counter[str](), []
-    for number, scenario, answer in zip(numbers, scenarios, ask_oracle(oracle, scenarios, 1), strict=True):
-        verdict = "not answered by the oracle" if "error" in answer else verdict_on(oracle, scenario, answer)
+    answers = ask_oracle(oracle, scenarios, 1, GATES.get(family, ""))
+    for number, scenario, answer in zip(numbers, scenarios, answers, strict=True):
+        verdict = "not answered by the oracle" if "error" in answer else verdict_on(oracle, scenario, answer, family)
         verdicts[verdict] += 1
         if verdict not in AGREED:
             others.append([number, verdict])
@@ -132,16 +139,17 @@ def kind_of(number: int, family: str) -> str:
     return kinds[number % len(kinds)]
 
 
-def verdict_on(oracle: Path, scenario: Any, answer: Any) -> str:
+def verdict_on(oracle: Path, scenario: Any, answer: Any, family: str = "first") -> str:
     """What it is counted as."""
+    gates, semantics = GATES.get(family, ""), semantics_for(family)
     theirs_fixed = answer["outcomes"][0]
-    if End.of(theirs_fixed) == End.of(answer_case(scenario)["outcomes"][0]):
+    if End.of(theirs_fixed) == End.of(answer_case(scenario, semantics=semantics)["outcomes"][0]):
         return "agree"
-    if End.of(theirs_fixed) == End.of(with_its_ties(scenario, theirs_fixed)):
+    if End.of(theirs_fixed) == End.of(with_its_ties(scenario, theirs_fixed, semantics)):
         return "with the same ties"
     for runs in SEVERAL:
-        theirs = {End.of(each) for each in next(ask_oracle(oracle, [scenario], runs))["outcomes"]}
-        ours = {End.of(each) for each in answer_case(scenario, runs=runs)["outcomes"]}
+        theirs = {End.of(each) for each in next(ask_oracle(oracle, [scenario], runs, gates))["outcomes"]}
+        ours = {End.of(each) for each in answer_case(scenario, runs=runs, semantics=semantics)["outcomes"]}
         if theirs & ours:
             return "one of several"
     if {end.final for end in theirs} & {end.final for end in ours}:
@@ -149,7 +157,12 @@ def verdict_on(oracle: Path, scenario: Any, answer: Any) -> str:
     return "by workload" if {end.by_workload for end in theirs} & {end.by_workload for end in ours} else "do not"
 
 
-def with_its_ties(scenario: Any, theirs: Outcome) -> Outcome:
+def semantics_for(family: str) -> Semantics:
+    """What the scenarios of a family are simulated with."""
+    return semantics_of(37, {"GenericWorkload": True}) if family in GATES else DEFAULT
+
+
+def with_its_ties(scenario: Any, theirs: Outcome, semantics: Semantics = DEFAULT) -> Outcome:
     """Our run of fixed latencies, where nodes that are equal to preemption are chosen as in the oracle's.
 
     Upstream takes the first one that a Go map yields. What is not among the equal ones is never taken.
@@ -160,7 +173,7 @@ def with_its_ties(scenario: Any, theirs: Outcome) -> Outcome:
         soon = (node for t, node in nominated if DECIDED[0] < t - simulation.clock.now < DECIDED[1])
         return next((node for node in soon if node in names), names[0])
 
-    simulation = Simulation(read_scenario(scenario), choose=choose)
+    simulation = Simulation(read_scenario(scenario, semantics), choose=choose)
     simulation.run()
     return simulation.outcome()
 

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/apis/storage"
 	storagevalidation "k8s.io/kubernetes/pkg/apis/storage/validation"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -25,4 +26,13 @@ func silentRecorder(string) events.EventRecorderLogger {
 
 func validateCSINode(node *storage.CSINode) field.ErrorList {
 	return storagevalidation.ValidateCSINode(node)
+}
+
+// sharesKnown says whether the scheduler knows so many shares of devices.
+func sharesKnown(manager fwk.SharedDRAManager, count int) (bool, error) {
+	if count == 0 {
+		return true, nil
+	}
+	state, err := manager.ResourceClaims().GatherAllocatedState()
+	return err == nil && state.AllocatedSharedDeviceIDs.Len() >= count, err
 }

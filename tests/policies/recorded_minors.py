@@ -7,16 +7,16 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.config import load_limited_resources
-from policies.kube_apiserver.dry_run import dry_run
-from policies.objects.reviewed_object import Operation, ReviewedObject
-from policies.options import Options
+from forewarn.policies.config import load_limited_resources
+from forewarn.policies.kube_apiserver.dry_run import dry_run
+from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.options import Options
 from tests.policies.recorded import CASES, comparable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.cluster import ClusterSnapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
 
     Obj = dict[str, Any]
 

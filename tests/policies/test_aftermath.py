@@ -11,24 +11,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from policies.aftermath import MOST_CYCLES, MOST_WORK, NOT_KNOWN, Aftermath, aftermath_of
-from policies.cluster import predict
-from policies.config import Config
-from policies.evaluator import Phase, evaluate, impact_of
-from policies.metering import CutShort, metered
-from policies.objects.reviewed_object import ChangeSet, ReviewedObject
-from policies.simulation.dump import DumpCache, world_of
-from policies.simulation.scenario import Arrival
-from policies.simulation.simulation import Simulation
-from policies.simulation.summary import summarize
-from policies.sources import load_cluster
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.config import Config
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of
+from forewarn.policies.findings import ended
+from forewarn.policies.forecast.aftermath import MOST_CYCLES, MOST_WORK, NOT_KNOWN, Aftermath, aftermath_of
+from forewarn.policies.metering import CutShort, metered
+from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.simulation.dump import DumpCache, world_of
+from forewarn.policies.simulation.scenario import Arrival
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.simulation.summary import summarize
+from forewarn.policies.sources import load_cluster
+from forewarn.webhook.admission.messages import warnings_of
 from tests.builders import Made, MadePod, cluster, make_node, make_pod
-from webhook.admission.messages import warnings_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.cluster import ClusterSnapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
 
 KINDS = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1"}
 
@@ -247,14 +248,17 @@ def judged(state: ClusterSnapshot, new: Made, expired: Any = lambda: False) -> l
     from datetime import UTC, datetime
 
     found = evaluate(
-        ChangeSet((ReviewedObject(new.obj),)),
-        state,
-        Config(),
-        phase=Phase.VALIDATE,
-        now=datetime.now(UTC),
-        expired=expired,
+        EvaluationRequest(
+            ChangeSet((ReviewedObject(new.obj),)),
+            state,
+            Config(),
+            phase=Phase.VALIDATE,
+            now=datetime.now(UTC),
+            expired=expired,
+        )
     )
-    return [*warnings_of(found)]
+    assert all(len(warning) <= 150 for warning in warnings_of(found))
+    return [f"{ended(finding.message)} Fix: {finding.remediation}" for finding in found]
 
 
 def test_the_warning_has_it_and_loses_names_before_it() -> None:
@@ -263,7 +267,6 @@ def test_the_warning_has_it_and_loses_names_before_it() -> None:
     made += [controlled(make_pod(name).request(cpu="1").on("n1"), "ReplicaSet", "w") for name in names]
     told = judged(cluster(*made), make_pod("new").priority(1).request(cpu="3"))
     (warning,) = [text for text in told if "would preempt" in text]
-    assert len(warning) <= 256
     assert "n1: default/a-pod-with" in warning
     assert "-0 and 2 more. Priority 0, replacements stay Pending, up to 30s grace. Fix: lower requests" in warning
 

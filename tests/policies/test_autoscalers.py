@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from policies.cluster import Cache
-from policies.objects.pod import Pod
-from policies.semantics import Semantics
-from policies.whatif.autoscalers import Autoscalers, Autoscaling, Waiting, as_dict, autoscalers
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, Waiting, as_dict, autoscalers
 from tests.builders import MadePod, make_node, make_pod
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from policies.controllers.view import PodState, WorkloadState
-from policies.copies import replace
-from policies.objects.disruption_budget import PodDisruptionBudget
-from policies.objects.pod import Pod
-from policies.scheduling.cluster_objects import ClusterObjects
+from forewarn.policies.controllers.view import PodState, WorkloadState
+from forewarn.policies.copies import replace
+from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 from tests.benchmarks.clusters import Size, objects
 
 POD = next(Pod.from_api(obj) for obj in objects(Size(1)) if obj["kind"] == "Pod")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -11,16 +9,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from policies.config import Config
-from policies.evaluator import Phase, evaluate
-from policies.kinds import POD_TEMPLATE_PATHS
-from policies.manifests import read
-from policies.manifests.documents import Document, Fault
-from policies.manifests.sniff import laxer_than_kubectl, only_grammar_matters
-from policies.manifests.yaml.construct import Construction
-from policies.manifests.yaml.grammar import check, check_as_kubectl, is_plainly_grammar
-from policies.manifests.yaml.nodes import compose
-from policies.objects.reviewed_object import ChangeSet
+from forewarn.policies.config import Config
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.manifests import read
+from forewarn.policies.manifests.documents import Document, Fault
+from forewarn.policies.manifests.sniff import laxer_than_kubectl, only_grammar_matters
+from forewarn.policies.manifests.yaml.construct import Construction
+from forewarn.policies.manifests.yaml.grammar import check, check_as_kubectl, is_plainly_grammar
+from forewarn.policies.manifests.yaml.nodes import compose
+from forewarn.policies.objects.reviewed_object import ChangeSet
+from tests.work import growth
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,37 +84,30 @@ APPLIES: dict[str, Callable[[int], list[str]]] = {
 }
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    """The least of two runs, without the collector."""
-    taken = []
-    for _ in range(2):
-        gc.collect()
-        start = time.process_time()
-        work()
-        taken.append(time.process_time() - start)
-    return min(taken)
-
-
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_reading_grows_as_the_text_does(text: Callable[[int], str]) -> None:
-    small, large = (_seconds(lambda n=n: read(text(n), "a.yaml", WANTED)) for n in (10_000, 80_000))  # type: ignore[misc]
-    assert large < 24 * max(small, 0.01)
+    def reading(n: int) -> Callable[[], object]:
+        made = text(n)
+        return lambda: read(made, "a.yaml", WANTED)
+
+    assert growth(reading, 10_000, 80_000, enough=24, floor=0.01) < 24
 
 
 @pytest.mark.parametrize("texts", APPLIES.values(), ids=APPLIES)
 def test_judging_grows_as_the_input_does(texts: Callable[[int], list[str]]) -> None:
     def judge(n: int) -> Callable[[], object]:
         apply = ChangeSet(read("---\n".join(texts(n)), "a.yaml", WANTED).subjects)
-        return lambda: evaluate(apply, None, Config(), phase=Phase.LINT, now=datetime(2026, 1, 1, tzinfo=UTC))
+        return lambda: evaluate(
+            EvaluationRequest(apply, None, Config(), phase=Phase.LINT, now=datetime(2026, 1, 1, tzinfo=UTC))
+        )
 
-    small, large = (_seconds(judge(n)) for n in (150, 1200))
-    assert large < 24 * max(small, 0.02)
+    assert growth(judge, 150, 1200, enough=24, floor=0.02) < 24
 
 
 def test_more_quotas_of_one_namespace_than_are_gone_through_are_told() -> None:
     text = "---\n".join([*(_quota(i) for i in range(201)), _pod(1)])
     apply = ChangeSet(read(text, "a.yaml", WANTED).subjects)
-    found = evaluate(apply, None, Config(), phase=Phase.LINT, now=datetime(2026, 1, 1, tzinfo=UTC))
+    found = evaluate(EvaluationRequest(apply, None, Config(), phase=Phase.LINT, now=datetime(2026, 1, 1, tzinfo=UTC)))
     told = {f.message for f in found if f.rule == "quota-exceeded"}
     assert told == {"not evaluated: the namespace has 201 ResourceQuotas; forewarn evaluates at most 200"}
 

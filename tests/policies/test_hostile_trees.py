@@ -11,20 +11,17 @@ from typing import Any
 
 import pytest
 
-from policies.manifests import MAX_FILE
-from policies.sources import SourceError, find_files, read_file
+from forewarn.policies.manifests import MAX_FILE
+from forewarn.policies.sources import SourceError, find_files, read_file
+from tests.in_process import forewarn
 
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 5\n"
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: gold}\n"
 ESC = "\x1b[2J\x9b\n::warning::owned ##[error]owned"
 
 
-def _lint(*arguments: str | Path, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "policies.cli", "lint", *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": os.getcwd(), **variables}
-    return subprocess.run(
-        command, input=stdin, capture_output=True, text=True, check=False, timeout=60, env=environment, errors="replace"
-    )
+def _lint(*arguments: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return forewarn("lint", *arguments, stdin=stdin)
 
 
 @pytest.fixture
@@ -89,7 +86,7 @@ TEMPLATE = "apiVersion: {}\nkind: {}\nmetadata:\n  name: {{{{ .Name }}}}-x\n"
 
 
 _UNTYPED = "1 unreadable file without a kind left out: no findings"
-_NOTE = "1 note\n1 template not rendered (Go template 1)"
+_NOTE = "1 note\n1 note not shown; -v shows it\n1 template not rendered (Go template 1)"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +116,7 @@ def test_what_cannot_be_read_and_was_never_a_manifest_is_left_out_where_nobody_n
 
 def test_what_a_shell_makes_of_a_command_is_read_though_it_is_a_pipe(tree: Path) -> None:
     command = f"{sys.executable} -m policies.cli lint <(cat {tree}/class.yaml)"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=500)
     assert "1 file, 1 object checked" in done.stderr
 
 
@@ -142,7 +139,7 @@ def test_directories_may_be_deeper_than_python_recurses(tmp_path: Path) -> None:
         done = _lint(deep)
         assert (done.returncode, "20 files, 40 objects checked: 1 note" in done.stderr) == (0, True)
     finally:
-        subprocess.run(["rm", "-rf", str(deep)], check=True)
+        subprocess.run(["rm", "-rf", str(deep)], check=True, timeout=500)
 
 
 def test_a_file_that_is_reached_twice_is_bounded_by_the_tree_it_was_found_in(tree: Path) -> None:
@@ -180,8 +177,7 @@ def test_no_text_of_the_input_speaks_to_the_terminal_or_to_github(tmp_path: Path
     done = _lint(tmp_path, "--fail-on", "never")
     assert _is_harmless(done.stdout + done.stderr)
     for command in (["dry-run"], ["predict", "--cluster", "webhook/sample/cluster.yaml"]):
-        arguments = [sys.executable, "-m", "policies.cli", *command, "-f", str(file)]
-        told = subprocess.run(arguments, capture_output=True, text=True, check=False)
+        told = forewarn(*command, "-f", file)
         assert _is_harmless(told.stdout + told.stderr)
         assert "internal error" not in told.stderr
 
@@ -191,14 +187,7 @@ def test_names_of_files_are_printed_as_they_can_be(tmp_path: Path) -> None:
     for number, name in enumerate(names):
         text = POD.replace("name: a", f"name: a{number}").replace("gold", f"gold{number}")
         (tmp_path / os.fsdecode(name)).write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "policies.cli", "lint", *sorted(os.listdir(tmp_path)), "-o", "text", "-o", "json=out"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.getcwd()},
-    )
+    done = forewarn("lint", "-v", *sorted(os.listdir(tmp_path)), "-o", "text", "-o", "json=out", cwd=tmp_path)
     heads = [line.partition(".yaml:")[0] for line in done.stdout.splitlines() if "note: " in line]
     assert heads == ["./::error::x", r"bytes\xff", r"escape\x1b[2J", r"line\n::error::x"]
     assert _is_harmless(done.stdout + done.stderr)
@@ -208,7 +197,16 @@ def test_names_of_files_are_printed_as_they_can_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_a_terminal_that_knows_ascii_alone_gets_escapes(tmp_path: Path, output: str) -> None:
     (tmp_path / "ü.yaml").write_text(POD.replace("gold", "göld"))
-    done = _lint(tmp_path, "-o", output, LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii", PYTHONCOERCECLOCALE="0")
+    ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "forewarn", "lint", tmp_path, "-o", output],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.getcwd(), **ascii_alone},
+        errors="replace",
+    )
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
     assert "1 file, 1 object checked: 1 note" in done.stderr
@@ -216,33 +214,28 @@ def test_a_terminal_that_knows_ascii_alone_gets_escapes(tmp_path: Path, output: 
 
 def test_an_internal_error_is_one_line_and_status_3_never_1(tmp_path: Path) -> None:
     program = (
-        "import sys, policies.commands.lint as lint, policies.cli as cli\n"
+        "import sys\nfrom forewarn.policies import cli\nfrom forewarn.policies.commands import lint\n"
         "def boom(*_, **__): raise ZeroDivisionError('a\\nb\\x1b[2J')\n"
         "lint.read_input = boom\n"
         "sys.exit(cli.main(['lint', '.']))\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 3
     assert done.stderr == (
         "forewarn lint: internal error, please report it (FOREWARN_TRACEBACK=1 shows more): "
         "ZeroDivisionError: a b [2J in <string>, boom\n"
     )
     told = {**os.environ, "FOREWARN_TRACEBACK": "1"}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=told)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=told, timeout=500
+    )
     assert "Traceback" in done.stderr
 
 
 def test_a_configuration_that_is_a_link_elsewhere_is_none(tree: Path) -> None:
     (tree / ".forewarn.yaml").symlink_to("../secret.yaml")
     (tree / ".git").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", "policies.cli", "lint"],
-        cwd=tree,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.getcwd()},
-    )
+    done = forewarn("lint", cwd=tree)
     assert (done.returncode, "password" in done.stderr) == (0, False)
 
 
@@ -258,8 +251,8 @@ def test_the_demo_runs_no_code_of_the_working_directory(tmp_path: Path) -> None:
     (tmp_path / "policies").mkdir()
     (tmp_path / "policies" / "__init__.py").write_text("raise SystemExit('taken over')\n")
     (tmp_path / "json.py").write_text("raise SystemExit('taken over')\n")
-    forewarn = Path(sys.executable).parent / "forewarn"
-    if not forewarn.exists():
+    program = Path(sys.executable).parent / "forewarn"
+    if not program.exists():
         pytest.skip("forewarn is not installed")
-    done = subprocess.run([forewarn, "demo"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run([program, "demo"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=500)
     assert (done.returncode, "taken over" in done.stderr) == (0, False)

@@ -16,12 +16,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from policies.cli import main
-from policies.render.html import elements
-from policies.render.html.node_data import node_data
-from policies.simulation.scenario import read_node
-from policies.whatif.node_bands import MOST_BANDS, WHOLE, NodeBands
-from policies.whatif.occupancy import BEFORE, GONE, HERE, NodeChange, Occupancy, Stay
+from forewarn.policies.cli import main
+from forewarn.policies.render.html import elements
+from forewarn.policies.render.html.node_data import node_data
+from forewarn.policies.simulation.scenario import read_node
+from forewarn.policies.whatif.node_bands import MOST_BANDS, WHOLE, NodeBands
+from forewarn.policies.whatif.occupancy import BEFORE, GONE, HERE, NodeChange, Occupancy, Stay
 from tests.builders import make_node, make_pod
 
 SHOWN = "docs/examples/whatif/cluster.yaml"

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.cli import main
-from policies.render.html.elements import Amount, data, document, element, table
-from policies.render.html.nodes import nodes
+from forewarn.policies.cli import main
+from forewarn.policies.render.html.elements import Amount, data, document, element, table
+from forewarn.policies.render.html.nodes import nodes
 from tests.policies.test_html import SHOWN, large, page
 
 if TYPE_CHECKING:

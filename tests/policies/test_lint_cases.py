@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.in_process import forewarn
 
 CASES = Path(__file__).parent / "cases" / "lint"
 INPUTS = sorted(
@@ -21,14 +21,13 @@ INPUTS = sorted(
 @pytest.mark.parametrize("path", INPUTS, ids=lambda path: path.stem)
 def test_the_report_on_a_file_is_as_recorded(path: Path) -> None:
     cluster = path.with_name(f"{path.stem}.cluster.yaml")
-    command = [sys.executable, "-m", "policies.cli", "lint", path.name]
+    command = ["lint", "-v", path.name]
     if cluster.exists():
         command += ["--cluster", cluster.name]
     config = path.with_name(f"{path.stem}.config.yaml")
     if config.exists():
         command += ["--config", config.name]
-    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
-    done = subprocess.run(command, cwd=CASES, env=environment, capture_output=True, text=True, check=False)
+    done = forewarn(*command, cwd=CASES)
     report = f"{done.stdout}{done.stderr}exit status {done.returncode}\n"
     expected = path.with_suffix(".out")
     if os.environ.get("UPDATE"):

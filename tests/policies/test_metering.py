@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-from policies.metering import FEW, LOOK_EVERY, CutShort, charge, each, held, holding, meter, metered, never
+from forewarn.policies.metering import FEW, LOOK_EVERY, CutShort, charge, each, held, holding, meter, metered, never
 
 
 def test_without_a_limit_nothing_is_counted() -> None:

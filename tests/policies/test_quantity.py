@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from policies.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
+from forewarn.policies.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
 
 DATA = json.loads((Path(__file__).parent / "data" / "quantities.json").read_text())
 SUFFIXES = ["", "m", "u", "n", "k", "M", "G", "T", "Ki", "Mi", "Gi", "e3", "e-3", "E6"]

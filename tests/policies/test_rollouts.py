@@ -11,27 +11,28 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.config import Config
-from policies.evaluator import impact_of
-from policies.metering import CutShort
-from policies.objects.reviewed_object import Operation, ReviewedObject
-from policies.rules.support.impact import MOST_REHEARSED
-from policies.simulation import rehearsal
-from policies.simulation.dump import DumpCache, world_of
-from policies.simulation.scenario import Arrival
-from policies.simulation.simulation import Simulation
-from policies.simulation.summary import summarize
-from policies.waiting import Waiting
+from forewarn.policies.config import Config
+from forewarn.policies.evaluation.evaluator import impact_of
+from forewarn.policies.forecast import rehearsal
+from forewarn.policies.forecast.bounds import MOST_REHEARSED
+from forewarn.policies.forecast.waiting import Waiting
+from forewarn.policies.metering import CutShort
+from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.simulation.dump import DumpCache, world_of
+from forewarn.policies.simulation.scenario import Arrival
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.simulation.summary import summarize
 from tests.builders import Made, MadePod, cluster, make_node, make_pod, make_storage_class, make_volume
+from tests.cases import cases
 from tests.policies.rollouts import random_rollout, with_deployments
 from tests.policies.test_aftermath import controlled, is_settled, judged, random_world, workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from policies.rules.support.impact import Impact
+    from forewarn.policies.forecast.impact import Impact
 
-WORLDS = int(os.environ.get("WORLDS", "60"))
+WORLDS = int(os.environ.get("WORLDS", cases(30)))
 Told = tuple[Counter[str], int, int]
 """Running pods of others that are pushed out, by workload; those of its own; new pods that stay pending."""
 
@@ -215,7 +216,7 @@ def test_on_many_nodes_it_comes_to_the_same() -> None:
 @pytest.mark.parametrize("most", [1, 10, 100, 1000, 3000])
 def test_where_it_is_too_much_the_first_pods_are_told_of(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made = [*deployment("web", ["n", "n"], "1", 100), make_node("n").has(cpu="2")]
-    monkeypatch.setattr("policies.rules.support.impact.MOST_REHEARSING", most)
+    monkeypatch.setattr("forewarn.policies.forecast.forecast.MOST_REHEARSING", most)
     found = impact(made, changed(made, priority=200))
     assert found is not None
     assert [prediction.outcome for prediction in found.predictions][:1] == ["preempts"]
@@ -230,9 +231,9 @@ def up_after(calls: int) -> Callable[[], bool]:
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
 def test_a_prediction_that_is_cut_short_is_marked(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whenever time is up, and whatever work is allowed: the complete answer, or one that is marked as incomplete."""
-    monkeypatch.setattr("policies.metering.LOOK_EVERY", 50)
+    monkeypatch.setattr("forewarn.policies.metering.LOOK_EVERY", 50)
     cut = 0
-    for seed in range(WORLDS // 3):
+    for seed in range(WORLDS // 12):
         found = random_rollout(seed, [kind])
         complete = None if found is None else impact(*found)
         if found is None or complete is None:
@@ -243,12 +244,12 @@ def test_a_prediction_that_is_cut_short_is_marked(kind: str, monkeypatch: pytest
             assert partly.is_cut_short or partly.to_dict() == complete.to_dict(), (seed, calls)
             cut += partly.is_cut_short
         for most in (1, 100, 1000, 3000, 10_000):
-            monkeypatch.setattr("policies.rules.support.impact.MOST_REHEARSING", most)
+            monkeypatch.setattr("forewarn.policies.forecast.forecast.MOST_REHEARSING", most)
             partly = impact(*found)
             assert partly is not None
             assert partly.is_cut_short or partly.to_dict() == complete.to_dict(), (seed, most)
         monkeypatch.undo()
-        monkeypatch.setattr("policies.metering.LOOK_EVERY", 50)
+        monkeypatch.setattr("forewarn.policies.metering.LOOK_EVERY", 50)
     assert cut
 
 

@@ -13,13 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.cluster import Cache
-from policies.config.model import ConfigError
-from policies.objects.pod import Pod
-from policies.whatif import scale_up
-from policies.whatif.node_groups import MOST_GROUPS, NodeGroup, daemon_pods, read_node_groups
-from policies.whatif.scale_up import MAX_SIZE_REACHED, MOST_NODES, Estimate, Plan, alike
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.config.model import ConfigError
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.whatif import scale_up
+from forewarn.policies.whatif.node_estimate import MAX_SIZE_REACHED, MOST_NODES, Estimate
+from forewarn.policies.whatif.node_groups import MOST_GROUPS, NodeGroup, daemon_pods, read_node_groups
+from forewarn.policies.whatif.scale_up import Plan, alike
 from tests.builders import Made, MadeNode, MadePod, make_node, make_pod
+from tests.cases import cases
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -330,7 +332,7 @@ def pods_of(sets: list[tuple[int, int, int]]) -> list[MadePod]:
     return [pod for pods in made for pod in pods]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(30), deadline=None)
 @given(SETS, st.integers(0, 6))
 def test_every_pod_is_placed_once_or_told_and_no_node_holds_more_than_it_has(
     sets: list[tuple[int, int, int]], most: int
@@ -348,7 +350,7 @@ def test_every_pod_is_placed_once_or_told_and_no_node_holds_more_than_it_has(
         assert sum(of.pods for of in each.workloads) == each.option.pods
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(20), deadline=None)
 @given(st.integers(1, 30), CPUS, st.booleans())
 def test_one_more_pod_of_a_kind_never_needs_fewer_nodes(count: int, cpu: int, apart: bool) -> None:
     """Of pods that are alike. It is no law of pods of several sizes: first fit is known to need fewer for more."""
@@ -360,7 +362,7 @@ def test_one_more_pod_of_a_kind_never_needs_fewer_nodes(count: int, cpu: int, ap
     assert more.scale_ups[0].option.nodes >= fewer.scale_ups[0].option.nodes
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(20), deadline=None)
 @given(SETS, st.integers(0, 30))
 def test_a_group_that_helps_nobody_changes_nothing(sets: list[tuple[int, int, int]], size: int) -> None:
     pods, useful = pods_of(sets), group("g", "2", "4Gi")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policies.cli import main
-from policies.config.model import ConfigError
-from policies.config.scheduler import read_scheduler, scheduler_source
-from policies.minors import KNOWN_MINORS
-from policies.scheduling.configuration.presets import PRESETS
-from policies.semantics import DEFAULT, Semantics
+from forewarn.policies.cli import main
+from forewarn.policies.config.model import ConfigError
+from forewarn.policies.config.scheduler import read_scheduler, scheduler_source
+from forewarn.policies.releases.minors import KNOWN_MINORS
+from forewarn.policies.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.scheduling.configuration.presets import PRESETS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.selectors import LabelSelector, parse_label_selector, with_label_keys
+from forewarn.policies.selectors import LabelSelector, parse_label_selector, with_label_keys
+from tests.work import steps
 
 KEYS, VALUES = [f"k{number}" for number in range(24)], ["", "a", "b", "c"]
 
@@ -54,7 +54,4 @@ def test_ten_thousand_requirements_cost_no_more_than_the_labels_they_are_asked_o
     selector = parse_label_selector({"matchExpressions": [expression(f"k{n}", "NotIn", ["x"]) for n in range(10_000)]})
     assert selector is not None
     assert selector.matches({"app": "web"})
-    began = time.thread_time()
-    for _ in range(1_000):
-        assert selector.matches({"app": "web"})
-    assert time.thread_time() - began < 0.5
+    assert steps(lambda: selector.matches({"app": "web"})) < 50

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from policies.cli import main
+from forewarn.policies.cli import main
 from tests.style_words import INSTEAD, banned_in
 
 WHATIF: Final = ("--cluster", "docs/examples/whatif/cluster.yaml")

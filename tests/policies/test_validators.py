@@ -27,8 +27,8 @@ import yaml
 from junitparser import JUnitXml
 from markdown_it import MarkdownIt
 
-from policies.render.ci import MOST_ANNOTATIONS
-from policies.render.markdown import MOST_ROWS
+from forewarn.policies.render.ci import MOST_ANNOTATIONS
+from forewarn.policies.render.markdown import MOST_ROWS
 
 SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 GITHUB_ACTION = "https://json.schemastore.org/github-action.json"
@@ -61,7 +61,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     forms = ("json", "sarif", "junit", "gitlab", "github", "rdjson", "markdown")
     asked = [argument for form in forms for argument in ("-o", f"{form}=out.{form}")]
     done = subprocess.run(
-        [sys.executable, "-m", "policies.cli", "lint", "-q", "--closed", *asked],
+        [sys.executable, "-m", "forewarn", "lint", "-v", "-q", "--closed", *asked],
         cwd=tree,
         capture_output=True,
         text=True,
@@ -111,7 +111,7 @@ def _text(token: Any) -> str:
 def test_markdown_has_its_picture_as_one_fence() -> None:
     sample = ROOT / "webhook/sample"
     given = ("--cluster", str(sample / "cluster.yaml"), str(sample / "manifests/checkout.yaml"))
-    command = [sys.executable, "-m", "policies.cli", "lint", "-q", "-o", "markdown", *given]
+    command = [sys.executable, "-m", "forewarn", "lint", "-q", "-o", "markdown", *given]
     printed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120).stdout
     (fence,) = (t for t in MarkdownIt("commonmark").enable("table").parse(printed) if t.type == "fence")
     assert (fence.info, fence.content.startswith("flowchart LR\n")) == ("mermaid", True)

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.aftermath import Aftermath
-from policies.config import Config
-from policies.evaluator import impact_of
-from policies.objects.reviewed_object import ReviewedObject
-from policies.simulation.dump import DumpCache, world_of
-from policies.simulation.scenario import Arrival
-from policies.simulation.simulation import Simulation
-from policies.simulation.summary import summarize
-from policies.waiting import MOST_WAITING, waiting_in_turn
+from forewarn.policies.config import Config
+from forewarn.policies.evaluation.evaluator import impact_of
+from forewarn.policies.forecast.aftermath import Aftermath
+from forewarn.policies.forecast.waiting import MOST_WAITING, waiting_in_turn
+from forewarn.policies.objects.reviewed_object import ReviewedObject
+from forewarn.policies.simulation.dump import DumpCache, world_of
+from forewarn.policies.simulation.scenario import Arrival
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.simulation.summary import summarize
 from tests.builders import Made, MadePod, cluster, make_node, make_pod
 from tests.policies.test_aftermath import aftermath, controlled, is_settled, random_world, workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.rules.support.impact import Impact
+    from forewarn.policies.forecast.impact import Impact
 
 Told = tuple[Counter[str], int]
 """Running pods of others that are pushed out, by workload; new pods that stay pending."""

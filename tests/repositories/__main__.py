@@ -20,7 +20,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from policies.manifests.kustomization import read_kustomization
+from forewarn.policies.manifests.kustomization import read_kustomization
 from tests.benchmarks.bench_lint import installed
 from tests.repositories.planting import Site, rounds, with_nonsense
 
@@ -40,8 +40,8 @@ class Result(NamedTuple):
 
 
 def _lint(tree: Path, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
-    command = [sys.executable, "-m", "policies.cli", "lint", "-o", "json", *arguments, "."]
-    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False, env=installed())
+    command = [sys.executable, "-m", "forewarn", "lint", "-o", "json", *arguments, "."]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False, env=installed(), timeout=500)
     try:
         findings = json.loads(done.stdout)["findings"]
     except ValueError:
@@ -107,18 +107,28 @@ def _is_found(site: Site, new: list[dict[str, Any]]) -> bool:
         return bool(told)
     for finding in told:
         file = finding["file"].removesuffix(_RENDERED).removeprefix("./")
-        if file == site.file or (finding["file"].endswith(_RENDERED) and not file.endswith(_MANIFESTS)):
+        is_of_values = Path(site.file).name.startswith("values") and str(Path(site.file).parent / "templates") in file
+        is_rendered = finding["file"].endswith(_RENDERED) and not file.endswith(_MANIFESTS)
+        if file == site.file or is_of_values or is_rendered:
             return True
     return False
 
 
-_HEAD: Final = "| repository | exit status | findings | plants found | nonsense seen |\n|---|---|---|---|---|"
+_HEAD: Final = (
+    "| repository | exit status | findings | notes | plants found | nonsense seen |\n|---|---|---|---|---|---|"
+)
 
 
 def _row(result: Result) -> str:
     plants = f"{sum(found for _, found in result.found)} of {len(result.found)}"
-    rules = ", ".join(f"{rule} {count}" for rule, count in Counter(f["rule"] for f in result.findings).items())
-    return f"| {result.name} | {result.status} | {rules} | {plants} | {len(result.seen)} of {len(result.names)} |"
+    told, notes = _by_rule(result, notes=False), _by_rule(result, notes=True)
+    seen = f"{len(result.seen)} of {len(result.names)}"
+    return f"| {result.name} | {result.status} | {told} | {notes} | {plants} | {seen} |"
+
+
+def _by_rule(result: Result, *, notes: bool) -> str:
+    counts = Counter(f["rule"] for f in result.findings if (f["severity"] == "note") is notes)
+    return ", ".join(f"{rule} {count}" for rule, count in counts.items())
 
 
 def report(results: list[Result]) -> None:
@@ -132,8 +142,13 @@ def report(results: list[Result]) -> None:
         ]
         print(f"| {name or 'all'} | {' | '.join(cells)} |")
     seen, names = sum(len(r.seen) for r in results), sum(len(r.names) for r in results)
-    print(f"\n{len(results)} repositories, {sum(len(r.findings) for r in results)} findings, ", end="")
+    found_all, notes = sum(len(r.findings) for r in results), sum(_notes(r) for r in results)
+    print(f"\n{len(results)} repositories, {found_all - notes} findings, {notes} notes, ", end="")
     print(f"{seen} of {names} nonsense names seen")
+
+
+def _notes(result: Result) -> int:
+    return sum(finding["severity"] == "note" for finding in result.findings)
 
 
 def main() -> None:

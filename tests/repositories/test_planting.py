@@ -59,7 +59,7 @@ def test_the_command_finds_them_all(tmp_path: Path) -> None:
         (tmp_path / "shop" / file).parent.mkdir(exist_ok=True)
         (tmp_path / "shop" / file).write_text(text)
     command = [sys.executable, "-m", "tests.repositories", "--missed", str(tmp_path / "shop")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500)
     assert done.stderr == ""
     count = len(PLANTS)
     assert f"| all | {count} of {count} | {count} of {count} |" in done.stdout

@@ -7,18 +7,23 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from policies.cluster import Cache, ClusterSnapshot
-from policies.config import Config
-from webhook.admission.decision import Confirm, Decision, Hook, Time, decide
-from webhook.admission.endpoint import Endpoint, Gate
-from webhook.admission.review import parse_review
-from webhook.metrics import Metrics
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.config import Config
+from forewarn.webhook.admission.call import Hook
+from forewarn.webhook.admission.context import Confirm, ReviewContext, Time
+from forewarn.webhook.admission.decide import decide
+from forewarn.webhook.admission.decision import Decision
+from forewarn.webhook.admission.endpoint import Endpoint
+from forewarn.webhook.admission.gate import Gate
+from forewarn.webhook.admission.review import parse_review
+from forewarn.webhook.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 RESOURCES = {
+    "PodGroup": ("scheduling.k8s.io", "podgroups"),
     "Pod": ("", "pods"),
     "Namespace": ("", "namespaces"),
     "PodTemplate": ("", "podtemplates"),
@@ -133,14 +138,8 @@ def decided(
     """The decision on a review, as built by `review`."""
     request = parse_review(json.dumps(given).encode())
     known = cluster() if isinstance(state, str) else state
-    return decide(
-        request,
-        hook,
-        known,
-        config or Config(),
-        Time(NOW, expired if callable(expired) else lambda: bool(expired), late),
-        confirm,
-    )
+    time = Time(NOW, expired if callable(expired) else lambda: bool(expired), late)
+    return decide(ReviewContext(request, hook, known, config or Config(), time, confirm))
 
 
 def endpoint(

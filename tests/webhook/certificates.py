@@ -13,7 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from webhook.x509 import Authority
+    from forewarn.webhook.x509 import Authority
 
 
 def write_client(authority: Authority, path: Path, common_name: str, *dns: str) -> Path:

@@ -6,12 +6,12 @@ import copy
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from webhook.apiserver.object_api import Conflict, NotFound, ObjectApiError
+from forewarn.webhook.apiserver.object_api import Conflict, NotFound, ObjectApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/forewarn/leases/forewarn-global-default"
 WRITER = "/apis/coordination.k8s.io/v1/namespaces/forewarn/leases/forewarn-ca-injector"

@@ -15,21 +15,20 @@ from socket import create_connection
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from forewarn.webhook.health import Health
+from forewarn.webhook.http.asgi import Limits, Routes
+from forewarn.webhook.http.server import TlsServer, bind
+from forewarn.webhook.http.tls import TLS_1_3, Demands, SwappingContext
+from forewarn.webhook.x509 import self_signed
 from tests.webhook.builders import endpoint as make_endpoint
-from webhook.health import Health
-from webhook.http.app import create_app
-from webhook.http.asgi import Limits, Routes
-from webhook.http.server import TlsServer, bind, from_wsgi
-from webhook.http.tls import TLS_1_3, Demands, SwappingContext
-from webhook.x509 import self_signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
     from socket import socket
 
-    from webhook.admission.endpoint import Endpoint
-    from webhook.admission.workers import Workers
+    from forewarn.webhook.admission.endpoint import Endpoint
+    from forewarn.webhook.admission.workers import Workers
 
 QUICK = Limits(handshake=1, goodbye=0.2, header=0.5, body=0.5, discard=2, drain=0, finish=10)
 JSON = {"Content-Type": "application/json"}
@@ -99,7 +98,7 @@ def running(
     health, contexts = Health(), SwappingContext(self_signed(datetime.now(UTC)), demands)
     sock = bind("127.0.0.1", 0)
     port = sock.getsockname()[1]
-    routes = Routes(endpoint, from_wsgi(create_app(endpoint.metrics)), health, limits, workers)
+    routes = Routes(endpoint, health, limits, workers)
     refused = endpoint.metrics.refuse_by_status
     server = TlsServer(routes, contexts.listening, endpoint.gate, health, limits, client_names, refused)
     thread = Thread(target=server.run, args=([sock],), daemon=True)

@@ -12,8 +12,8 @@ from threading import Condition, Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from policies.kinds import KINDS, OPTIONAL, KindSpec
-from webhook.apiserver import ApiServer, Timeouts, connect
+from forewarn.policies.kinds.registry import KINDS, OPTIONAL, KindSpec
+from forewarn.webhook.apiserver import ApiServer, Timeouts, connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -15,34 +15,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.cli import main
-from policies.cluster import Cache, ClusterSnapshot
-from policies.config import Config
-from policies.evaluator import impact_of
-from policies.objects.reviewed_object import ReviewedObject
+from forewarn.policies.cli import main
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.config import Config
+from forewarn.policies.evaluation.evaluator import impact_of
+from forewarn.policies.objects.reviewed_object import ReviewedObject
+from forewarn.webhook import accuracy as module
+from forewarn.webhook.accuracy import LAG, PATIENCE, RESULTS, SETTLING, Accuracy
+from forewarn.webhook.admission.call import AdmissionCall, Hook
+from forewarn.webhook.expectations import NAMED, Act, Expectation, Victim, act_of, expectation_of
+from forewarn.webhook.health import Health
+from forewarn.webhook.http.app import create_health_app
+from forewarn.webhook.http.server import bind, serve_health
+from forewarn.webhook.metrics import Metrics
+from tests.cases import cases
 from tests.e2e.objects import node, running
 from tests.webhook.builders import body, decided, endpoint, review
 from tests.webhook.running import running as serving
-from webhook import accuracy as module
-from webhook.accuracy import (
-    LAG,
-    NAMED,
-    PATIENCE,
-    RESULTS,
-    SETTLING,
-    Accuracy,
-    Act,
-    Expectation,
-    Victim,
-    act_of,
-    expectation_of,
-)
-from webhook.admission.decision import Hook
-from webhook.admission.endpoint import AdmissionCall
-from webhook.health import Health
-from webhook.http.app import create_health_app
-from webhook.http.server import bind, serve_health
-from webhook.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -468,7 +457,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(st.lists(steps, max_size=60))
 def test_each_prediction_gets_one_result_and_what_is_kept_is_bounded(history: Iterable[tuple[str, Any]]) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from forewarn.webhook.admission.answer_cache import AnswerCache, Answered, Key, key_of
+from forewarn.webhook.admission.call import Hook
+from forewarn.webhook.admission.review import parse_review
 from tests.webhook.builders import body, deployment, pod, priority_class
-from webhook.admission.answer_cache import AnswerCache, Answered, Key, key_of
-from webhook.admission.decision import Hook
-from webhook.admission.review import parse_review
 
 
 def test_large_answers_are_not_kept() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from policies.config import Config
-from policies.objects.reviewed_object import Operation
-from webhook.admission.decision import ROWS, Direction, row_of
-from webhook.admission.review import AdmissionRequest, GroupVersionKind, GroupVersionResource
+from forewarn.policies.config import Config
+from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.webhook.admission.directions import ROWS, Direction, row_of
+from forewarn.webhook.admission.review import AdmissionRequest, GroupVersionKind, GroupVersionResource
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/compatibility.md").read_text()
@@ -108,7 +108,7 @@ def test_what_is_sent_is_judged_as_the_page_says(row: list[str]) -> None:
     operations = sorted({operation for cell in cells if cell != "-" for operation in cell.split(", ")})
     found = [row_of(_request(resource, operation), Config()) for operation in operations]
     assert sorted({each.id for each in found}) == sorted(told.split(", "))
-    assert {each.direction for each in found} <= {Direction.JUDGE, Direction.LOOK_UP}
+    assert {each.direction for each in found} <= {Direction.EVALUATE, Direction.LOOK_UP}
 
 
 @pytest.mark.parametrize("row", UNSENT, ids=lambda row: row[0])

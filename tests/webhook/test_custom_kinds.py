@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.cluster import Cache
-from policies.config import read_config
-from policies.kinds import KINDS, POD_TEMPLATE_PATHS, KindSpec
-from policies.sources import load_cluster
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.config import read_config
+from forewarn.policies.kinds.registry import KINDS, POD_TEMPLATE_PATHS, KindSpec
+from forewarn.policies.sources import load_cluster
+from forewarn.webhook.admission.call import Hook
+from forewarn.webhook.apiserver import ApiError
+from forewarn.webhook.apiserver.discovery import discover
+from forewarn.webhook.informer import Informer
+from forewarn.webhook.informer.custom import follow_custom
 from tests.webhook.builders import decided, priority_class, review
 from tests.webhook.informer.test_informer import NOW, until
 from tests.webhook.scripted_api import BY_NAME, ScriptedApi, client, kubeconfig, scripted_api
-from webhook.admission.decision import Hook
-from webhook.apiserver import ApiError
-from webhook.apiserver.discovery import discover
-from webhook.informer import Informer
-from webhook.informer.custom import follow_custom
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,7 +142,7 @@ def test_nobody_waits_for_it_and_it_is_followed_when_it_is_there(
     informer.start()
     informer.follow(spec)
     try:
-        assert informer.wait(10)
+        assert informer.wait(60)
         assert informer.fault(0.0) == ""
         assert informer.age() < 10
         until(lambda: bool((state := informer.cluster()) and state.workload("example.com/Proxy", "team", "web")))

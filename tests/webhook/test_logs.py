@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forewarn.webhook.logs import MAX_TEXT, LogWriter, _Line, encode
 from tests.webhook.builders import body, deployment
 from tests.webhook.commands.test_commands import Started, cluster_file
 from tests.webhook.running import ENVIRONMENT, JSON, answer_of
-from webhook.logs import MAX_TEXT, LogWriter, _Line, encode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,12 +74,12 @@ def test_requests_are_answered_though_nobody_reads_stderr(cluster_file: Path) ->
         connection.close()
     finally:
         server.process.kill()
-        server.process.communicate()
+        server.process.communicate(timeout=60)
 
 
 FAULTY = """
 import os, sys, threading, warnings
-from webhook.logs import log_to_stderr
+from forewarn.webhook.logs import log_to_stderr
 end = log_to_stderr(os.environ)
 warnings.warn("old")
 print("plain")
@@ -126,7 +126,7 @@ def test_in_a_pod_a_command_that_cannot_start_says_so_in_the_log(
     }
     if command == "serve":
         environment["FOREWARN_CLUSTER"] = str(cluster_file)
-    arguments = [sys.executable, "-m", "policies.cli", "webhook", command]
+    arguments = [sys.executable, "-m", "forewarn", "webhook", command]
     done = subprocess.run(arguments, capture_output=True, text=True, env=environment, timeout=60)
     assert (done.returncode, done.stdout) == (status, "")
     lines = [json.loads(line) for line in done.stderr.splitlines()]
@@ -135,7 +135,7 @@ def test_in_a_pod_a_command_that_cannot_start_says_so_in_the_log(
 
 def test_in_a_pod_a_server_logs_where_it_listens(cluster_file: Path) -> None:
     flags = ["--cluster", str(cluster_file), "--port", "0", "--health-port", "0"]
-    command = [sys.executable, "-m", "policies.cli", "webhook", "serve", *flags]
+    command = [sys.executable, "-m", "forewarn", "webhook", "serve", *flags]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=POD)
     try:
         assert server.stderr is not None
@@ -154,7 +154,7 @@ def test_in_a_pod_a_server_logs_where_it_listens(cluster_file: Path) -> None:
 def test_nothing_below_the_level_is_logged(level: str, expected: list[str]) -> None:
     script = f"""
 import logging, os
-from webhook.logs import LOGGER, log_event, log_to_stderr, use_level
+from forewarn.webhook.logs import LOGGER, log_event, log_to_stderr, use_level
 end = log_to_stderr(os.environ)
 use_level("{level}")
 print("plain")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policies import VERSION
-from policies.cli import KUBERNETES
+from forewarn.policies import VERSION
+from forewarn.policies.cli import KUBERNETES
+from forewarn.webhook.admission.sizes import MAX_DECODED
+from forewarn.webhook.metrics import OUTCOMES, Metrics, Refusal
 from tests.webhook.builders import body, endpoint, pod
 from tests.webhook.running import begin, read_answer, running
-from webhook.admission.sizes import MAX_DECODED
-from webhook.metrics import OUTCOMES, Metrics, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.config.scheduler import scheduler_source
-from policies.releases import Release
+from forewarn.policies.config.scheduler import scheduler_source
+from forewarn.policies.releases.release import Release
+from forewarn.webhook.commands.serve import _scheduler
+from forewarn.webhook.commands.state_source import StateSource, from_files
+from forewarn.webhook.informer.deltas import Asked, ListBegins, ListEnds, Runs
+from forewarn.webhook.informer.state import ClusterState
+from forewarn.webhook.metrics import Metrics
+from forewarn.webhook.settings import parse_settings
 from tests.webhook.scripted_api import BY_NAME
-from webhook.commands.serve import _scheduler
-from webhook.commands.state_source import StateSource, from_files
-from webhook.informer.deltas import Asked, ListBegins, ListEnds, Runs
-from webhook.informer.state import ClusterState
-from webhook.metrics import Metrics
-from webhook.settings import parse_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
 
-    from policies.cluster import ClusterSnapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
 
 CLASSES = BY_NAME["priorityclasses"]
 CONFIG = (

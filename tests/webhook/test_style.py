@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import yaml
 
+from forewarn.webhook.metrics import Metrics
+from forewarn.webhook.settings import FLAGS, LISTS
 from tests.style_words import banned_in
-from webhook.metrics import Metrics
-from webhook.settings import FLAGS, LISTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,25 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.cli import main
-from policies.cluster import Cache
-from policies.config import Config
-from policies.evaluator import impact_of
-from policies.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.cli import main
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.config import Config
+from forewarn.policies.evaluation.evaluator import impact_of
+from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.webhook import workload_accuracy as module
+from forewarn.webhook.accuracy import Accuracy
+from forewarn.webhook.expectations import expectation_of
+from forewarn.webhook.workload_accuracy import MOST_SECONDS, WORKLOAD_RESULTS, WorkloadAccuracy
+from forewarn.webhook.workload_expectations import MOST_PODS, QUIET, SLOW, Lost, WorkloadExpectation, workload_of
 from tests.builders import make_storage_class
+from tests.cases import cases
 from tests.webhook.test_accuracy import coming, health_port, named_node, placed, preempted, state_of
-from webhook import workload_accuracy as module
-from webhook.accuracy import Accuracy, expectation_of
-from webhook.workload_accuracy import (
-    MOST_SECONDS,
-    QUIET,
-    SLOW,
-    WORKLOAD_RESULTS,
-    Lost,
-    WorkloadAccuracy,
-    WorkloadExpectation,
-    workload_of,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -419,7 +413,7 @@ def test_the_status_of_a_workload_is_no_change_of_it() -> None:
 def test_too_many_pods_or_rollouts_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_WORKLOADS", 2)
     tracker = Accuracy(clock=lambda: 0.0)
-    tracker.expect(WorkloadExpectation(KEY, module.MOST_PODS + 1, 0), 0.0)
+    tracker.expect(WorkloadExpectation(KEY, MOST_PODS + 1, 0), 0.0)
     for name in "abc":
         tracker.expect(WorkloadExpectation(("default", "Deployment", name), 1, 0), 0.0)
     assert tracker.table()["workloads"]["notJudged"] == {"too many Pods": 1, "too many rollouts at a time": 1}
@@ -458,7 +452,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(st.lists(steps, max_size=60))
 def test_each_prediction_gets_one_result_and_what_is_kept_is_bounded(history: Iterable[tuple[str, Any]]) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -1,6 +1,6 @@
-"""Who may see what by his rights: whoever may list pods in a namespace, or in all, as a SubjectAccessReview tells.
+"""Whether a user may list Pods in a namespace, or in all namespaces, by SubjectAccessReviews.
 
-Source: k8s.io/api/authorization/v1. Answers are remembered, as the API server's own authorizing webhook does.
+Source: k8s.io/api/authorization/v1. Answers are cached, as by the API server's own authorizing webhook.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from hashlib import blake2b
 from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.objects.fields import at
+from forewarn.policies.objects.fields import at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.objects.reviewed_object import User
-    from webhook.apiserver.object_api import ObjectApi
+    from forewarn.policies.objects.reviewed_object import User
+    from forewarn.webhook.apiserver.object_api import ObjectApi
 
 PATH: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 ALLOWED_SECONDS: Final = 60.0
@@ -28,7 +28,7 @@ AT_ONCE: Final = 4
 TIMEOUTS: Final = (0.5, 1.0, 1.0)
 """Seconds to connect, between two pieces of the answer, and for all of it."""
 MAX_REVIEW: Final = 64 * 1024
-"""Bytes of a review: a user with more groups, or more `extra`, is not asked about."""
+"""Maximum bytes of a SubjectAccessReview. A user with more groups or more `extra` is not allowed."""
 
 
 class _Answer(NamedTuple):
@@ -46,11 +46,11 @@ class AccessReviews:
         self._asking = BoundedSemaphore(AT_ONCE)
 
     def known(self, user: User, namespace: str = "") -> bool | None:
-        """What is remembered; None: it would have to be asked. Takes no time."""
+        """The cached answer; None if there is none. Does not wait."""
         return self._recall(_key(_review_of(user, namespace)))
 
     def ask(self, user: User, namespace: str = "") -> bool:
-        """Whether the user may list pods in a namespace, by default in all; False where that cannot be found out.
+        """Whether the user may list Pods in a namespace, by default in all; False if the API server does not answer.
 
         May take a second.
         """

@@ -1,4 +1,4 @@
-"""Answers as they are sent and told of, and those that hold for the next request: most are like one just before."""
+"""Responses without uid, and a cache of them: most requests equal an earlier one."""
 
 from __future__ import annotations
 
@@ -8,34 +8,35 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
-from policies.findings import Action, cut, one_line
-from policies.kinds import POD
-from policies.objects.reviewed_object import Operation
-from webhook.logs import MAX_TEXT
+from forewarn.policies.findings import Action, cut, one_line
+from forewarn.policies.kinds.registry import POD
+from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.webhook.logs import MAX_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from policies.objects.fields import ApiObject
-    from webhook.admission.decision import Decision, Hook
-    from webhook.admission.pods_to_come import Admitted
-    from webhook.admission.review import AdmissionRequest
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.admission.call import Hook
+    from forewarn.webhook.admission.decision import Decision
+    from forewarn.webhook.admission.pods_to_come import Admitted
+    from forewarn.webhook.admission.review import AdmissionRequest
 
 _KEPT: Final = 1024
 _LARGEST: Final = 16 * 1024
-"""Bytes of an answer that is kept: with many warnings it may have some hundred thousand."""
+"""Maximum bytes of a cached response; one with many warnings may have some hundred thousand."""
 _SECONDS: Final = 1.0
-"""How long an answer is given again, at most: what depends on the wall clock moves on."""
+"""Lifetime of a cached response: some responses depend on the time."""
 _OF_THE_API_SERVER: Final = frozenset({"uid", "creationTimestamp", "managedFields", "generation"})
-"""What no rule looks at, and differs between two objects that are alike."""
+"""Metadata that no rule reads and that differs between equal objects."""
 _DIGEST: Final = 16
 _SPOKEN: Final = (Action.DENY, Action.WARN)
 
 
 class Answered(NamedTuple):
-    """One answer, but for the request's uid: what is sent, counted and logged. `silent`: allowed without a word.
+    """A response without the request's uid, with values for metrics and logs. `silent`: allowed without any message.
 
-    `withheld`: the messages, by rule, of which the requester was told less.
+    `withheld`: by rule, the messages of which the requester reads a shorter version.
     """
 
     body: bytes
@@ -47,7 +48,7 @@ class Answered(NamedTuple):
 
     @classmethod
     def of(cls, decision: Decision) -> Answered:
-        """What a decision comes to."""
+        """The response for a decision."""
         response = decision.response
         silent = response.allowed and not (response.patch or response.warnings or response.audit or decision.findings)
         told = tuple((finding.rule, finding.action.value) for finding in decision.findings)
@@ -57,7 +58,7 @@ class Answered(NamedTuple):
         return cls(response.without_uid(), decision.verdict.value, told, decision.exemption, silent, withheld)
 
     def fields_of(self, hook: Hook, request: AdmissionRequest) -> dict[str, object]:
-        """What the log says of it."""
+        """The fields of the log line."""
         fields: dict[str, object] = {
             "phase": hook.value,
             "uid": request.uid,
@@ -81,14 +82,14 @@ class Answered(NamedTuple):
 
 
 class Key(NamedTuple):
-    """What a request is, but for its uid. `nameless`: its object's name was made up, and is left out too."""
+    """The content of a request without its uid. `nameless`: without the object's name too, if it was generated."""
 
     digest: bytes
     nameless: bool
 
 
 def key_of(hook: Hook, request: AdmissionRequest, admitted: Sequence[Admitted] = ()) -> Key | None:
-    """The key of a request; None for one that cannot be told by its bytes. `admitted`: what counts beside the state."""
+    """The key of a request; None if equal bytes may need another response. `admitted`: recently admitted objects."""
     obj, old = request.object, request.old
     metadata = obj.get("metadata")
     nameless = (
@@ -154,7 +155,7 @@ class AnswerCache:
         return None
 
     def put(self, key: Key, state: tuple[object, object], answered: Answered) -> None:
-        """Keep an answer. One that names its object is not kept for others."""
+        """Cache a response. A response with the name of its object is cached for that object only."""
         if key.nameless and not answered.silent:
             return
         if len(answered.body) + sum(len(text) for _, text in answered.withheld) > _LARGEST:

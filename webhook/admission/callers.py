@@ -1,4 +1,4 @@
-"""Who asks, by the token that an API server brings: in the Authorization header, or as the last part of the path."""
+"""The caller of the webhook, by its token: in the Authorization header, or as the last part of the path."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Tokens = Callable[[], Collection[str]]
 
 
 class Grant(NamedTuple):
-    """What a token in the path of a webhook is good for: reviews of the resources in the webhook's rules.
+    """The reviews for which the token of a webhook's path is valid: those of the resources in the webhook's rules.
 
-    `resources`: (API group, resource, subresource), each may be `*`. `is_shown`: whether somebody who may not write
+    `resources`: (API group, resource, subresource), each may be `*`. `is_shown`: requesters without write access to
     PriorityClasses can read the path in an error of the API server.
     """
 
@@ -29,7 +29,7 @@ class Grant(NamedTuple):
     is_shown: bool = False
 
     def covers(self, group: str, resource: str, subresource: str) -> bool:
-        """Whether the webhook's rules are about this resource.
+        """True if the webhook's rules include this resource.
 
         Source: apiserver pkg/admission/plugin/webhook/predicates/rules/rules.go.
         """
@@ -52,7 +52,7 @@ def no_grants() -> Mapping[str, Grant]:
 
 
 class BadTokens(ValueError):
-    """A file that holds no tokens: which one, and what would be right. It never says what is in it."""
+    """A file without valid tokens: its name, the problem and the fix. The message never contains a token."""
 
 
 def none() -> Collection[str]:
@@ -62,8 +62,8 @@ def none() -> Collection[str]:
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """`required`: of these tokens every request must have one. `told`: the tokens that the webhook configurations tell
-    API servers to bring. Where one of them is empty it asks for nothing. `proven`: whether TLS has proven who calls.
+    """`required`: every request needs one of these tokens. `told`: the tokens in the webhook configurations. An empty
+    collection requires nothing. `proven`: TLS has verified the caller.
     """
 
     required: Tokens = none
@@ -71,14 +71,14 @@ class Callers:
     proven: bool = False
 
     def may_ask(self, tokens: Collection[str]) -> bool:
-        """Whether who has these tokens is answered at all."""
+        """True if the webhook answers callers with these tokens."""
         required = self.required()
         return not required or _has_one(tokens, required)
 
     def grant(self, tokens: Collection[str]) -> Grant:
-        """What these tokens are good for, of a caller who may ask: nothing, if an API server has others.
+        """The grant for these tokens; an empty grant if the webhook configurations have other tokens.
 
-        Where nothing tells API servers apart, every review is taken at its word.
+        If neither tokens nor TLS identify API servers, the grant covers everything.
         """
         told = {} if self.proven or self.required() else self.told()
         if not told:
@@ -86,7 +86,7 @@ class Callers:
         return next((grant for token, grant in told.items() if _has_one(tokens, (token,))), NOTHING)
 
     def are_known(self, tokens: Collection[str]) -> bool:
-        """Whether who has these tokens, and may ask, is an API server."""
+        """True if the tokens belong to an API server."""
         return self.grant(tokens) is not NOTHING
 
 
@@ -117,6 +117,6 @@ def read_tokens(path: Path) -> tuple[str, ...]:
 
 
 def _has_one(given: Collection[str], tokens: Collection[str]) -> bool:
-    """In a time that says nothing of the tokens but their number and lengths."""
+    """Compare in a time that depends only on the number and lengths of the tokens."""
     equal = [compare_digest(text.encode("utf-8", "replace"), known.encode()) for text in given for known in tokens]
     return any(equal)

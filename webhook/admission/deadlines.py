@@ -1,18 +1,23 @@
-"""How long a request may take: `?timeout=10s`, as the API server appends it."""
+"""Deadlines of requests: `?timeout=10s`, as the API server appends it, and CPU time for predictions."""
 
 from __future__ import annotations
 
 import re
-from time import monotonic
-from typing import Final, NamedTuple
+from time import monotonic, thread_time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.metering import holding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DEFAULT_SECONDS: Final = 10.0
-"""What the API server waits where a webhook configuration names no time."""
+"""The default of `timeoutSeconds` in webhook configurations."""
 MAX_SECONDS: Final = 30.0
 _PART: Final = re.compile(r"(\d{1,9}(?:\.\d{0,9})?)(h|ms|m|s|us|µs|ns)", re.ASCII)
 _SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _RESERVE: Final = 0.25
-"""The part of the time that is kept for the way back."""
+"""The part of the timeout that is reserved for the response."""
 
 
 def parse_timeout(text: str) -> float:
@@ -31,7 +36,7 @@ class Deadline(NamedTuple):
 
     @classmethod
     def after(cls, received: float, seconds: float) -> Deadline:
-        """The deadline of a request that came at `received` and may take so many seconds."""
+        """The deadline of a request that arrived at `received` with a timeout of `seconds`."""
         return cls(received + seconds * (1 - _RESERVE))
 
     def within(self, seconds: float) -> Deadline:
@@ -39,9 +44,30 @@ class Deadline(NamedTuple):
         return Deadline(min(self.at, monotonic() + seconds))
 
     def seconds(self) -> float:
-        """What is left; never negative."""
+        """The remaining time; never negative."""
         return max(0.0, self.at - monotonic())
 
     def expired(self) -> bool:
-        """Whether there is no time left for what takes long."""
+        """True if no time remains for predictions."""
         return monotonic() >= self.at
+
+
+class Attempt:
+    """Time for a prediction on the evaluating thread: CPU time of the thread, so a busy machine does not shorten it.
+
+    `give_way` runs cheaper requests first; their time does not count.
+    """
+
+    def __init__(self, seconds: float, deadline: Deadline, give_way: Callable[[], bool]) -> None:
+        self._deadline, self._started, self._give_way = deadline, thread_time(), give_way
+        self._seconds = seconds
+        self.used_up = False
+
+    def expired(self) -> bool:
+        """True if the time is used up; once true, it stays true."""
+        if not self.used_up:
+            took = thread_time() - self._started
+            self.used_up = took >= self._seconds or self._deadline.expired()
+            if not (self.used_up or holding()) and self._give_way():
+                self._started = thread_time() - took
+        return self.used_up

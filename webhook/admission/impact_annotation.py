@@ -1,7 +1,7 @@
-"""The annotation forewarn.dev/preemption-impact: what a new object does to running pods, for programs.
+"""The annotation forewarn.dev/preemption-impact: the effect of a new object on running Pods, for programs.
 
-Written on CREATE, and on UPDATE where new pods come or others than before; a no-op apply changes nothing. What anybody
-else writes there does not stay: see `kept`.
+`/mutate` writes it on CREATE, and on UPDATE if the object gets new or different Pods; a no-op apply changes nothing. It
+removes values from other writers: see `kept`.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from policies.config import Annotate
-from policies.disclosure import OPEN, Audience
-from policies.kinds import POD
-from policies.metering import never
-from policies.objects.fields import NOTHING, at
-from policies.objects.reviewed_object import Operation
-from policies.rules import RULES
-from policies.rules.support.context import ALL_SCHEDULED
-from webhook.admission.lanes import Cost
+from forewarn.policies.config import Annotate
+from forewarn.policies.disclosure import OPEN, Audience
+from forewarn.policies.kinds.registry import POD
+from forewarn.policies.metering import never
+from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.policies.rules import RULES
+from forewarn.policies.rules.support.context import ALL_SCHEDULED
+from forewarn.webhook.admission.lanes import Cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.cluster import ClusterSnapshot
-    from policies.config import Config
-    from policies.objects.fields import ApiObject
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.rules.support.impact import Impact
-    from webhook.admission.review import AdmissionRequest
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.config import Config
+    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.webhook.admission.review import AdmissionRequest
 
 ANNOTATION: Final = "forewarn.dev/preemption-impact"
 PATH: Final = ("metadata", "annotations", ANNOTATION)
@@ -41,19 +41,19 @@ AUDIT_KEY: Final = "preemption-impact"
 PREDICTING: Final = frozenset(rule.ID for rule in RULES if rule.DEPENDS_ON.stored == ALL_SCHEDULED)
 """Whose findings carry the impact as their detail."""
 _ADDED: Final = ("managedFields", "uid", "creationTimestamp", "generation")
-"""What the API server writes into a new object between /mutate and /validate (rest.BeforeCreate)."""
+"""Fields that the API server sets in a new object between /mutate and /validate (rest.BeforeCreate)."""
 _REMEMBERED: Final = 512
 _CHARACTERS: Final = 8 * 1024 * 1024
 """Of all annotations that are remembered."""
 _IMPACTS: Final = 64
 _PREDICTIONS: Final = 4_096
-"""In all impacts that are kept, some 2 kB each: a DaemonSet alone can bring thousands."""
+"""Maximum number of predictions in all cached impacts, 2 kB each: one DaemonSet can have thousands."""
 _SMALL: Final = 32 * 1024
 """Bytes of the review of a pod that is expected to be cheap."""
 
 
 def cost_of(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config, size: int) -> Cost:
-    """What a request is expected to cost. `size`: bytes of its body."""
+    """Expected cost of a request. `size`: bytes of its body."""
     kind = request.kind.group_kind
     predicted = kind == POD or kind in config.options.pod_template_paths or kind == "autoscaling/Scale"
     if not predicted or cluster is None or not cluster.objects.nodes:
@@ -67,7 +67,7 @@ def _looks_at_others(pod: ApiObject) -> bool:
 
 
 class Impacts:
-    """Impacts worked out for the cluster state of the moment: /validate asks what /mutate has asked already."""
+    """Cached impacts for the current cluster state: /validate needs the impact that /mutate has computed."""
 
     def __init__(self) -> None:
         self._of: tuple[ClusterSnapshot | None, OrderedDict[str, Impact | None]] = (None, OrderedDict())
@@ -80,9 +80,9 @@ class Impacts:
         /,
         time_is_up: Callable[[], bool] = never,
     ) -> Impact | None:
-        """The impact of an object on a state; worked out if it is not known.
+        """The impact of an object on a cluster state, from the cache or computed.
 
-        One that was cut short is not kept, nor is any if its time was up before it was complete.
+        Incomplete impacts, and impacts whose time was used up, are not cached.
         """
         state, known = self._of
         if state is not cluster:
@@ -109,11 +109,13 @@ def outcome_of(impact: Impact) -> str:
         return "incomplete"
     if impact.why_not:
         return "not-predicted"
+    if impact.group is not None:
+        return "no-preemption" if impact.group.outcome == "fits" else impact.group.outcome
     return "preempts" if impact.preempting else "pending" if impact.pending else "no-preemption"
 
 
 def wanted(subject: ReviewedObject, config: Config) -> bool:
-    """Whether objects of this kind are annotated at all."""
+    """True if forewarn annotates objects of this kind."""
     if subject.operation not in (Operation.CREATE, Operation.UPDATE):
         return False
     kind = "pods" if subject.object.get("kind") == "Pod" else "workloads"
@@ -121,10 +123,10 @@ def wanted(subject: ReviewedObject, config: Config) -> bool:
 
 
 def kept(subject: ReviewedObject, config: Config) -> str:
-    """What an object may carry where nothing is worked out; empty: nothing. Only `/mutate` writes the annotation.
+    """The annotation that an object may keep without a new prediction; "" for none. Only `/mutate` writes it.
 
-    A new object has none, whatever it was sent with. A stored one keeps what it has; where its kind is not annotated,
-    that may be taken away.
+    A new object keeps none. A stored object keeps its annotation; if forewarn no longer annotates its kind, users may
+    remove it.
     """
     if subject.operation is not Operation.UPDATE:
         return ""
@@ -134,15 +136,15 @@ def kept(subject: ReviewedObject, config: Config) -> str:
 
 
 def text_of(impact: Mapping[str, object], late: bool = False) -> str:
-    """Compact JSON; the keys in one order, so that the same impact gives the same bytes. `late`: by an old cache."""
+    """Compact JSON with a fixed order of keys, so that equal impacts give equal bytes. `late`: the cache is stale."""
     told = {**impact, "staleCache": True} if late else impact
     return json.dumps(told, separators=(",", ":"), sort_keys=True)
 
 
 def annotation(impact: Impact | None, late: bool = False, audience: Audience = OPEN) -> str | None:
-    """The annotation's text: empty where all fits, None where nothing new comes. `late`: the cache is old.
+    """The text of the annotation: "" if all Pods fit, None without new Pods. `late`: the cache is stale.
 
-    Whoever may read the object reads it: `audience` is somebody of the object's namespace, whoever asked.
+    Everybody with read access to the object reads it, so `audience` is the object's namespace, not the requester.
     """
     if impact is None:
         return None
@@ -152,7 +154,7 @@ def annotation(impact: Impact | None, late: bool = False, audience: Audience = O
 
 
 class Written(NamedTuple):
-    """What is written on an object."""
+    """A written annotation with the fingerprint of its object."""
 
     fingerprint: str
     text: str
@@ -169,14 +171,14 @@ class _Written(NamedTuple):
 
 
 class ReinvocationCache:
-    """What was written on an object a moment ago; it stays when that comes back, though the cluster has moved on.
+    """Recent annotations; an object that returns within seconds keeps its annotation, although the cluster has changed.
 
-    The API server calls again in the same admission where an in-tree plugin changes what the webhooks left: Priority
-    does, when it reads the numbers of a class that was assigned (apiserver mutating/dispatcher.go, Dispatch). What else
-    a later webhook changed makes it another object, which is predicted anew.
+    The API server calls again in the same admission if an in-tree plugin changes the object after the webhooks:
+    Priority does so for an assigned class (apiserver mutating/dispatcher.go, Dispatch). If a later webhook changes
+    other fields, the object counts as new.
 
-    Each call has a uid of its own, and pods of one controller are alike to the byte: that an object comes back is known
-    only by the annotation that it carries. One without it is new. Safe to use from any thread.
+    Each call has its own uid, and Pods of one controller may be equal: only its annotation identifies a returning
+    object. Safe from any thread.
     """
 
     def __init__(self, clock: Callable[[], float], seconds: float = 30.0) -> None:
@@ -190,7 +192,7 @@ class ReinvocationCache:
         return self.recent(subject) or work_out()
 
     def recent(self, subject: ReviewedObject) -> str | None:
-        """What the object carries, if that was written a moment ago."""
+        """The object's annotation if forewarn has written it recently."""
         carried = at(subject.object, *PATH)
         return str(carried) if carried and self._recently(subject) == carried else None
 
@@ -210,10 +212,10 @@ class ReinvocationCache:
 
 
 def _fingerprint(subject: ReviewedObject, *, alike: bool = False) -> str:
-    """What tells objects apart, but for our own annotation and what the API server adds between two calls.
+    """A digest of the object without forewarn's annotation and without fields that the API server sets between two
+    calls.
 
-    `alike`: pods whose names the API server makes are one where their names are all that differs; between /mutate and
-    /validate they get them.
+    `alike`: also without a generated name, which a Pod gets between /mutate and /validate.
     """
     obj, ref = subject.object, subject.ref
     metadata = _without(at(obj, "metadata"), *_ADDED)
@@ -248,7 +250,7 @@ def _without(value: Any, *keys: str) -> dict[str, Any]:
 
 
 def _is_nameless(subject: ReviewedObject) -> bool:
-    """Whether nothing depends on the name of a new pod; the claims of ephemeral volumes are found by it."""
+    """True if nothing depends on the name of a new Pod. Claims of ephemeral volumes depend on it."""
     volumes = at(subject.object, "spec", "volumes")
     ephemeral = any(at(volume, "ephemeral") is not None for volume in volumes) if isinstance(volumes, list) else True
     is_new = subject.operation is Operation.CREATE and subject.object.get("kind") == "Pod"
@@ -256,7 +258,7 @@ def _is_nameless(subject: ReviewedObject) -> bool:
 
 
 def _status(subject: ReviewedObject) -> object:
-    """The status, less what the API server gives every new pod. Source: pkg/registry/core/pod, `PrepareForCreate`."""
+    """The status without the fields of every new Pod. Source: pkg/registry/core/pod, `PrepareForCreate`."""
     status = at(subject.object, "status")
     if subject.operation is not Operation.CREATE or not isinstance(status, dict):
         return status or None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from policies.objects.fields import at
+from forewarn.policies.objects.fields import at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policies.findings import Path
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.fields import ApiObject
 
 
 class PatchError(ValueError):
@@ -26,7 +26,7 @@ class PatchOperation(NamedTuple):
     value: Any = None
 
     def to_json(self) -> dict[str, Any]:
-        """As it goes over the wire."""
+        """The operation as JSON."""
         written: dict[str, Any] = {"op": self.op, "path": pointer(self.path)}
         return written if self.op == "remove" else {**written, "value": self.value}
 
@@ -37,7 +37,7 @@ def pointer(path: Path) -> str:
 
 
 def set_value(obj: ApiObject, path: Path, value: Any) -> PatchOperation:
-    """Set one value in nested objects. Parents that are absent come along: the API server adds none by itself."""
+    """Set one value in nested objects. Adds absent parents, because the API server adds none."""
     depth = 1
     while depth < len(path) and isinstance(at(obj, *path[:depth]), Mapping):
         depth += 1
@@ -53,9 +53,9 @@ def drop(obj: ApiObject, path: Path) -> list[PatchOperation]:
 
 
 def apply_patch(obj: ApiObject, operations: Iterable[PatchOperation]) -> dict[str, Any]:
-    """What the operations make of the object, which stays as it is. Raises PatchError where one does not apply.
+    """A copy of the object with the operations applied. Raises PatchError if one does not apply.
 
-    What no operation touches is shared with the object: neither of the two may be changed.
+    The copy shares unchanged parts with the object: change neither of them.
     """
     patched: dict[str, Any] = dict(obj)
     for operation in operations:

@@ -1,6 +1,7 @@
-"""Where work waits for its turn: one thread for what is judged, cheap before dear, and one for each forked process.
+"""Work queues with their own threads: one for evaluations, eight for requests that may wait for the API server, and one
+for each prediction process.
 
-An event loop runs nothing of this; it hands work over and is told of the result.
+Each queue runs the cheapest function first.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _WEIGHT: Final = 0.25
-"""Of the last one in what the next one is expected to take."""
+"""Weight of the last function in the expected time of the next."""
 
 
 class Cost(IntEnum):
-    """What a request is expected to cost; the cheaper goes first."""
+    """Expected cost of a request; cheaper requests go first."""
 
     RULES = 0
     """Rules alone: classes, namespaces, quotas."""
     POD = 1
     """One pod."""
     PODS = 2
-    """Many pods, or one with constraints that look at others."""
+    """Many Pods, or one Pod with affinity or topology spread constraints."""
 
 
 def _nothing() -> None:
@@ -63,13 +64,13 @@ class Lane:
 
     @property
     def length(self) -> int:
-        """How much waits."""
+        """Number of waiting functions."""
         return len(self._waiting)
 
     def give_way(self, cost: int) -> bool:
-        """Run what is cheaper than this and waits, inside the work that asks; whether there was anything.
+        """Run waiting functions of lower cost inside the current one; true if there were any.
 
-        For the lane's own threads, between two steps of something that is dear.
+        For the queue's own threads, between two steps of an expensive function.
         """
         ran = False
         while (work := self._cheaper(cost)) is not None:
@@ -89,11 +90,11 @@ class Lane:
 
     @property
     def wait_seconds(self) -> float:
-        """How long what comes now will have to wait, by what the last ones took."""
+        """Expected waiting time of a new function, by the duration of recent ones."""
         return len(self._waiting) * self._seconds / self._threads
 
     def submit(self, cost: int, run: Callable[[], T], within: float = inf) -> Future[T] | None:
-        """Let it wait for its turn; None where too much waits already, or its turn would not come `within` seconds."""
+        """Queue a function; None if the queue is full, or the function would not start `within` seconds."""
         future: Future[T] = Future()
         with self._changed:
             if len(self._waiting) >= self._most or self._stopped or self.wait_seconds > within:
@@ -134,7 +135,7 @@ class Lane:
             future.set_result(result)
 
     def _next(self, seconds: float | None) -> tuple[Future[Any], Callable[[], Any]] | None:
-        """What is next; None where nothing came within so many seconds, or the lane has stopped."""
+        """The next function; None after so many seconds without one, or after `stop`."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._stopped, seconds)
             if self._stopped or not self._waiting:

@@ -1,6 +1,6 @@
 """Findings as kubectl shows them: warnings within their limits, audit annotations, the text of a denial.
 
-Warnings and denials have the texts for the requester (`Finding.as_told`); the audit log has the full ones.
+Warnings and denials have the texts for the requester (`Finding.as_shown`); the audit log has the full texts.
 
 Sources: apiserver pkg/endpoints/filters/warning.go (a warning with a control character is dropped silently; past 4,096
 runes in all, each is cut to 256), pkg/admission/attributes.go (keys of audit annotations).
@@ -11,21 +11,20 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, cut, one_line, plural
-from webhook.admission.review import Cause
-from webhook.admission.stale_cache import CAVEATS
+from forewarn.policies.findings import Action, Text, cut, ended, joined, one_line, plural
+from forewarn.webhook.admission.review import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policies.findings import Finding
+    from forewarn.policies.findings import Finding
 
 MAX_WARNINGS: Final = 3
 MAX_WARNING: Final = 256
-MAX_FIRST_SENTENCE: Final = 120
+BEST: Final = 120
+"""Characters of a warning before the id of the rule, as Kubernetes recommends."""
 MAX_AUDIT_KEY: Final = 63
 _NOT_IN_A_KEY: Final = re.compile(r"[^A-Za-z0-9_.-]+")
-_FULL_STOP: Final = re.compile(r"(?<=[.!?])\s")
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
@@ -35,36 +34,60 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
-    """At most three different warnings, the worst first; the last one says how many more there are."""
-    texts: dict[tuple[tuple[str, ...], str], str] = {}
-    for finding in worst_first(finding.as_told for finding in findings if finding.is_shown):
-        texts.setdefault((_sentences(finding), _fix(finding)), finding.rule)
-    more = len(texts) - MAX_WARNINGS
-    shown = list(texts.items())[:MAX_WARNINGS]
-    tails = [f" [{rule}]" for _, rule in shown]
-    if more > 0:
-        tails[-1] += f" (and {plural(more, 'more warning')})"
-    return tuple(_fitted(*text, MAX_WARNING - len(tail)) + tail for (text, _), tail in zip(shown, tails, strict=True))
+    """At most three different warnings, the worst first; the last one counts the others."""
+    rules: dict[str, str] = {}
+    for finding in worst_first(finding.as_shown for finding in findings if finding.is_shown):
+        limit = MAX_WARNING - len(finding.rule) - _MAX_COUNT
+        rules.setdefault(_fitted(_on_one_line(finding.text), limit), finding.rule)
+    warnings = [f"{text} [{rule}]" for text, rule in [*rules.items()][:MAX_WARNINGS]]
+    if more := len(rules) - len(warnings):
+        warnings[-1] += f" (and {plural(more, 'more warning')})"
+    return tuple(warnings)
 
 
-def _fitted(sentences: tuple[str, ...], fix: str, room: int) -> str:
-    """The sentences and the fix in at most `room` characters.
+_MAX_COUNT: Final = len(" [] (and 9999 more warnings)")
 
-    The fix stays whole if that leaves _SHORTEST characters of the message. The last sentences are removed first, but
-    neither the first one nor CAVEATS; then the first one is shortened, to a whole clause or list item.
+
+def _on_one_line(text: Text) -> Text:
+    """The text as printable lines, except the versions in `shorter`: `shortened` makes them printable."""
+    more = tuple(map(one_line, text.more))
+    return Text(one_line(text.problem), one_line(text.fix), more, text.shorter, tuple(map(one_line, text.caveats)))
+
+
+def _fitted(text: Text, limit: int) -> str:
+    """The text in at most BEST characters, and never more than `limit`.
+
+    It always contains the caveats and the whole fix, and thus is longer if they leave fewer than _SHORTEST characters
+    for the problem. Only a text that exceeds `limit` lacks a part of them. Further sentences are removed first, the
+    last one before the others. Then the problem is shortened.
     """
-    if len(fix) > room - _SHORTEST - 1:
-        fix = ended_early(fix, room // 2)
-    parts = [*sentences]
-    while (over := len(_joined(parts, fix)) - room) > 0:
-        if last := next((index for index in range(len(parts) - 1, 0, -1) if parts[index] not in CAVEATS), 0):
-            del parts[last]
-            continue
-        short = ended_early(parts[0], max(_SHORTEST, len(parts[0]) - over))
-        if short == parts[0]:
-            return cut(_joined(parts, fix), room)
-        parts[0] = short
-    return _joined(parts, fix)
+    fix, caveats = f"Fix: {text.fix}" if text.fix else "", joined(text.caveats)
+    if len(fix) > limit - _SHORTEST - len(caveats) - 3:
+        fix = ended_early(fix, limit // 2)
+    most = min(limit, max(BEST, _SHORTEST + 1 + len(joined((caveats, fix)))))
+    for count in range(len(text.more), -1, -1):
+        kept = (s for index, s in enumerate(text.more) if index < count or s in text.caveats)
+        others = joined((*kept, fix))
+        room = most - len(others) - 2 if others else most
+        if len(text.problem) <= room or not count:
+            problem = shortened(text, max(room, _SHORTEST))
+            break
+    return cut(joined((problem, others)), limit)
+
+
+def is_shortened(finding: Finding) -> bool:
+    """True if the warning may lack a part of the finding's text."""
+    text = finding.as_shown.text
+    return len(one_line(joined((text.message, f"Fix: {text.fix}" if text.fix else "")))) > BEST
+
+
+def shortened(text: Text, most: int) -> str:
+    """The printable problem in at most `most` characters: the first version that fits, or the start of the shortest."""
+    if len(text.problem) <= most:
+        return text.problem
+    versions = (text.problem, *map(one_line, text.shorter))
+    fitting = (version for version in versions if len(version) <= most)
+    return next(fitting, None) or ended_early(min(versions, key=len), most)
 
 
 def ended_early(text: str, most: int) -> str:
@@ -75,36 +98,13 @@ def ended_early(text: str, most: int) -> str:
     end = max(ends, default=0)
     if end < most // 2:
         blank = text.rfind(" ", 0, most)
-        return f"{text[:blank].rstrip()}…" if blank >= most // 2 else cut(text, most)
+        return f"{text[:blank].rstrip()}…" if blank >= most // 3 else cut(text, most)
     return f"{text[:end]}…" if end else ""
 
 
-def _joined(parts: list[str], fix: str) -> str:
-    return " ".join([*parts, fix] if fix else parts)
-
-
 _SHORTEST: Final = 24
-"""Characters below which a sentence says nothing."""
-_AFTER_A_CLAUSE: Final = re.compile(r"; |, | \(|: ")
-
-
-def _sentences(finding: Finding) -> tuple[str, ...]:
-    """The message, its first sentence short enough for every client; a full stop at its end if a fix follows."""
-    first, *rest = _FULL_STOP.split(one_line(finding.message), maxsplit=_MANY)
-    *sentences, last = ended_early(first, MAX_FIRST_SENTENCE), *rest
-    return (*map(_ended, sentences), _ended(last) if finding.remediation else last)
-
-
-_MANY: Final = 5
-"""Sentences that are kept apart."""
-
-
-def _fix(finding: Finding) -> str:
-    return f"Fix: {one_line(finding.remediation)}" if finding.remediation else ""
-
-
-def _ended(sentence: str) -> str:
-    return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."
+"""Minimum number of characters of a problem."""
+_AFTER_A_CLAUSE: Final = re.compile(r"; |, | \(|: |\. ")
 
 
 def audit_of(findings: Iterable[Finding]) -> dict[str, str]:
@@ -125,7 +125,7 @@ def audit_key(text: str) -> str:
 
 def denial_of(findings: Sequence[Finding]) -> tuple[str, tuple[Cause, ...]]:
     """The message of a denial, one problem for each field with every rule named, and its causes for programs."""
-    ordered = worst_first(finding.as_told for finding in findings)
+    ordered = worst_first(finding.as_shown for finding in findings)
     by_field: dict[str, list[Finding]] = {}
     for finding in ordered:
         by_field.setdefault(finding.path or finding.message, []).append(finding)
@@ -138,4 +138,4 @@ def denial_of(findings: Sequence[Finding]) -> tuple[str, tuple[Cause, ...]]:
 
 
 def _with_fix(finding: Finding) -> str:
-    return f"{_ended(finding.message)} Fix: {finding.remediation}" if finding.remediation else finding.message
+    return f"{ended(finding.message)} Fix: {finding.remediation}" if finding.remediation else finding.message

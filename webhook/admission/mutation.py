@@ -1,23 +1,29 @@
-"""What `/mutate` patches: pods that lack what the Priority plugin would fill in, and a namespace's default class.
+"""The patch of `/mutate`: fields of Pods that the Priority plugin did not set, and the default class of a namespace.
 
-The plugin runs before webhooks and once more after an effective patch. So a class is assigned by naming it and removing
-the numbers that belong to the old one: the plugin then reads the new ones from the API server itself.
+The Priority plugin runs before webhooks, and again after an effective patch. Therefore the patch sets the name of the
+class and removes the values of the old class: the plugin then reads the new values from the API server.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.kinds import POD
-from policies.kube_apiserver.priority import Forbidden, Resolved, class_by_namespace, establish_priority, resolved_spec
-from policies.objects.fields import at, string_map, text
-from policies.objects.reviewed_object import Operation
-from webhook.admission.json_patch import PatchOperation, drop, set_value
+from forewarn.policies.kinds.registry import POD
+from forewarn.policies.kube_apiserver.priority import (
+    Forbidden,
+    Resolved,
+    class_by_namespace,
+    establish_priority,
+    resolved_spec,
+)
+from forewarn.policies.objects.fields import at, string_map, text
+from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.webhook.admission.json_patch import PatchOperation, drop, set_value
 
 if TYPE_CHECKING:
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.fields import ApiObject
-    from webhook.admission.review import AdmissionRequest
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.admission.review import AdmissionRequest
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 NODE_USER_PREFIX: Final = "system:node:"
@@ -56,7 +62,7 @@ def mutate(request: AdmissionRequest, cluster: ClusterSnapshot | None, *, assign
 
 
 def _class_by_policy(request: AdmissionRequest, cluster: ClusterSnapshot) -> str:
-    """The class that the pod's namespace gives to pods that ask for none; empty where it has it already."""
+    """The default class of the namespace for Pods without a class; "" if the Pod has that class already."""
     if _is_mirror(request):
         return ""
     namespace = cluster.namespace(request.namespace)
@@ -64,7 +70,7 @@ def _class_by_policy(request: AdmissionRequest, cluster: ClusterSnapshot) -> str
 
 
 def _is_mirror(request: AdmissionRequest) -> bool:
-    """Whether a kubelet shows a static pod; anybody may write the annotation, but only a node is one.
+    """True for the mirror Pod of a static Pod. Users may write its annotation, but only nodes create mirror Pods.
 
     Source: plugin/pkg/admission/noderestriction, and pkg/auth/nodeidentifier/default.go.
     """
@@ -87,7 +93,7 @@ def _assign(pod: ApiObject, wanted: str) -> tuple[PatchOperation, ...]:
 
 
 def _fill_in(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> tuple[PatchOperation, ...]:
-    """What the plugin would have written, where it has not run; an unknown class is left to `/validate`."""
+    """The fields that the plugin would set, if it did not run; `/validate` reports an unknown class."""
     if at(pod, *PRIORITY) is not None:
         return ()
     try:

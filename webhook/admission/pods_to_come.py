@@ -1,13 +1,13 @@
-"""Pods of workloads that were admitted a moment ago and whose controllers have not created all of them yet.
+"""Pods of recently admitted workloads that their controllers have not created yet.
 
-The objects of one apply come one after the other. A prediction for the second one counts the Pods of the first, though
-the cluster state does not have them yet.
+`kubectl apply` sends the objects of one file one after the other. The prediction for the second object counts the Pods
+of the first, although the cluster state does not contain them yet.
 
-An object counts for everybody once the cluster state has it, as any stored object does. Until then it counts only for
-the user who sent it: it may still be denied, and nobody can change the predictions for others with it. Dry runs and
-rejected requests are not remembered. What another replica of the webhook has admitted is not known.
+An object in the cluster state counts for all requests. Before that, it counts only for its own user: another webhook
+may still deny it, and no user must change the predictions of others. Dry runs and rejected requests do not count, nor
+do objects that another replica of the webhook has admitted.
 
-Memory is bounded: so many objects in all, of a user and of a namespace, so many bytes of each, and some seconds.
+Memory is bounded: the number of objects in total, by user and by namespace, the bytes of each object, and the time.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from collections import Counter, OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.controllers.changes import still_to_come
-from policies.findings import plural
-from policies.kinds import POD
-from policies.metering import CutShort, metered
-from policies.objects.fields import NOTHING, InvalidObject, at, group_kind
+from forewarn.policies.controllers.changes import still_to_come
+from forewarn.policies.findings import plural
+from forewarn.policies.kinds.registry import POD
+from forewarn.policies.metering import CutShort, metered
+from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.fields import ApiObject
-    from policies.objects.pod import Pod
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
 MOST_OBJECTS: Final = 32
 MOST_OF_ONE: Final = 8
@@ -41,20 +41,20 @@ MOST_WORK: Final = 50_000
 MOST_BYTES: Final = 64 * 1024
 """Bytes of an object that is remembered."""
 SECONDS: Final = 10.0
-"""After this time the Pods are in the cluster state, or something keeps the controller from creating them."""
+"""Seconds after which the Pods are in the cluster state, or the controller cannot create them."""
 UNSEEN_SECONDS: Final = 2.0
 """After this time an object that the cluster state does not have was not stored."""
 AUDIT_KEY: Final = "pods-not-counted"
-"""Key of the audit annotation on a prediction that leaves some of these Pods out."""
+"""Key of the audit annotation on a prediction that omits some of these Pods."""
 _PLACED: Final = 4
-"""Cluster states with these Pods in their places that are kept."""
+"""Maximum number of cached cluster states with these Pods."""
 
 Key = tuple[str, str, str]
 """`group/Kind`, namespace and name."""
 
 
 class Admitted(NamedTuple):
-    """An object that was admitted. `pods`: how many it has when all have come; `at`: when, by the clock."""
+    """An admitted object. `pods`: the number of its Pods when all are created. `at`: time of admission."""
 
     number: int
     user: str
@@ -65,14 +65,14 @@ class Admitted(NamedTuple):
 
 
 class Arriving(NamedTuple):
-    """A cluster state with the Pods to come in their places. `left_out`: of how many objects not all Pods count."""
+    """A cluster state with the expected Pods. `left_out`: number of objects of which some Pods are missing."""
 
     cluster: ClusterSnapshot | None
     left_out: int = 0
 
     @property
     def not_counted(self) -> str:
-        """What is left out, for the audit log."""
+        """A sentence about missing Pods, for the audit log."""
         return f"Pods of {plural(self.left_out, 'object')} just admitted" if self.left_out else ""
 
 
@@ -89,7 +89,8 @@ class PodsToCome:
         self._placed: OrderedDict[tuple[int, tuple[int, ...]], tuple[ClusterSnapshot, Arriving]] = OrderedDict()
 
     def note(self, subject: ReviewedObject, user: str, pods: int, size: int) -> None:
-        """An object is admitted that has so many Pods when all have come. `size`: bytes of its review."""
+        """Record an admitted object. `pods`: the number of its Pods when all are created. `size`: bytes of its
+        review."""
         ref, obj = subject.ref, subject.object
         if not ref.name or size > MOST_BYTES or pods <= 0 or _has_controller(obj):
             return  # the Pods of a controller are those of its object
@@ -111,13 +112,16 @@ class PodsToCome:
                 self._forget(next(a.key for a in self._admitted.values() if counts[a.user] == most))
 
     def deleted(self, key: Key) -> None:
-        """The watch says that an object is gone, before any request has found it in the cluster state."""
+        """Forget an object that was deleted before a request found it in the cluster state."""
         if key in self._admitted:
             with self._lock:
                 self._forget(key)
 
     def of(self, user: str, key: Key, cluster: ClusterSnapshot) -> tuple[Admitted, ...]:
-        """What counts for a request of this user about this object: nothing, most of the time."""
+        """Return the admitted objects whose Pods count for this user's request about `key`: the user's own first.
+
+        Without the object of `key` itself. Also forgets objects that expired or were deleted.
+        """
         if not self._admitted:
             return ()
         now, found = self._clock(), list[Admitted]()
@@ -191,7 +195,7 @@ def _placed(
     paths: Mapping[str, tuple[str, ...]],
     expired: Callable[[], bool],
 ) -> tuple[Arriving, bool]:
-    """Also whether that is all: what was cut short because time was up is not kept."""
+    """The cluster state, and true if it is complete: only complete ones are cached."""
     snapshot, left, left_out = cluster.scheduling, MOST_PODS, 0
     try:
         with metered(expired, MOST_WORK):
@@ -216,9 +220,11 @@ def _pods_of(admitted: Admitted, cluster: ClusterSnapshot, paths: Mapping[str, t
 
 
 def _with(snapshot: Snapshot, pod: Pod) -> Snapshot:
-    """The cluster with the Pod where kube-scheduler would place it; the same one where nobody can tell, or it fits
-    nowhere. Raises CutShort."""
-    from policies.scheduling.responsible import not_predicted  # numpy, which the webhook loads before it serves
-    from policies.scheduling.schedule_one import Prediction
+    """The snapshot with the Pod on the node that kube-scheduler would select; unchanged if that is unknown or no
+    node fits. Raises CutShort."""
+    from forewarn.policies.scheduling.responsible import (
+        not_predicted,  # numpy, which the webhook loads before it serves
+    )
+    from forewarn.policies.scheduling.schedule_one import Prediction
 
     return snapshot if not_predicted(pod, snapshot) else Prediction(snapshot, pod).snapshot_after()

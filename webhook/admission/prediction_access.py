@@ -1,9 +1,9 @@
-"""How much of a prediction the readers of an answer are shown: by what they may read, and how often they have asked.
+"""How much of a prediction the readers of a response see, by their permissions and by the budget.
 
-The prediction itself is always made: denials, audit annotations, the log and the comparison with what happens go by it.
+forewarn always computes the prediction: denials, audit annotations, logs and accuracy use all of it.
 
-Warnings and denials are for the requester. The annotation is for everybody in the object's namespace, and so is what
-controllers are answered, which they pass on in Events.
+Warnings and denials are for the requester. Everybody in the object's namespace reads the annotation, and the responses
+to controllers, which appear in Events.
 """
 
 from __future__ import annotations
@@ -11,45 +11,46 @@ from __future__ import annotations
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.disclosure import EXACT, Disclose, Shown
-from policies.findings import Action, Finding, RequesterText, Severity
-from policies.metering import CutShort
-from policies.objects.fields import InvalidObject, at
-from policies.objects.pod_affinity import ALL_NAMESPACES, other_namespaces
-from policies.objects.reviewed_object import Operation
-from policies.objects.workload import pod_template_of
-from webhook.admission.impact_annotation import PREDICTING
-from webhook.admission.prediction_budget import Level
-from webhook.admission.unchanged import asks_for_pods
+from forewarn.policies.disclosure import EXACT, Disclose, Shown
+from forewarn.policies.findings import Action, Finding, Severity, Text
+from forewarn.policies.metering import CutShort
+from forewarn.policies.objects.fields import InvalidObject, at
+from forewarn.policies.objects.pod_affinity import ALL_NAMESPACES, other_namespaces
+from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.policies.objects.workload import pod_template_of
+from forewarn.webhook.admission.impact_annotation import PREDICTING
+from forewarn.webhook.admission.prediction_budget import Level
+from forewarn.webhook.admission.unchanged import asks_for_pods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.config import Config
-    from policies.config.model import Budget
-    from policies.objects.fields import ApiObject
-    from policies.objects.reviewed_object import ReviewedObject, User
-    from policies.rules.support.impact import Impact, Recall
-    from webhook.admission.access_reviews import AccessReviews
-    from webhook.admission.prediction_budget import PredictionBudget
-    from webhook.admission.review import AdmissionRequest
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.config import Config
+    from forewarn.policies.config.model import Budget
+    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject, User
+    from forewarn.policies.rules.support.predictions import Recall
+    from forewarn.webhook.admission.access_reviews import AccessReviews
+    from forewarn.webhook.admission.prediction_budget import PredictionBudget
+    from forewarn.webhook.admission.review import AdmissionRequest
 
 UNREADABLE: Final = "the Pod's affinity refers to namespaces that you can't read"
 OF_OTHERS: Final = "the Pod's affinity refers to other namespaces"
 SPENT: Final = "predictionBudget for the last hour is used up"
 _MOST_ASKED: Final = 4
-"""Namespaces whose Pods a requester is asked about one by one; of more, all namespaces are."""
+"""Maximum number of namespaces with a separate access review; with more, the review is about all namespaces."""
 _SERVICE_ACCOUNTS: Final = "system:serviceaccount:"
 _CONTROLLERS: Final = f"{_SERVICE_ACCOUNTS}kube-system:"
 _CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
 _SPOKEN: Final = (Action.DENY, Action.WARN)
 _FIRST: Final = "preempts-running-pods"
-"""The rule under which a requester reads that nothing is predicted, where it speaks at all."""
+"""The rule that reports a hidden prediction, if its action is visible."""
 
 
 def is_on_behalf(user: User, obj: ApiObject) -> bool:
-    """Whether a request is made for somebody else: by a controller, or of an object that one controls."""
+    """True for requests of controllers, and for objects with a controller."""
     if user.name.startswith(_CONTROLLERS) or user.name == _CONTROLLER_MANAGER:
         return True
     owners = at(obj, "metadata", "ownerReferences")
@@ -58,7 +59,7 @@ def is_on_behalf(user: User, obj: ApiObject) -> bool:
 
 
 class PredictionAccess(NamedTuple):
-    """What all requests share. `counted` is told how much of a prediction is shown (`webhook.metrics.DETAILS`)."""
+    """The shared part of all requests. `counted`: called with how much is shown (`webhook.metrics.DETAILS`)."""
 
     budget: PredictionBudget
     counted: Callable[[str], object]
@@ -66,7 +67,7 @@ class PredictionAccess(NamedTuple):
 
 
 class RequestAccess:
-    """What the readers of one answer are shown. It takes from the budget once, when there is a prediction."""
+    """What the readers of one response see. The first prediction takes from the budget, once."""
 
     def __init__(self, shared: PredictionAccess, request: AdmissionRequest, config: Config, *, annotates: bool) -> None:
         """`annotates`: whether predictions are for the annotation, and not for the requester."""
@@ -77,7 +78,7 @@ class RequestAccess:
         self._asked, self._shown = False, EXACT
         self.is_settled = False
         self.to_ask: tuple[str, ...] = ()
-        """The namespaces of which it has to be asked whether the requester may list Pods; then: decide again."""
+        """Namespaces that need an access review for listing Pods before the next evaluation."""
 
     @cached_property
     def _is_covered(self) -> bool:
@@ -88,11 +89,11 @@ class RequestAccess:
         return self._config.disclose is Disclose.NAMES or (self._is_covered and not self._annotates)
 
     def shown(self) -> Shown:
-        """How much is shown; before there is a prediction, everything."""
+        """How much is shown; everything before the first prediction."""
         return self._shown
 
     def recalling(self, impacts: Recall) -> Recall:
-        """Gives predictions out of `impacts`; none where rights have to be asked about first."""
+        """Gives predictions from `impacts`; none if an access review is needed first."""
         return partial(self._recall, impacts)
 
     def _recall(
@@ -117,7 +118,7 @@ class RequestAccess:
         return impact
 
     def settle(self, subject: ReviewedObject) -> Shown:
-        """Decide how much is shown, and take it from the budget; the first time."""
+        """Decide how much is shown, and take from the budget; once."""
         if not self.is_settled:
             self._shown, detail = self._settled(subject)
             self.is_settled = True
@@ -133,7 +134,7 @@ class RequestAccess:
         self.go_on()
 
     def go_on(self) -> None:
-        """Decide by what is known: what could not be asked is not allowed."""
+        """Decide without further access reviews: unknown permissions count as denied."""
         self._asked, self.to_ask = True, ()
 
     def _settled(self, subject: ReviewedObject) -> tuple[Shown, str]:
@@ -162,7 +163,7 @@ class RequestAccess:
         return tuple(name for name in dict.fromkeys(namespaces) if reviews.known(self._user, name) is None)
 
     def _may_list(self, namespaces: Sequence[str]) -> bool | None:
-        """Whether it is known that the requester may list Pods in all of these; None: not known."""
+        """Whether the requester may list Pods in all these namespaces, by cached access reviews; None if unknown."""
         reviews = self._shared.reviews
         if self._on_behalf or reviews is None:
             return False
@@ -170,7 +171,7 @@ class RequestAccess:
         return False if False in known else None if None in known else True
 
     def _namespaces(self, subject: ReviewedObject) -> tuple[str, ...]:
-        """What the affinity of a subject's Pods refers to beside their own namespace."""
+        """The other namespaces that the affinity of the object's Pods refers to."""
         try:
             template = pod_template_of(subject.object, self._config.options.pod_template_paths)
             found = other_namespaces(template.spec, self._namespace) if template else frozenset()
@@ -181,10 +182,10 @@ class RequestAccess:
         return tuple(sorted(found))
 
     def _buckets(self) -> Mapping[str, Budget]:
-        """Whose budget this takes from, and how large each is; empty for a requester who may see everything.
+        """The buckets to take from, with their sizes; none for a requester with access to all namespaces.
 
-        The namespace has a bucket apart for what controllers write on its objects, and service accounts that may list
-        all Pods: its people can make these ask, but what they ask for themselves is not used up by it.
+        The namespace has a separate bucket for requests of controllers and of service accounts that may list all Pods:
+        users of the namespace can cause such requests, which must not use up the budget of their own requests.
         """
         budget, namespace = self._config.prediction_budget, self._namespace
         on_behalf = self._on_behalf
@@ -200,17 +201,15 @@ class RequestAccess:
 def without_prediction(
     findings: Iterable[Finding], subject: ReviewedObject, config: Config, why: str
 ) -> tuple[Finding, ...]:
-    """The findings where a requester is not shown what is predicted: the same warnings, whatever that is.
+    """The findings for a requester without access to the prediction: the same warnings for any prediction.
 
-    What the prediction denies stays denied. Only the requester's texts change; an empty one is not shown.
+    Denials remain denials. Only `for_requester` changes; an empty text is not shown.
     """
     told = tuple(
         finding
         if finding.rule not in PREDICTING or finding.action not in _SPOKEN
         else finding._replace(
-            for_requester=RequesterText(
-                f"{_DENIED} prediction not shown: {why}" if finding.action is Action.DENY else ""
-            )
+            for_requester=Text(f"{_DENIED} prediction not shown: {why}" if finding.action is Action.DENY else "")
         )
         for finding in findings
     )
@@ -224,8 +223,8 @@ def without_prediction(
         Severity.WARNING,
         rule,
         subject.ref,
-        f"the prediction was not shown to the requester: {why}",
-        for_requester=RequesterText(f"not predicted: {why}", _FIXES.get(why, "")),
+        Text(f"the prediction was not shown to the requester: {why}"),
+        for_requester=Text(f"not predicted: {why}", _FIXES.get(why, "")),
     )
     return (*told, not_shown)
 

@@ -1,4 +1,4 @@
-"""How many predictions a user and a namespace are shown in an hour: token buckets, in bounded memory."""
+"""The number of predictions that a user and a namespace may see in an hour: token buckets in bounded memory."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policies.config.model import Budget
+    from forewarn.policies.config.model import Budget
 
 COST: Final = 0.5
-"""Of one call: an object that is created or changed takes two, one of each webhook."""
+"""Cost of one call: each created or changed object has two calls, one for each webhook."""
 REMEMBERED: Final = 8_192
 """Buckets, of some 300 bytes each. Of more, the eighth that recovers first is forgotten."""
 _HOUR: Final = 3600.0
 
 
 class Level(IntEnum):
-    """How much of a prediction the budget has room for."""
+    """How much of a prediction the budget allows."""
 
     EXACT = 0
     COARSE = 1
@@ -42,13 +42,13 @@ class _Bucket(NamedTuple):
         return self._replace(exact=max(exact, 0.0), coarse=max(coarse, 0.0), at=now)
 
     def level(self, budget: Budget) -> Level:
-        """What there is room for."""
+        """How much the bucket allows."""
         if self.exact + COST <= budget.exact:
             return Level.EXACT
         return Level.COARSE if self.coarse + COST <= budget.coarse else Level.NOTHING
 
     def taken(self, level: Level, budget: Budget) -> _Bucket:
-        """The bucket after one more call; a coarse one for which only an exact one is left takes that."""
+        """The bucket after one more call; a coarse answer uses an exact one if only that is left."""
         takes_exact = level is Level.EXACT or self.coarse + COST > budget.coarse
         exact = min(self.exact + COST * takes_exact, budget.exact)
         coarse = min(self.coarse + COST * (not takes_exact), budget.coarse)
@@ -62,7 +62,7 @@ _FULL: Final = _Bucket()
 class PredictionBudget:
     """The buckets of users and namespaces, by key. Safe from any thread.
 
-    A flood of new users forgets these users: never one who has asked more than they have.
+    With too many users, the users with the fewest requests are forgotten first.
     """
 
     def __init__(self, clock: Callable[[], float], remembered: int = REMEMBERED) -> None:
@@ -74,12 +74,12 @@ class PredictionBudget:
         return len(self._buckets)
 
     def level(self, wanted: Mapping[str, Budget]) -> Level:
-        """What all of these buckets have room for."""
+        """How much all of these buckets allow."""
         with self._lock:
             return self._level(self._now(wanted), wanted)
 
     def take(self, wanted: Mapping[str, Budget]) -> Level:
-        """The same, and take one call of it from each."""
+        """How much all of these buckets allow; also takes one call from each."""
         with self._lock:
             buckets = self._now(wanted)
             level = self._level(buckets, wanted)

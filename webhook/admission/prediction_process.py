@@ -1,12 +1,11 @@
-"""Processes of their own for predictions that take long: forked, so that they have the cluster state without a copy.
+"""Forked processes for long predictions: they use the cluster state without a copy.
 
-A forked process shares every page of memory with the one that answers until either writes to it (as Redis saves its
-snapshots). It answers for the state that it was forked with, one question after the other, and ends as soon as there is
-another state, or nobody has asked for a moment. One that does not answer in time is killed: whatever a request holds,
-it costs no more than its own time, and memory up to a bound.
+A forked process shares every page of memory with the webhook until one of them writes to it (as Redis saves its
+snapshots). It answers questions about the state of the fork, one after the other. It ends when there is a newer state,
+or after a moment without a question. forewarn kills a process that misses its deadline, so a request costs at most its
+own time and a bounded amount of memory.
 
-The fork is made by the thread that judges, between two requests: no other thread holds anything then that the new
-process needs.
+The evaluating thread forks between two requests: then no other thread holds a lock that the new process needs.
 """
 
 from __future__ import annotations
@@ -26,23 +25,22 @@ from threading import RLock, local
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from policies import WITHIN
-from webhook.admission.lanes import Cost, Lane
-from webhook.logs import silence
+from forewarn.webhook.admission.lanes import Cost, Lane
+from forewarn.webhook.logs import silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
 MORE_MEMORY: Final = 384 * 1024 * 1024
-"""Bytes that a prediction may take beside what it shares."""
+"""Maximum bytes of memory for a prediction, without the shared memory."""
 GRACE_SECONDS: Final = 0.03
 """Past its deadline a process that has not answered is killed."""
 LINGER_SECONDS: Final = 0.5
-"""How long a process waits for another question: /validate asks right after /mutate, and shares what was worked out."""
+"""Time that a process waits for another question: /validate follows /mutate, and reuses its results."""
 _FORK_SECONDS: Final = 1.0
 _NICE: Final = 5
-"""Who answers comes before who predicts."""
+"""Niceness, so that the webhook gets the CPU first."""
 _LENGTH: Final = struct.Struct("!I")
 _PAGE: Final = resource.getpagesize()
 
@@ -52,7 +50,7 @@ class Unanswered(Exception):
 
 
 class PredictionProcess:
-    """One forked process. One thread asks it."""
+    """One forked process, used by one thread."""
 
     def __init__(self, run: Callable[[Any], Any]) -> None:
         """`run`: question -> answer, both of which can be pickled. Raises OSError where there is no process to have."""
@@ -90,16 +88,16 @@ class PredictionProcess:
 
 
 class Predictors:
-    """Up to `processes` prediction processes at a time, for the state of the moment; `most` questions wait at most.
+    """At most `processes` prediction processes for the current state, and at most `most` waiting questions.
 
-    `judging` is the lane whose thread forks. Safe from any thread.
+    `evaluating`: the queue whose thread forks. Safe from any thread.
     """
 
-    def __init__(self, judging: Lane, processes: int = 1, most: int = 16) -> None:
-        self._judging = judging
+    def __init__(self, evaluating: Lane, processes: int = 1, most: int = 16) -> None:
+        self._evaluating = evaluating
         self._local = local()
         self.lane = Lane("prediction", most, threads=processes, idle=self._end, idle_seconds=LINGER_SECONDS)
-        """Where questions wait: what is submitted to it may call `ask`."""
+        """The queue of questions; its functions may call `ask`."""
 
     def ask(self, question: object, until: float, state: tuple[object, ...], run: Callable[[Any], Any]) -> Any:
         """The answer to a question about a state, by a process that was forked when that state was in force.
@@ -125,7 +123,7 @@ class Predictors:
             self._end()
         if monotonic() >= until:
             raise Unanswered("timed out in the queue")
-        process = forked_by(self._judging, run)
+        process = forked_by(self._evaluating, run)
         self._local.process, self._local.state = process, state
         return process
 
@@ -136,9 +134,9 @@ class Predictors:
             process.end()
 
 
-def forked_by(judging: Lane, run: Callable[[Any], Any], seconds: float = _FORK_SECONDS) -> PredictionProcess:
-    """A process that the judging thread forks, between two requests, within so many seconds. Raises Unanswered."""
-    forked: Future[PredictionProcess] | None = judging.submit(Cost.RULES, lambda: PredictionProcess(run))
+def forked_by(evaluating: Lane, run: Callable[[Any], Any], seconds: float = _FORK_SECONDS) -> PredictionProcess:
+    """A process that the evaluating thread forks, between two requests, within so many seconds. Raises Unanswered."""
+    forked: Future[PredictionProcess] | None = evaluating.submit(Cost.RULES, lambda: PredictionProcess(run))
     if forked is None:
         raise Unanswered("the queue is full")
     try:
@@ -149,7 +147,7 @@ def forked_by(judging: Lane, run: Callable[[Any], Any], seconds: float = _FORK_S
 
 
 def _end_late(forked: Future[PredictionProcess]) -> None:
-    """End a process for which nobody waits any more."""
+    """End a process that no thread uses."""
     if not forked.cancelled() and forked.exception() is None:
         forked.result().end()
 
@@ -171,7 +169,7 @@ def _serve(asked: socket.socket, run: Callable[[Any], Any]) -> None:
 
 
 def _become_a_process(kept: int) -> None:
-    """Let go of what belongs to who answers: its connections above all, which must end when it ends them."""
+    """Close the webhook's file descriptors: its connections must end when the webhook closes them."""
     silence()
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -201,7 +199,7 @@ def _most_descriptors() -> int:
 
 def _cached_properties() -> Iterator[Any]:
     for name, module in list(sys.modules.items()):
-        if name.startswith((f"{WITHIN}policies", f"{WITHIN}webhook")):
+        if name.startswith("forewarn."):
             for found in list(vars(module).values()):
                 if isinstance(found, type) and found.__module__ == name:
                     yield from (value for value in vars(found).values() if isinstance(value, cached_property))

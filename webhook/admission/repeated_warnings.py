@@ -11,18 +11,18 @@ from hashlib import blake2b
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.config import RepeatedWarnings
-from policies.findings import Action, cut, one_line
-from webhook.admission import impact_annotation
-from webhook.admission.messages import MAX_WARNINGS, audit_of, ended_early, warnings_of, worst_first
+from forewarn.policies.config import RepeatedWarnings
+from forewarn.policies.findings import Action, Text, cut, one_line
+from forewarn.webhook.admission import impact_annotation
+from forewarn.webhook.admission.messages import MAX_WARNINGS, audit_of, shortened, warnings_of, worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.config import Config
-    from policies.findings import Finding
-    from webhook.admission.decision import Decision
-    from webhook.admission.review import AdmissionRequest
+    from forewarn.policies.config import Config
+    from forewarn.policies.findings import Finding
+    from forewarn.webhook.admission.decision import Decision
+    from forewarn.webhook.admission.review import AdmissionRequest
 
 SECONDS: Final = 60.0
 FULL: Final = 3
@@ -31,7 +31,7 @@ SHORT: Final = 7
 EACH: Final = 10
 MAX_SHORT: Final = 100
 REMEMBERED: Final = 4096
-"""Pairs of user and rule, each of some 500 bytes: the longest unused one is forgotten, and is told in full again."""
+"""Maximum number of pairs of user and rule, about 500 bytes each; the least recently used pair is dropped."""
 
 
 class _Heard(NamedTuple):
@@ -42,24 +42,24 @@ class _Heard(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """How a warning is told: how many there were before it within the time, and how many were held back in a row."""
+    """The number of warnings before this one within the time, and of consecutive hidden ones."""
 
     before: int
     held_back: int
 
     @property
     def is_full(self) -> bool:
-        """Whether it is told as it is."""
+        """True for a complete warning."""
         return self.before < FULL
 
     @property
     def is_short(self) -> bool:
-        """Whether it is told in one short line."""
+        """True for a short warning."""
         return FULL <= self.before < FULL + SHORT
 
     @property
     def is_count(self) -> bool:
-        """Whether it is not told, but how many have not been; kubectl prints a line that says the same only once."""
+        """True for a count of hidden warnings. kubectl prints equal lines only once."""
         return self.before >= FULL + SHORT and self.held_back % EACH == 0
 
 
@@ -72,7 +72,7 @@ class WarningLimiter:
         self._lock = Lock()
 
     def turn(self, user: str, rule: str, dry_run: bool = False) -> Turn:
-        """Count one more warning. A dry run is counted apart: it takes nothing from the request that follows."""
+        """Count one more warning. Dry runs have their own count."""
         key = blake2b(f"{rule}\0{dry_run}\0{user}".encode(errors="replace"), digest_size=16).digest()
         with self._lock:
             now = self._clock()
@@ -95,7 +95,7 @@ class WarningLimiter:
             return decision
         annotated = impact_annotation.wanted(request.subject, config)
         lines = [
-            _short(next(f for f in warned if f.rule == rule).as_told, request, annotated)
+            _short(next(f for f in warned if f.rule == rule).as_shown, request, annotated)
             if turn.is_short
             else f"{turn.held_back} more warnings of this rule not shown [{rule}]"
             for rule, turn in turns.items()
@@ -108,8 +108,9 @@ class WarningLimiter:
 
 def _short(finding: Finding, request: AdmissionRequest, annotated: bool) -> str:
     """`Deployment web: would preempt 1 Pod on node-1… (see its annotation) [preempts-running-pods]`."""
-    what = one_line(finding.message).partition(". ")[0]
     who = cut(f"{request.kind.kind} {one_line(finding.object.name)}".strip(), MAX_SHORT // 3)
     where = " (see its annotation)" if annotated and finding.rule in impact_annotation.PREDICTING else ""
     tail = f"{where} [{finding.rule}]"
-    return f"{ended_early(f'{who}: {what}', MAX_SHORT - len(tail))}{tail}"
+    versions = tuple(f"{who}: {version}" for version in finding.text.shorter)
+    text = Text(f"{who}: {one_line(finding.text.problem)}", shorter=versions)
+    return f"{shortened(text, MAX_SHORT - len(tail))}{tail}"

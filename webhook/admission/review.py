@@ -14,18 +14,26 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import orjson
 
-from policies.findings import one_line
-from policies.objects.fields import NOTHING, json_type
-from policies.objects.reviewed_object import Operation, ReviewedObject, User
+from forewarn.policies.findings import one_line
+from forewarn.policies.objects.fields import NOTHING, at, json_type
+from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject, User
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.objects.fields import ApiObject
-    from webhook.admission.json_patch import PatchOperation
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.admission.json_patch import PatchOperation
 
+STORING: Final = (Operation.CREATE, Operation.UPDATE)
+"""Operations that store the object of the request."""
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
+
+
+def text_at(obj: ApiObject, *path: str) -> str:
+    """The string at a path of an object; "" for other types and absent fields."""
+    value = at(obj, *path)
+    return value if isinstance(value, str) else ""
 
 
 class BadReview(ValueError):
@@ -73,14 +81,19 @@ class AdmissionRequest(NamedTuple):
     dry_run: bool = False
     is_stripped: bool = False
 
+    @property
+    def resource_parts(self) -> tuple[str, str, str]:
+        """API group, resource and subresource."""
+        return self.resource.group, self.resource.resource, self.subresource
+
     def stripped(self) -> AdmissionRequest:
-        """The request with only the names, versions and default of its objects: what is kept while it waits."""
+        """The request with only the names, versions and globalDefault of its objects, for the time it waits."""
         old = None if self.old is None else _stripped(self.old)
         return self._replace(object=_stripped(self.object), old=old, is_stripped=True)
 
     @property
     def subject(self) -> ReviewedObject:
-        """What is judged."""
+        """The object of the request."""
         return ReviewedObject(self.object, self.operation, self.old, self.namespace, self.subresource, self.user)
 
 
@@ -162,7 +175,7 @@ _HEAD: Final = b'{"apiVersion":"%s","kind":"%s","response":{"uid":' % (API_VERSI
 
 
 def with_uid(body: bytes, uid: str) -> bytes:
-    """The whole AdmissionReview: what `AdmissionResponse.without_uid` gives, in answer to the request of this uid."""
+    """The AdmissionReview: the result of `AdmissionResponse.without_uid` with a uid."""
     return b"%s%s,%s}" % (_HEAD, _dumps(uid), body[1:])
 
 
@@ -242,7 +255,7 @@ def _load(body: bytes) -> ApiObject:
 
 
 def _load_slowly(body: bytes) -> Any:
-    """Parse what orjson rejects: JSON with lone surrogates. Of anything else this says what is wrong.
+    """Parse JSON that orjson rejects because of lone surrogates; report the error in other input.
 
     Raises BadReview.
     """

@@ -1,22 +1,22 @@
-"""Two global defaults at once: the words for it, and which objects take the one that counts."""
+"""Two global defaults: the messages about them, and the objects whose Pods use the effective one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import listed
-from policies.kube_apiserver.priority import class_by_namespace, default_priority_class
-from policies.objects.fields import InvalidObject, at
-from policies.objects.reviewed_object import Operation
-from policies.objects.workload import pod_template_of
+from forewarn.policies.findings import listed
+from forewarn.policies.kube_apiserver.priority import class_by_namespace, default_priority_class
+from forewarn.policies.objects.fields import InvalidObject, at
+from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.policies.objects.workload import pod_template_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policies.cluster import ClusterSnapshot
-    from policies.config import Config
-    from policies.objects.priority_class import PriorityClass
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.config import Config
+    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 AUDIT_KEY: Final = "multiple-global-defaults"
 
@@ -34,9 +34,9 @@ def several(classes: Iterable[PriorityClass]) -> str:
 
 
 def said_of(subject: ReviewedObject, cluster: ClusterSnapshot, config: Config) -> str:
-    """What the audit log is told of an object whose new pods take the global default while there are two; or nothing.
+    """The audit text for an object whose new Pods get the global default while there are two; "" for other objects.
 
-    A pod that names the one that counts is among them: the API server has written it in before webhooks are asked.
+    This includes Pods with the name of the effective default: the API server sets it before it calls webhooks.
     """
     said = several(cluster.priority_classes.values())
     return said if said and _takes_it(subject, cluster, config) else ""

@@ -1,7 +1,7 @@
-"""How large a review may be, on the wire and decoded, and how much memory it takes once it is parsed.
+r"""Maximum sizes of a review, on the wire and decoded, and the memory that it needs after parsing.
 
 Sources: apiserver pkg/server/config.go (MaxRequestBodyBytes), Go's encoding/json (`<`, `>`, `&`, U+2028, U+2029 and
-invalid UTF-8 are written as six bytes, `\\u003c`).
+invalid UTF-8 are written as six bytes, `\u003c`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ MAX_DECODED: Final = 2 * MAX_OBJECT + _ENVELOPE
 MAX_SMALL: Final = 64 * 1024
 """Bytes of a body that the event loop parses itself. A larger one is parsed in its turn, one at a time."""
 HEAD: Final = 256 * 1024
-"""Bytes that are kept of a body that is not parsed: they name the object, the user and the request."""
+"""Bytes of an unparsed body that forewarn keeps: they contain the names of object, user and request."""
 PARSED: Final = 32
-"""At most how many bytes of memory one byte of a body takes once it is parsed: `{"":0},` is 240."""
+"""Maximum bytes of memory for one byte of a parsed body: `{"":0},` needs 240."""
 
 
 def decoded_size(body: bytes) -> int:

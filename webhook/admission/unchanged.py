@@ -1,22 +1,22 @@
-"""Warnings about what an update leaves as it is: an object that is applied again says nothing anew."""
+"""Warnings that an update without changes would also get: only the audit log has them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action
-from policies.objects.fields import InvalidObject, at
-from policies.objects.reviewed_object import Operation
-from policies.objects.workload import pod_template_of
+from forewarn.policies.findings import Action
+from forewarn.policies.objects.fields import InvalidObject, at
+from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.policies.objects.workload import pod_template_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policies.findings import Finding
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.findings import Finding
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 _HOW_MANY: Final = ("replicas", "parallelism", "completions", "suspend", "paused")
-"""Fields of a workload's spec that decide how many pods come, and whether any do."""
+"""Fields of a workload that determine the number of its Pods."""
 
 
 def without_repeats(
@@ -25,10 +25,10 @@ def without_repeats(
     paths: Mapping[str, tuple[str, ...]],
     judge: Callable[[ReviewedObject], list[Finding]],
 ) -> list[Finding]:
-    """The findings on a subject; a warning that an update would get if it changed nothing goes to the audit log alone.
+    """The findings; warnings that the stored object would also get become audit annotations.
 
-    A workload that asks for other pods, or another number of them, is warned all the same: its pods are to come.
-    `judge` gives the findings on another subject. Denials stay.
+    An update that changes the Pods or their number keeps its warnings, because it creates Pods. `judge` returns the
+    findings on another object. Denials do not change.
     """
     if subject.operation is not Operation.UPDATE or not subject.old:
         return findings
@@ -46,7 +46,7 @@ def _what(finding: Finding) -> tuple[str, str, str]:
 
 
 def asks_for_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether the update of a workload changes its pods, or how many there are to be."""
+    """True if the update of a workload changes its Pods or their number."""
     try:
         new, old = pod_template_of(subject.object, paths), pod_template_of(subject.old or {}, paths)
     except InvalidObject:

@@ -1,59 +1,60 @@
-"""Everything that works beside the event loop: who judges, who asks the API server, who predicts."""
+"""The threads and processes beside the event loop: the evaluating thread, the requesting threads, the prediction
+processes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from webhook.admission.lanes import Cost, Lane
-from webhook.admission.prediction_process import PredictionProcess, Predictors, forked_by
+from forewarn.webhook.admission.lanes import Cost, Lane
+from forewarn.webhook.admission.prediction_process import PredictionProcess, Predictors, forked_by
+from forewarn.webhook.admission.steps import Where
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from webhook.admission.endpoint import Later, Reply
+    from forewarn.webhook.admission.replies import Reply
+    from forewarn.webhook.admission.steps import Step
 
 _WAITING: Final = 1024
-_ASKING: Final = 8
+_REQUESTING: Final = 8
 """Threads that may wait for the API server at the same time."""
 _FORK_SECONDS: Final = 10.0
-"""How long what nobody waits for may wait for a process."""
+"""Maximum wait for a process for a task that no request waits for."""
 
 
 class Workers:
-    """`processes`: how many predictions that take long run at a time, in processes of their own; 0: none of them."""
+    """`processes`: the number of prediction processes; 0: the evaluating thread completes all predictions."""
 
     def __init__(self, processes: int = 0) -> None:
-        self._judging = Lane("judge", _WAITING)
-        self._asking = Lane("ask", _WAITING, threads=_ASKING)
-        self.predictors = Predictors(self._judging, processes) if processes else None
+        self._evaluating = Lane("evaluate", _WAITING)
+        self._requesting = Lane("request", _WAITING, threads=_REQUESTING)
+        self.predictors = Predictors(self._evaluating, processes) if processes else None
 
     def give_way(self, cost: Cost) -> bool:
-        """On the thread that judges: first what is cheaper and waits; whether there was anything."""
-        return self._judging.give_way(cost)
+        """On the evaluating thread: run cheaper steps first; whether there were any."""
+        return self._evaluating.give_way(cost)
 
     def fork(self, run: Callable[[Any], Any]) -> PredictionProcess:
-        """A process beside those for predictions, for what is nobody's request. Raises Unanswered."""
-        return forked_by(self._judging, run, _FORK_SECONDS)
+        """One more process, for a task that no request waits for. Raises Unanswered."""
+        return forked_by(self._evaluating, run, _FORK_SECONDS)
 
     @property
     def predictions(self) -> int:
-        """How many of them wait for a process."""
+        """The number of predictions that wait for a process."""
         return self.predictors.lane.length if self.predictors else 0
 
-    def submit(self, later: Later) -> Future[Reply | Later] | None:
-        """Let it run where it belongs; None where there is no room for it."""
-        from webhook.admission.endpoint import Where
-
-        if later.where is Where.ASK:
-            return self._asking.submit(later.cost, later.run)
-        if later.where is Where.PREDICT and self.predictors is not None:
-            return self.predictors.lane.submit(later.cost, later.run, later.within)
-        return self._judging.submit(later.cost, later.run)
+    def submit(self, step: Step) -> Future[Reply | Step] | None:
+        """Put a step into the queue of its thread or process; None if the queue is full."""
+        if step.where is Where.REQUEST:
+            return self._requesting.submit(step.cost, step.run)
+        if step.where is Where.PREDICT and self.predictors is not None:
+            return self.predictors.lane.submit(step.cost, step.run, step.within)
+        return self._evaluating.submit(step.cost, step.run)
 
     def stop(self) -> None:
-        """Take nothing more."""
-        for lane in (self._judging, self._asking):
+        """Accept no more steps."""
+        for lane in (self._evaluating, self._requesting):
             lane.stop()
         if self.predictors is not None:
             self.predictors.stop()

@@ -5,22 +5,22 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from policies.cluster import Cache
-from policies.kinds import BY_GROUP_KIND, PRIORITY_CLASS
-from policies.objects.fields import InvalidObject
-from webhook.apiserver.client import Timeouts
-from webhook.apiserver.errors import ApiError
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.kinds.registry import BY_GROUP_KIND, PRIORITY_CLASS
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.webhook.apiserver.client import Timeouts
+from forewarn.webhook.apiserver.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policies.objects.priority_class import PriorityClass
-    from webhook.apiserver.client import ApiServer
+    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.webhook.apiserver.client import ApiServer
 
 TIMEOUTS: Final = Timeouts(connect=1.0, read=2.0, whole=2.0)
 """Less than the API server waits for the webhook, so that there is time left for the answer."""
 _REST: Final = 1.0
-"""Seconds without another try after a failure: denials that come in a heap do not wait one after the other."""
+"""Seconds without another request after a failure, so that many denials do not wait one after the other."""
 
 
 class LiveClasses:

@@ -11,30 +11,30 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from webhook.apiserver.errors import UNAUTHORIZED, ApiError, error_of
-from webhook.apiserver.list_stream import NoList, NoObject, read_list
-from webhook.apiserver.raw_objects import mapping, taken_in
-from webhook.apiserver.transport import HttpCall
-from webhook.apiserver.watch import Watch
+from forewarn.webhook.apiserver.errors import UNAUTHORIZED, ApiError, error_of
+from forewarn.webhook.apiserver.list_stream import NoList, NoObject, read_list
+from forewarn.webhook.apiserver.raw_objects import mapping, taken_in
+from forewarn.webhook.apiserver.transport import HttpCall
+from forewarn.webhook.apiserver.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from policies.kinds import KindSpec
-    from webhook.apiserver.transport import Connection
-    from webhook.apiserver.watch import Keep
+    from forewarn.policies.kinds.registry import KindSpec
+    from forewarn.webhook.apiserver.transport import Connection
+    from forewarn.webhook.apiserver.watch import Keep
 
 USER_AGENT: Final = "forewarn"
 PAGE: Final = 500
-"""Objects a page, as client-go's pager asks for."""
+"""Objects in a page, as in client-go's pager."""
 _RECONNECT_SECONDS: Final = 10.0
-"""Between two looks into the kubeconfig after a 401: it may run a program that asks somebody to log in."""
+"""Seconds between two reads of the kubeconfig after a 401: its exec plugin may ask a user to log in."""
 SMALL: Final = 64 * 1024
-"""Bytes of memory: of an object that takes no more, all is kept."""
+"""Bytes of memory; smaller objects are kept completely."""
 _BLOCK: Final = 1 << 16
 _MAX_BODY: Final = 1 << 30
 _MOST_OF_A_PAGE: Final = 64 << 20
-"""Bytes. Objects of a page that has more are asked for again, fewer at a time."""
+"""Bytes. A larger page is requested again with fewer objects."""
 _FEWER: Final = 8
 _MAX_ERROR: Final = 1 << 16
 
@@ -60,7 +60,7 @@ class Answer(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A part of a list. `remaining`: how many more objects there are, where the server tells."""
+    """A part of a list. `remaining`: number of further objects, if the server reports it."""
 
     objects: list[dict[str, Any]]
     resource_version: str
@@ -81,8 +81,8 @@ class ApiServer:
         clock: Callable[[], float] = monotonic,
         keep: Keep = _whole_object,
     ) -> None:
-        """`keep`: what is kept of each object that is listed or watched and takes more memory than SMALL; asked before
-        the next one is parsed."""
+        """`keep`: reduces each listed or watched object of more than SMALL bytes of memory, before the next one is
+        parsed."""
         self._keep = keep
         self._connect, self._timeouts, self._clock = connect, timeouts, clock
         self._lock = Lock()
@@ -90,7 +90,7 @@ class ApiServer:
         self._connected_at = -_RECONNECT_SECONDS
 
     def open(self) -> ApiServer:
-        """Find out how it is reached, and as whom; without this, the first request does. Raises ApiError."""
+        """Find the address and the credentials; otherwise the first request does. Raises ApiError."""
         self._current()
         return self
 
@@ -115,7 +115,7 @@ class ApiServer:
         content_type: str = "application/json",
         timeouts: Timeouts | None = None,
     ) -> Answer:
-        """The same, with the warnings that come with the answer."""
+        """Send a request, and return the response with its warnings."""
         times = timeouts or self._timeouts
         headers = {"Accept-Encoding": "gzip"}
         if body is not None:
@@ -130,7 +130,7 @@ class ApiServer:
         return Answer(found, _warnings(response.headers.getlist("Warning")))
 
     def text(self, path: str, limit: int, timeouts: Timeouts | None = None) -> str:
-        """What is at a path that is no object, as what a pod answers through the API server; at most so many bytes."""
+        """Read text at a path, such as a Pod's response through the API server; at most `limit` bytes."""
         times = timeouts or self._timeouts
         response = self._open("GET", path, {}, {"Accept": "*/*", "Accept-Encoding": "identity"}, times, repeats=1)
         try:
@@ -147,9 +147,9 @@ class ApiServer:
     def pages(
         self, resource: KindSpec, limit: int = PAGE, *, consistent: bool = True, timeouts: Timeouts | None = None
     ) -> Iterator[Page]:
-        """Every object of a kind, a page at a time (`limit` 0: all at once), with kind and apiVersion filled in.
+        """Every object of a kind in pages (`limit` 0: all at once), with kind and apiVersion filled in.
 
-        Raises Expired where the list is too old to go on; if it need not be `consistent`, it goes on all the same.
+        Raises Expired if the continue token is too old; without `consistent`, it continues with a newer list.
         """
         query = {"limit": str(limit)} if limit else {}
         while True:
@@ -203,9 +203,9 @@ class ApiServer:
         return obj if most <= SMALL else self._keep(obj)
 
     def watch(self, resource: KindSpec, resource_version: str, seconds: float, silence: float) -> Watch:
-        """What becomes of a kind after this version, for about so many seconds.
+        """Events of a kind after this version, for about `seconds`.
 
-        The watch raises Silent once neither an event nor a bookmark has come for `silence` seconds.
+        The watch raises Silent after `silence` seconds without an event or a bookmark.
         """
         query = {
             "watch": "true",
@@ -218,7 +218,7 @@ class ApiServer:
         return Watch(response, resource, silence, self._clock, self._keep)
 
     def close(self) -> None:
-        """Give up connections that nobody uses."""
+        """Close idle connections."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -255,7 +255,7 @@ class ApiServer:
             return self._connection
 
     def _forget(self, used: Connection) -> None:
-        """Who asks is not known any more: the kubeconfig is read again, as a token in it may be new."""
+        """Forget the credentials: the kubeconfig is read again, because it may have a new token."""
         with self._lock:
             if self._connection is used and self._clock() - self._connected_at >= _RECONNECT_SECONDS:
                 self._connection = None
@@ -266,12 +266,12 @@ class _PageTooLarge(ApiError):
 
 
 def _whole(response: Any, limit: int, until: float, clock: Callable[[], float]) -> bytes:
-    """The body of an answer. Raises ApiError where it breaks off, is too large, or takes too long."""
+    """The body of a response. Raises ApiError if it is incomplete, too large, or too slow."""
     return b"".join(_blocks(response, limit, until, clock))
 
 
 def _blocks(response: Any, limit: int, until: float, clock: Callable[[], float]) -> Iterator[bytes]:
-    """The body of an answer, a part at a time. Raises ApiError where it breaks off, is too large, or takes too long."""
+    """The body of a response in parts. Raises ApiError if it is incomplete, too large, or too slow."""
     parts, size = response.stream(_BLOCK, decode_content=True), 0
     while True:
         try:

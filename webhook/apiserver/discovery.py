@@ -1,12 +1,12 @@
-"""Where an API server has a kind that only configuration names: its version and its path."""
+"""Discovery of kinds that only the configuration names: API version and path."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from policies.kinds import KindSpec
-from webhook.apiserver.errors import ApiError
-from webhook.apiserver.raw_objects import mapping
+from forewarn.policies.kinds.registry import KindSpec
+from forewarn.webhook.apiserver.errors import ApiError
+from forewarn.webhook.apiserver.raw_objects import mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +15,7 @@ _WATCHED = frozenset(("list", "watch"))
 
 
 class Getter(Protocol):
-    """What discovery needs of an API server."""
+    """The methods of an API server that discovery needs."""
 
     def get(self, path: str) -> dict[str, Any]:
         """The object at this path. Raises ApiError."""

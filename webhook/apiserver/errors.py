@@ -1,4 +1,4 @@
-"""What can go wrong between here and an API server."""
+"""Errors of requests to an API server."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ EXPIRED: Final = 410
 
 
 class ApiError(OSError):
-    """An API server that does not answer, or not as asked: the HTTP status (0: no answer), and what it said.
+    """No response, or an error response: the HTTP status (0 for no response) and the message.
 
-    `retry_after`: seconds that it asks to be left alone for. `continue_token`: how a list that expired may go on.
+    `retry_after`: seconds that the server asks to wait. `continue_token`: continues an expired list.
     """
 
     def __init__(self, status: int, problem: str, retry_after: float = 0.0, continue_token: str = "") -> None:
@@ -22,7 +22,7 @@ class ApiError(OSError):
 
     @property
     def refused(self) -> bool:
-        """Whether it knows who asks and does not allow it, or does not know who asks."""
+        """True if the credentials are invalid or not authorized."""
         return self.status in (UNAUTHORIZED, FORBIDDEN)
 
 
@@ -31,11 +31,11 @@ class UnknownContext(ApiError):
 
 
 class Expired(ApiError):
-    """The resource version or the rest of a list is no longer kept: list anew."""
+    """The resource version or the continue token is too old: list again."""
 
 
 class Silent(ApiError):
-    """A watch on which nothing came for longer than bookmarks are apart: the connection is dead."""
+    """A watch without events for longer than the interval of bookmarks: the connection is dead."""
 
 
 def error_of(status: int, problem: str, retry_after: float = 0.0, continue_token: str = "") -> ApiError:

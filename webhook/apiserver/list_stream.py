@@ -1,4 +1,4 @@
-"""A list as it comes from an API server: its objects are parsed one at a time, and only what is kept of them stays."""
+"""Reads lists of an API server as a stream: parses one object at a time, and keeps only the needed part of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.footprint import most_memory_of
+from forewarn.policies.footprint import most_memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,9 +23,9 @@ _SPACE: Final = " \t\n\r"
 
 
 def parsing(size: int) -> AbstractContextManager[object]:
-    """While a text of so many characters is parsed: one large one at a time, of all kinds that are followed.
+    """Context manager for parsing `size` characters: of all followed kinds, only one large text is parsed at a time.
 
-    What is parsed takes up to 24 times the memory of its text.
+    Parsed text needs up to 24 times the memory of the text.
     """
     return _ONE if size > _LARGE else nullcontext()
 
@@ -41,8 +41,8 @@ class NoObject(ValueError):
 def read_list(
     blocks: Iterator[bytes], take: Callable[[dict[str, Any], int], dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """(what `take` makes of each of `items`, the other fields) of a list. `take`: of an object, and of the memory that
-    it takes at most. Raises ValueError, RecursionError, and what `blocks` raises."""
+    """(results of `take` for each of `items`, the other fields) of a list. `take` gets an object, and the maximum
+    memory that it needs. Raises ValueError, RecursionError, and the errors of `blocks`."""
     text = _Text(blocks)
     if text.next() != "{":
         text.value()
@@ -62,7 +62,7 @@ def read_list(
 
 
 class _Text:
-    """The text, as far as it has come."""
+    """The text that has arrived so far."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks, self._decode = blocks, getincrementaldecoder("utf-8")("surrogatepass").decode
@@ -92,7 +92,7 @@ class _Text:
         yield from self._parts("[", "]")
 
     def value(self, take: Callable[[dict[str, Any], int], dict[str, Any]] | None = None) -> Any:
-        """The next value; with `take`, an object, and what that makes of it."""
+        """The next value; with `take`, the result of `take` for an object."""
         self.next()
         if not self._text:
             raise ValueError("there is nothing")

@@ -1,15 +1,15 @@
-"""What is asked of the API server, as a protocol: objects are raw JSON, failures are few and have types."""
+"""The requests to the API server, as a protocol: objects are raw JSON, errors have types."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 
 class ObjectApiError(OSError):
-    """The API server could not be asked, or refused: which request, and why."""
+    """A request failed or was rejected: the request, and why."""
 
 
 class NotFound(ObjectApiError):

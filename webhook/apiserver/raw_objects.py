@@ -1,11 +1,11 @@
-"""Objects as an API server sends them, made fit to be kept."""
+"""Conversion of objects from an API server for the cache."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from policies.kinds import KindSpec
+    from forewarn.policies.kinds.registry import KindSpec
 
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -16,9 +16,9 @@ def mapping(value: object) -> dict[str, Any]:
 
 
 def taken_in(obj: dict[str, Any], resource: KindSpec) -> dict[str, Any]:
-    """The object with kind and apiVersion, which lists leave out, and without what nobody here reads.
+    """The object with kind and apiVersion, which lists omit, and without the fields that forewarn does not read.
 
-    That is who has set which field, and the copy of the whole object that kubectl leaves: often half of its size.
+    These are managedFields and the annotation of kubectl apply: often half of the size.
     """
     obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
     metadata = mapping(obj.get("metadata"))

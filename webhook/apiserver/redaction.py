@@ -1,20 +1,20 @@
-"""A cluster without what is nobody else's business, and with all that predictions go by but the images."""
+"""Removes confidential parts of a cluster snapshot; everything that predictions need remains, except image names."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kinds import NODE, POD, POD_TEMPLATE_PATHS
-from policies.objects.fields import at, group_kind
-from policies.objects.storage import BETA_STORAGE_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE
-from webhook.apiserver.raw_objects import mapping
+from forewarn.policies.kinds.registry import NODE, POD, POD_TEMPLATE_PATHS
+from forewarn.policies.objects.fields import at, group_kind
+from forewarn.policies.objects.storage import BETA_STORAGE_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE
+from forewarn.webhook.apiserver.raw_objects import mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _OURS: Final = "forewarn.dev/"
 _READ: Final = frozenset((BETA_STORAGE_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE))
-"""Annotations that the scheduler goes by. Their values are names of classes, nodes and plugins."""
+"""Annotations that kube-scheduler reads. Their values are names of classes, nodes and plugins."""
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 _OF_A_CONTAINER: Final = frozenset(
     ("env", "envFrom", "image", "command", "args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")

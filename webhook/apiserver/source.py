@@ -6,21 +6,26 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kinds import APART, DEVICES, KINDS, empty_list
-from policies.sources import SourceError
-from policies.sources.errors import MissingFile
-from webhook.apiserver.client import ApiServer, Timeouts
-from webhook.apiserver.errors import ApiError, UnknownContext
-from webhook.apiserver.transport import connect, current_context
+from forewarn.policies.kinds.registry import APART, DEVICES, KINDS, KindSpec, empty_list
+from forewarn.policies.sources import SourceError
+from forewarn.policies.sources.errors import MissingFile
+from forewarn.webhook.apiserver.client import ApiServer, Timeouts
+from forewarn.webhook.apiserver.errors import ApiError, UnknownContext
+from forewarn.webhook.apiserver.raw_objects import mapping
+from forewarn.webhook.apiserver.transport import connect, current_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from policies.kinds import KindSpec
-
 
 MOST_EVENTS: Final = 500
-"""About one pod: an API server keeps them for an hour, and counts those that are alike in one."""
+"""Maximum Events about one Pod: an API server keeps them for an hour, and counts equal ones in one Event."""
+MOST_OF_NAMESPACE: Final = 10_000
+_OF_NODES: Final = "default"
+"""The namespace of Events about Nodes."""
+_DEFINITIONS: Final = KindSpec(
+    "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", "", namespaced=False
+)
 _SHORT: Final = Timeouts(10.0, 10.0, 20.0)
 _NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
@@ -40,25 +45,45 @@ class Live:
         return f"context {name}" if name else "the cluster of this Pod"
 
     def events(self, context: str, namespace: str, name: str) -> Iterator[dict[str, Any]]:
-        """The Events about a pod, MOST_EVENTS at most: the API server picks them. Raises SourceError.
+        """The Events about objects of this name, or of the whole namespace if `name` is empty; about a Node if
+        `namespace` is empty. At most MOST_EVENTS, or MOST_OF_NAMESPACE. Raises SourceError.
 
-        Needs the right to list `events` in the pod's namespace.
+        Needs the right to list `events` in the namespace, for Nodes in the namespace default.
         """
-        if not (_NAME.fullmatch(namespace) and _NAME.fullmatch(name)):
-            return  # no pod has such a name
-        about = f"involvedObject.kind=Pod,involvedObject.namespace={namespace},involvedObject.name={name}"
-        api = ApiServer(partial(connect, context))
-        query = {"fieldSelector": about, "limit": str(MOST_EVENTS)}
-        try:
-            page = api.get(f"/api/v1/namespaces/{namespace}/events", query, timeouts=_SHORT)
-        except ApiError as error:
-            raise SourceError(
-                _name(context), f"cannot list events: {error}" if error.status else error.problem
-            ) from None
-        items = page.get("items")
-        for obj in items[:MOST_EVENTS] if isinstance(items, list) else ():
-            if isinstance(obj, dict):
-                yield {**obj, "apiVersion": "v1", "kind": "Event"}
+        if not all(_NAME.fullmatch(each) for each in (namespace, name) if each):
+            return  # no object has such a name
+        about = f"involvedObject.namespace={namespace},involvedObject.name={name}"
+        if not namespace:
+            about = f"involvedObject.kind=Node,involvedObject.name={name}"
+        api, query = ApiServer(partial(connect, context)), {"fieldSelector": about} if name else {}
+        left = MOST_EVENTS if name else MOST_OF_NAMESPACE
+        while left > 0:
+            try:
+                page = api.get(
+                    f"/api/v1/namespaces/{namespace or _OF_NODES}/events",
+                    {**query, "limit": str(MOST_EVENTS)},
+                    timeouts=_SHORT,
+                )
+            except ApiError as error:
+                raise SourceError(
+                    _name(context), f"cannot list events: {error}" if error.status else error.problem
+                ) from None
+            items = page.get("items")
+            for obj in items[:MOST_EVENTS] if isinstance(items, list) else ():
+                if isinstance(obj, dict):
+                    yield {**obj, "apiVersion": "v1", "kind": "Event"}
+            left -= MOST_EVENTS
+            following = mapping(page.get("metadata")).get("continue")
+            if not isinstance(following, str) or not following:
+                return
+            query["continue"] = following
+        if not name:
+            raise SourceError(_name(context), f"more than {MOST_OF_NAMESPACE} Events in namespace {namespace}")
+
+    def definitions(self, context: str) -> Iterator[dict[str, Any]]:
+        """The CustomResourceDefinitions, none if they may not be listed. Raises SourceError."""
+        found = _optional(ApiServer(partial(connect, context)), _name(context), (_DEFINITIONS,))
+        yield from (obj for obj in found if isinstance(obj.get("spec"), dict))
 
 
 live: Final = Live()
@@ -71,9 +96,10 @@ def _name(context: str) -> str:
 def read_all(
     api: ApiServer, name: str, tell: Callable[[KindSpec, int], None] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Every object that plays a part, kind by kind; an empty list of a kind of which there is none.
+    """Every object that forewarn reads, kind by kind; an empty list for a kind without objects.
 
-    `tell`: the kind and how many of it are still to come. `name` is what errors call the source. Raises SourceError.
+    `tell`: called with the kind and the number of its remaining objects. `name`: the source in errors. Raises
+    SourceError.
     """
     yield from _optional(api, name, DEVICES)
     for resource in APART:
@@ -113,7 +139,7 @@ def _optional(api: ApiServer, name: str, together: Sequence[KindSpec]) -> list[d
 
 
 def version_of(api: ApiServer) -> Iterator[dict[str, Any]]:
-    """What the API server says of its release, as `kubectl version -o json` prints it; nothing where it does not."""
+    """The API server's release, as `kubectl version -o json` prints it; nothing if it reports none."""
     try:
         version = api.get("/version")
     except ApiError:

@@ -1,4 +1,4 @@
-"""How an API server is reached: the kubernetes client's configuration and its urllib3 pool, and nothing else of it."""
+"""Connections to an API server, by the kubernetes client's configuration and its urllib3 pool."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from webhook.apiserver.errors import ApiError, UnknownContext
+from forewarn.webhook.apiserver.errors import ApiError, UnknownContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 _POOL: Final = 32
-"""Connections that are kept: one a watched kind, and a few for what is asked besides."""
+"""Idle connections: one for each watched kind, and a few for other requests."""
 
 
 class HttpCall(NamedTuple):
@@ -29,11 +29,11 @@ class HttpCall(NamedTuple):
     read_seconds: float
     body: bytes | None = None
     repeats: int = 0
-    """How often it may be sent again when a connection that was kept turns out to be gone."""
+    """Maximum number of retries if an idle connection was closed."""
 
 
 class Connection:
-    """One API server, and who asks. Safe from any thread. Credentials are renewed by the kubernetes client."""
+    """One API server and the credentials. Safe from any thread. The kubernetes client renews credentials."""
 
     def __init__(self, configuration: Any, pool: Any) -> None:
         self._configuration, self._pool = configuration, pool
@@ -41,7 +41,7 @@ class Connection:
         self._lock = Lock()
 
     def open(self, call: HttpCall) -> Any:
-        """Send a request; the urllib3 response, whose body has not been read. Raises ApiError where none comes."""
+        """Send a request; returns the urllib3 response before its body is read. Raises ApiError without a response."""
         import urllib3
 
         try:
@@ -72,7 +72,7 @@ class Connection:
         return error if isinstance(error, ApiError) else ApiError(0, f"{self._base} does not answer: {_reason(error)}")
 
     def close(self) -> None:
-        """Give up connections that nobody uses."""
+        """Close idle connections."""
         self._pool.clear()
 
     def _credentials(self) -> dict[str, str]:
@@ -86,9 +86,9 @@ class Connection:
 
 
 def connect(context: str = "") -> Connection:
-    """By kubeconfig (KUBECONFIG, else ~/.kube/config), its current context or this one; without one, as a pod does.
+    """Connect by kubeconfig (KUBECONFIG, else ~/.kube/config) and its current or this context; without one, as a Pod.
 
-    Raises ApiError that says what is missing.
+    Raises ApiError with what is missing.
     """
     try:
         import urllib3

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from webhook.apiserver import ApiError as ServerError
-from webhook.apiserver import Timeouts
-from webhook.apiserver.object_api import Conflict, Forbidden, NotFound, ObjectApiError
+from forewarn.webhook.apiserver import ApiError as ServerError
+from forewarn.webhook.apiserver import Timeouts
+from forewarn.webhook.apiserver.object_api import Conflict, Forbidden, NotFound, ObjectApiError
 
 if TYPE_CHECKING:
-    from policies.objects.fields import ApiObject
-    from webhook.apiserver import ApiServer
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.apiserver import ApiServer
 
 TIMEOUTS: Final = Timeouts(connect=1.0, read=2.0, whole=3.0)
-"""What asks has 5 s in the manifests to answer a request, and asks up to four times."""
+"""The callers have 5 s in the manifests to answer a request, and send up to four requests."""
 _TYPES: Final[dict[int, type[ObjectApiError]]] = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict}
 
 

@@ -6,17 +6,17 @@ import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from webhook.apiserver.errors import ApiError, Silent, error_of
-from webhook.apiserver.list_stream import parsing
-from webhook.apiserver.raw_objects import mapping, taken_in
+from forewarn.webhook.apiserver.errors import ApiError, Silent, error_of
+from forewarn.webhook.apiserver.list_stream import parsing
+from forewarn.webhook.apiserver.raw_objects import mapping, taken_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from policies.kinds import KindSpec
+    from forewarn.policies.kinds.registry import KindSpec
 
     Keep = Callable[[dict[str, Any]], dict[str, Any]]
-    """What is kept of an object."""
+    """Reduces an object to the needed part."""
 
 MAX_LINE: Final = 32 << 20
 """Bytes. An object has at most 3 MiB in etcd; its JSON has more."""
@@ -24,7 +24,7 @@ _BLOCK: Final = 1 << 16
 
 
 class EventType(StrEnum):
-    """What became of an object. BOOKMARK: nothing, up to a resource version."""
+    """The change of an object. BOOKMARK: no change up to a resource version."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -41,9 +41,9 @@ class Event(NamedTuple):
 
 
 class Watch:
-    """Events of one kind. It ends when the server ends it; anything else raises an ApiError.
+    """Events of one kind. It ends when the server ends it; other ends raise an ApiError.
 
-    Raises Expired where the server no longer keeps the version, Silent where nothing comes.
+    Raises Expired if the server no longer has the version, and Silent without events.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Watch:
         self._closed = False
 
     def __iter__(self) -> Iterator[Event]:
-        """The events, as they come."""
+        """The events in order."""
         try:
             for line in self._lines():
                 with parsing(len(line)):
@@ -64,7 +64,7 @@ class Watch:
             self._response.close()
 
     def close(self) -> None:
-        """End it, from any thread: whoever waits for events finds that there are no more."""
+        """End the watch, from any thread: the iteration ends."""
         self._closed = True
         shutdown = getattr(self._response, "shutdown", None)
         try:
@@ -106,7 +106,7 @@ class Watch:
 
 
 def _event(line: bytes, resource: KindSpec, keep: Keep) -> Event:
-    """Read one line. Raises ApiError for what is no event, and for an ERROR event what it tells."""
+    """Parse one line. Raises ApiError for invalid lines and for ERROR events, with their message."""
     try:
         told = json.loads(line)
         kind, obj = told["type"], told["object"]

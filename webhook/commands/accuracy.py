@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from policies.commands.cluster_command import add_output_option, output_of
-from policies.commands.parser import Parser
-from policies.sources.errors import reason
-from policies.terminal import as_json, clean, complain
-from webhook.accuracy import EXAMPLES, EXPLAINED, MATCHED, RESULTS, WRONG
-from webhook.workload_accuracy import WORKLOAD_RESULTS
+from forewarn.policies.commands.cluster_command import add_output_option, output_of
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.sources.errors import reason
+from forewarn.policies.terminal import as_json, clean, complain
+from forewarn.webhook.accuracy import EXAMPLES, EXPLAINED, MATCHED, RESULTS, WRONG
+from forewarn.webhook.workload_accuracy import WORKLOAD_RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -181,6 +181,6 @@ def _examples(every: list[dict[str, Any]], what: str, named: str, why: str) -> I
 
 
 def _plain(text: str) -> str:
-    """What a terminal can show of a text that came over the network."""
+    """Return text from the network without control characters."""
     shown = "".join(c if c.isprintable() else "?" for c in text[:_CLIPPED])
     return shown if len(text) <= _CLIPPED else f"{shown}…"

@@ -12,17 +12,17 @@ from threading import Event, current_thread, main_thread
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from policies.commands.parser import Parser
-from webhook.apiserver import ApiError, ApiServer, connect
-from webhook.apiserver.typed_client import TypedApi
-from webhook.controllers.ca_injector import CaInjector
-from webhook.controllers.installation import Installation
-from webhook.health import Health
-from webhook.http.app import create_health_app
-from webhook.http.server import bind, serve_health
-from webhook.logs import LEVELS, is_in_a_pod, log_event, log_to_stderr, use_level
-from webhook.metrics import Metrics
-from webhook.settings import log_level, port
+from forewarn.policies.commands.parser import Parser
+from forewarn.webhook.apiserver import ApiError, ApiServer, connect
+from forewarn.webhook.apiserver.typed_client import TypedApi
+from forewarn.webhook.controllers.ca_injector import CaInjector
+from forewarn.webhook.controllers.installation import Installation
+from forewarn.webhook.health import Health
+from forewarn.webhook.http.app import create_health_app
+from forewarn.webhook.http.server import bind, serve_health
+from forewarn.webhook.logs import LEVELS, is_in_a_pod, log_event, log_to_stderr, use_level
+from forewarn.webhook.metrics import Metrics
+from forewarn.webhook.settings import log_level, port
 
 if TYPE_CHECKING:
     import argparse

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from policies import WITHIN
-from policies.cli import main as forewarn
-from policies.commands.parser import Parser
-from policies.kinds import NAMESPACE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
-from policies.manifests import read
-from policies.objects.fields import group_kind
-from policies.terminal import painter, wants_color
-from webhook.admission.json_patch import PatchOperation, apply_patch
+from forewarn.policies.cli import main as forewarn
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.kinds.registry import NAMESPACE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from forewarn.policies.manifests import read
+from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.terminal import painter, wants_color
+from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +36,7 @@ MISSPELT: Final = "search.yaml"
 _KINDS: Final = frozenset((POD, NAMESPACE, PRIORITY_CLASS, *POD_TEMPLATE_PATHS))
 _PLURALS: Final = {"PriorityClass": "priorityclasses"}
 _RESPONSE_SECONDS: Final = 10
-_IN_A_CHECKOUT: Final = not WITHIN
+_IN_A_CHECKOUT: Final = Path("webhook/sample").is_dir()
 _NEXT: Final = (
     "Next: `. .venv/bin/activate`, `forewarn lint DIRECTORY`, `forewarn audit --cluster webhook/sample/cluster.yaml`; "
     "`make cluster` and docs/get-started/tutorial.md"
@@ -83,7 +82,7 @@ def _serving() -> Iterator[HTTPSConnection]:
     with tempfile.TemporaryDirectory() as scratch:
         ca = Path(scratch) / "ca.pem"
         serve = ["webhook", "serve", "--cluster", str(SAMPLE / "cluster.yaml"), "--port", "0", "--health-port", "0"]
-        command = [sys.executable, "-P", "-m", f"{WITHIN}policies.cli", *serve, "--write-ca", str(ca), "--drain", "0"]
+        command = [sys.executable, "-P", "-m", "forewarn", *serve, "--write-ca", str(ca), "--drain", "0"]
         log = Path(scratch) / "log"
         with (
             log.open("w") as errors,

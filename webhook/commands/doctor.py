@@ -8,20 +8,20 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from policies.commands.cluster_command import add_context_options, add_output_option, output_of, use_kubeconfig
-from policies.commands.parser import Parser
-from policies.sources import SourceError
-from policies.terminal import COLOR_CHOICES, as_json, clean, complain, painter, say, wants_color
-from webhook.apiserver import ApiError, ApiServer, Timeouts, connect
-from webhook.apiserver.errors import UnknownContext
-from webhook.doctor.examination import examine
-from webhook.doctor.looking import Looks
-from webhook.doctor.report import Status, summary
+from forewarn.policies.commands.cluster_command import add_context_options, add_output_option, output_of, use_kubeconfig
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.sources import SourceError
+from forewarn.policies.terminal import COLOR_CHOICES, as_json, clean, complain, painter, say, wants_color
+from forewarn.webhook.apiserver import ApiError, ApiServer, Timeouts, connect
+from forewarn.webhook.apiserver.errors import UnknownContext
+from forewarn.webhook.doctor.examination import examine
+from forewarn.webhook.doctor.looking import Looks
+from forewarn.webhook.doctor.report import Status, summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from webhook.doctor.report import Line
+    from forewarn.webhook.doctor.report import Line
 
 WELL, PROBLEMS, USAGE, FAILED = range(4)
 _SECONDS: Final = 30.0

@@ -1,30 +1,31 @@
-"""What `forewarn webhook serve` does beyond answering if it is given its namespace: see webhook.controllers.replica."""
+"""The tasks of `forewarn webhook serve` in a cluster in addition to responses: see webhook.controllers.replica."""
 
 from __future__ import annotations
 
 import socket
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from webhook.admission.callers import no_grants
+from forewarn.webhook.admission.callers import no_grants
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.cluster import ClusterSnapshot
-    from policies.config import Config
-    from webhook.admission.callers import Grants
-    from webhook.admission.decision import Reserve
-    from webhook.commands.state_source import StateSource
-    from webhook.controllers.audit.auditor import Process
-    from webhook.http.tls import SwappingContext
-    from webhook.informer.deltas import Changed
-    from webhook.metrics import Metrics
-    from webhook.settings import Settings
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.config import Config
+    from forewarn.webhook.admission.callers import Grants
+    from forewarn.webhook.admission.global_default import Reserve
+    from forewarn.webhook.commands.state_source import StateSource
+    from forewarn.webhook.controllers.audit.auditor import Process
+    from forewarn.webhook.http.tls import SwappingContext
+    from forewarn.webhook.informer.deltas import Changed
+    from forewarn.webhook.metrics import Metrics
+    from forewarn.webhook.settings import Settings
 
 
 class InCluster(NamedTuple):
-    """What a replica in a cluster adds. `fault`: why no request may be sent here; `grants`: the
-    tokens that API servers are told to bring.
+    """The additional state of a replica in a cluster.
+
+    `fault`: why it is not ready; `grants`: the tokens in the webhook configurations.
     """
 
     reserve: Reserve | None = None
@@ -49,15 +50,15 @@ def in_cluster(
         return InCluster()
     if state.api is None:
         raise ValueError("--namespace needs a watched cluster. Fix: remove --namespace, or --cluster FILE")
-    from webhook.apiserver.typed_client import TypedApi
-    from webhook.controllers.installation import Installation
-    from webhook.controllers.replica import ReplicaControllers
+    from forewarn.webhook.apiserver.typed_client import TypedApi
+    from forewarn.webhook.controllers.installation import Installation
+    from forewarn.webhook.controllers.replica import ReplicaControllers
 
     installation = Installation(settings.namespace, settings.identity or socket.gethostname())
     own = contexts if settings.tls_cert is None else None
     auditor = None
     if settings.audit_interval:
-        from webhook.controllers.audit.auditor import Auditor
+        from forewarn.webhook.controllers.audit.auditor import Auditor
 
         def on_time() -> ClusterSnapshot | None:
             return None if state.late() else state.cluster()

@@ -12,11 +12,11 @@ from collections import ChainMap
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.cli import COMMANDS, TRACEBACK
-from policies.cli import main as forewarn
-from policies.commands.completion import arguments_of, changes, options_of
-from policies.kinds import DEFAULT_NAMESPACE
-from policies.terminal import as_kubectl_plugin, say
+from forewarn.policies.cli import COMMANDS, TRACEBACK
+from forewarn.policies.cli import main as forewarn
+from forewarn.policies.commands.completion import arguments_of, changes, options_of
+from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
+from forewarn.policies.terminal import as_kubectl_plugin, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ _LARGEST: Final = 8 << 20
 
 
 class Given(NamedTuple):
-    """What kubectl's own flags say, and the rest of the command line."""
+    """Return kubectl's own flags, and the rest of the command line."""
 
     flags: Mapping[str, str]
     rest: list[str]
@@ -129,9 +129,9 @@ def _namespace(flags: Mapping[str, str]) -> str:
 
 
 def kubeconfig() -> Mapping[str, Any]:
-    """What the kubeconfig files say, the first that says something: current-context; of contexts all.
+    """Return the first current-context in the kubeconfig files, and all contexts.
 
-    A file that is not there or cannot be read says nothing here: the command itself then says what is wrong with it.
+    Missing and unreadable files are skipped: the command itself reports the error.
     """
     import yaml
 
@@ -179,14 +179,9 @@ def choices(words: Sequence[str]) -> tuple[list[str], str]:
     options = _options(before)
     if options is None:
         return [], _FILES
-    values = _values(before, options)
-    if values and not word.startswith("-"):
-        return [value for value in values if value.startswith(word)], _NO_FILES
-    if word.startswith("-"):
-        return [
-            option for option in sorted({*options, "--context", "--kubeconfig"}) if option.startswith(word)
-        ], _NO_FILES
-    return [], _FILES
+    every = sorted({*options, "--context", "--kubeconfig"})
+    found = every if word.startswith("-") else list(_values(before, options))
+    return [each for each in found if each.startswith(word)], _NO_FILES if found else _FILES
 
 
 def _first_words() -> dict[str, str]:
@@ -216,7 +211,7 @@ def _options(before: Sequence[str]) -> Mapping[str, Sequence[str]] | None:
 
 
 def _values(before: Sequence[str], options: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """What the next word may be: the values of an option, or a first argument that is one of several words."""
+    """Return the possible next words: the values of an option, or a first argument of several words."""
     if len(before) == 2 and before[0] == "whatif" and " ".join(before) not in COMMANDS:
         return arguments_of(COMMANDS["whatif"], before[1])
     return options.get(before[-1], ())

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from policies.commands.cluster_command import add_cluster_option, choose_cluster, loaded
-from policies.commands.parser import Parser
-from policies.commands.release import add_release_options, release_of, settle
-from policies.config import ConfigError
-from policies.disclosure import Disclose
-from policies.findings import no_command_in_json
-from policies.kube_apiserver.priority import Forbidden, admit_pod
-from policies.objects.fields import InvalidObject, mapping
-from policies.sources import SourceError, read_file, status_of
-from policies.terminal import complain
-from webhook.admission.decision import Decision, Hook, Time, decide
-from webhook.admission.json_patch import apply_patch
-from webhook.admission.review import BadReview, parse_review
-from webhook.settings import configuration
+from forewarn.policies.commands.cluster_command import (
+    add_cluster_option,
+    add_output_option,
+    choose_cluster,
+    loaded,
+    output_of,
+)
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.config import ConfigError
+from forewarn.policies.disclosure import Disclose
+from forewarn.policies.findings import no_command_in_json
+from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
+from forewarn.policies.objects.fields import InvalidObject, mapping
+from forewarn.policies.sources import SourceError, read_file, status_of
+from forewarn.policies.terminal import as_json, complain
+from forewarn.webhook.admission.call import Hook
+from forewarn.webhook.admission.context import ReviewContext, Time
+from forewarn.webhook.admission.decide import decide
+from forewarn.webhook.admission.json_patch import apply_patch
+from forewarn.webhook.admission.review import BadReview, parse_review
+from forewarn.webhook.settings import configuration
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.config import Config
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.config import Config
+    from forewarn.policies.findings import Finding
+    from forewarn.policies.render.documents import Review, ReviewFinding
+    from forewarn.webhook.admission.decision import Decision
 
 ALLOWED, DENIED, USAGE, FAILED = range(4)
 
@@ -50,31 +62,66 @@ def main(arguments: Sequence[str]) -> int:
         body = read_file(options.file)
         # Whoever runs this has the dump of the cluster: there is nothing to withhold.
         decisions = answers(body, options.phase, cluster, config._replace(disclose=Disclose.NAMES))
+        hooks = [Hook.MUTATE, Hook.VALIDATE] if options.phase is None else [options.phase]
+        with output_of(options):
+            for hook, decision in zip(hooks, decisions, strict=True):
+                if options.output == "json":
+                    sys.stdout.write(as_json(_as_dict(hook, decision)))
+                else:
+                    print(no_command_in_json(decision.response.to_bytes().decode()))  # noqa: T201
     except SourceError as fault:
         return _complain(fault, status_of(fault))
     except BadReview as fault:
         return _complain(f"{options.file}: {fault}", FAILED)
-    for decision in decisions:
-        print(no_command_in_json(decision.response.to_bytes().decode()))  # noqa: T201
     return ALLOWED if all(decision.response.allowed for decision in decisions) else DENIED
 
 
+def _as_dict(hook: Hook, decision: Decision) -> Review:
+    return {
+        "version": 1,
+        "phase": hook.value,
+        "verdict": decision.verdict.value,
+        "findings": list(map(_finding, decision.findings)),
+        "review": json.loads(decision.response.to_bytes()),
+    }
+
+
+def _finding(found: Finding) -> ReviewFinding:
+    ref, severity, action = found.object, str(found.severity), found.action.value
+    told: ReviewFinding = {
+        "rule": found.rule,
+        "severity": severity,  # type: ignore[typeddict-item]
+        "action": action,  # type: ignore[typeddict-item]
+        "message": found.message,
+        "remediation": found.remediation,
+        "field": found.path,
+        "object": {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name},
+    }
+    if found.detail:
+        told["detail"] = dict(found.detail)  # type: ignore[typeddict-item]
+    return told
+
+
 def answers(body: bytes, phase: Hook | None, cluster: ClusterSnapshot | None, config: Config) -> list[Decision]:
-    """What the webhook would say: to one hook, or to both in turn as the API server calls them. Raises BadReview."""
+    """The decisions for one hook, or for both in the order of the API server's calls. Raises BadReview."""
     time = Time(datetime.now(UTC), lambda: False)
+
+    def decided(hook: Hook) -> Decision:
+        return decide(ReviewContext(parse_review(body), hook, cluster, config, time))
+
     if phase is not None:
-        return [decide(parse_review(body), phase, cluster, config, time)]
-    mutated = decide(parse_review(body), Hook.MUTATE, cluster, config, time)
+        return [decided(phase)]
+    mutated = decided(Hook.MUTATE)
     if mutated.response.patch:
         review: dict[str, Any] = json.loads(body)
         patched = apply_patch(review["request"]["object"], mutated.response.patch)
         review["request"]["object"] = _admitted_again(patched, cluster)
         body = json.dumps(review).encode()
-    return [mutated, decide(parse_review(body), Hook.VALIDATE, cluster, config, time)]
+    return [mutated, decided(Hook.VALIDATE)]
 
 
 def _admitted_again(pod: dict[str, Any], cluster: ClusterSnapshot | None) -> dict[str, Any]:
-    """What the Priority plugin makes of the patched pod: the API server runs it again after an effective patch."""
+    """Return the patched Pod after the Priority plugin: the API server runs it again after an effective patch."""
     if cluster is None:
         return pod
     try:
@@ -91,7 +138,8 @@ def _admitted_again(pod: dict[str, Any], cluster: ClusterSnapshot | None) -> dic
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn webhook review",
-        description="Print the webhook's response to an AdmissionReview, as one line of JSON for each phase.",
+        description="Print the webhook's response to an AdmissionReview, as one line of JSON for each phase. "
+        "With -o json, the line also contains the findings with their details.",
         epilog="Exit status: 0: allowed. 1: denied. 2: wrong usage or configuration. 3: the command failed.",
         examples=(
             "webhook review -f review.json",
@@ -109,6 +157,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_cluster_option(add, required=False)
     add_release_options(add)
+    add_output_option(add)
     both = "run only this phase (default: mutate, apply the patch, then validate)"
     add("--phase", type=Hook, choices=list(Hook), metavar="mutate|validate", help=both)
     add("-c", "--config", metavar="FILE", type=Path, help="configuration file (default: built-in defaults)")

@@ -1,4 +1,4 @@
-"""`forewarn webhook serve`: puts the webhook together and runs it until it is told to stop."""
+"""`forewarn webhook serve`: start the webhook and run it until it is stopped."""
 
 from __future__ import annotations
 
@@ -13,61 +13,70 @@ from importlib import import_module
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies import WITHIN
-from policies.config import Config, ConfigError
-from policies.config.load import says_nothing
-from policies.disclosure import Disclose
-from policies.sources import SourceError, status_of
-from policies.sources.output_file import write_file
-from policies.terminal import complain
-from webhook.accuracy import Accuracy
-from webhook.admission.callers import BadTokens, Callers, none, read_tokens
-from webhook.admission.endpoint import Endpoint, Gate
-from webhook.admission.workers import Workers
-from webhook.commands.in_cluster import InCluster, in_cluster
-from webhook.commands.state_source import context_of, from_files, from_watches
-from webhook.health import Health
-from webhook.http.app import create_app, create_health_app
-from webhook.http.asgi import Limits, Routes
-from webhook.http.server import TlsServer, bind, from_wsgi, serve_health
-from webhook.http.tls import Demands, SwappingContext, TlsError, read_authorities, read_certificate, untimely, worse
-from webhook.logs import count_dropped, is_in_a_pod, log_event, log_to_stderr, use_level
-from webhook.metrics import Metrics
-from webhook.reloading import Reloaded, check_regularly
-from webhook.settings import configuration, parse_settings, unknown_variables
-from webhook.x509 import self_signed
+from forewarn.policies.config import Config, ConfigError
+from forewarn.policies.config.load import says_nothing
+from forewarn.policies.disclosure import Disclose
+from forewarn.policies.sources import SourceError, status_of
+from forewarn.policies.sources.output_file import write_file
+from forewarn.policies.terminal import complain
+from forewarn.webhook.accuracy import Accuracy
+from forewarn.webhook.admission.callers import BadTokens, Callers, none, read_tokens
+from forewarn.webhook.admission.endpoint import Endpoint
+from forewarn.webhook.admission.gate import Gate
+from forewarn.webhook.admission.workers import Workers
+from forewarn.webhook.commands.in_cluster import InCluster, in_cluster
+from forewarn.webhook.commands.state_source import context_of, from_files, from_watches
+from forewarn.webhook.health import Health
+from forewarn.webhook.http.app import create_health_app
+from forewarn.webhook.http.asgi import Limits, Routes
+from forewarn.webhook.http.server import TlsServer, bind, serve_health
+from forewarn.webhook.http.tls import (
+    Demands,
+    SwappingContext,
+    TlsError,
+    read_authorities,
+    read_certificate,
+    untimely,
+    worse,
+)
+from forewarn.webhook.logs import count_dropped, is_in_a_pod, log_event, log_to_stderr, use_level
+from forewarn.webhook.metrics import Metrics
+from forewarn.webhook.reloading import Reloaded, check_regularly
+from forewarn.webhook.settings import configuration, parse_settings, unknown_variables
+from forewarn.webhook.x509 import self_signed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from socket import socket
 
-    from policies.releases import Release
-    from webhook.admission.access_reviews import AccessReviews
-    from webhook.admission.callers import Tokens
-    from webhook.admission.pods_to_come import PodsToCome
-    from webhook.commands.state_source import StateSource
-    from webhook.informer.deltas import Changed
-    from webhook.settings import Settings
-    from webhook.x509 import Certificate
+    from forewarn.policies.releases.release import Release
+    from forewarn.webhook.admission.access_reviews import AccessReviews
+    from forewarn.webhook.admission.callers import Tokens
+    from forewarn.webhook.admission.pods_to_come import PodsToCome
+    from forewarn.webhook.commands.state_source import StateSource
+    from forewarn.webhook.informer.deltas import Changed
+    from forewarn.webhook.settings import Settings
+    from forewarn.webhook.x509 import Certificate
 
 USAGE, FAILED = 2, 3
 _SWITCH_SECONDS = 0.001
-"""How long the thread that judges keeps the interpreter while the event loop wants it; Python's own is 5 ms."""
+"""The switch interval for the evaluating thread while the event loop waits; Python's default is 5 ms."""
 _ASKED_FOR_LATE = (
     "policies.kube_apiserver.validation.limit_ranger",
     "policies.controllers.changes",
-    "policies.extent",
+    "policies.objects.extent",
     "policies.controllers.new_pods",
     "policies.kube_apiserver.quota.admission",
     "policies.rules.support.quota_use",
     "policies.scheduling.vectorized.capacity",
-    "policies.simulation.rehearsal",
+    "policies.forecast.forecast",
+    "policies.forecast.rehearsal",
 )
-"""What the linter imports, like numpy.ma, only where it needs it: here no first request must wait for it."""
+"""Modules that the linter imports on demand, and numpy.ma: the first request must not wait for them."""
 
 
 class CannotStart(Exception):
-    """Why the webhook cannot be started, and the exit status that says so."""
+    """The reason why the webhook cannot start, with its exit status."""
 
     def __init__(self, why: object, status: int) -> None:
         super().__init__(str(why))
@@ -115,7 +124,7 @@ def _ended_when_told() -> Iterator[None]:
 
 
 def _run(settings: Settings) -> int:
-    for module in (*(WITHIN + ours for ours in _ASKED_FOR_LATE), "numpy.ma"):
+    for module in (*(f"forewarn.{ours}" for ours in _ASKED_FOR_LATE), "numpy.ma"):
         import_module(module)
     sys.setswitchinterval(_SWITCH_SECONDS)
     metrics, gate = Metrics(), Gate(settings.max_in_flight)
@@ -170,7 +179,7 @@ def _run(settings: Settings) -> int:
         _announce("https", secure.getsockname(), "listening")
         _announce("http", plain.getsockname(), "health")
         limits = Limits(keep_alive=settings.keep_alive, drain=settings.drain)
-        routes = Routes(endpoint, from_wsgi(create_app(metrics)), health, limits, workers)
+        routes = Routes(endpoint, health, limits, workers)
         names = frozenset(settings.client_names)
         TlsServer(routes, certificates.listening, gate, health, limits, names, metrics.refuse_by_status).run([secure])
         log_event("stopped", {"in_flight": gate.inside})
@@ -205,7 +214,7 @@ def _state(
 
 
 def _scheduler(settings: Settings, state: StateSource, metrics: Metrics) -> Callable[[], object]:
-    """What looks whether the scheduler's configuration has changed."""
+    """Return a function that checks the scheduler's configuration for changes."""
     if settings.scheduler_file is None:
         return lambda: None
 
@@ -224,14 +233,14 @@ def _scheduler(settings: Settings, state: StateSource, metrics: Metrics) -> Call
 
 
 def _reviews(state: StateSource) -> AccessReviews | None:
-    """What asks about the rights of a user, where there is an API server to ask."""
+    """Return the access reviews, if there is an API server."""
     if state.api is None:
         return None
     from time import monotonic
 
-    from webhook.admission.access_reviews import TIMEOUTS, AccessReviews
-    from webhook.apiserver import Timeouts
-    from webhook.apiserver.typed_client import TypedApi
+    from forewarn.webhook.admission.access_reviews import TIMEOUTS, AccessReviews
+    from forewarn.webhook.apiserver import Timeouts
+    from forewarn.webhook.apiserver.typed_client import TypedApi
 
     return AccessReviews(TypedApi(state.api, Timeouts(*TIMEOUTS)), monotonic)
 
@@ -244,7 +253,7 @@ def _in_cluster(
     config: Callable[[], Config],
     workers: Workers,
 ) -> InCluster:
-    """What a replica that knows its namespace looks after."""
+    """Return the background tasks of a replica that knows its namespace."""
     try:
         return in_cluster(settings, state, contexts, metrics, config, workers.fork)
     except ValueError as fault:
@@ -252,7 +261,7 @@ def _in_cluster(
 
 
 def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config], Callable[[], object]]:
-    """What gives the configuration in force, and what looks whether its files have changed."""
+    """Return functions for the current configuration and for checking its files for changes."""
     config, admission = settings.config, settings.admission_config
     paths = [path for path in (config, admission) if path]
 
@@ -267,14 +276,14 @@ def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config],
 
 
 class _Read(NamedTuple):
-    """The configuration, and whether its file says nothing at all."""
+    """Return the configuration, and whether its file is empty."""
 
     config: Config
     says_nothing: bool
 
 
 def _emptied(held: _Read, new: _Read) -> str:
-    """A file that is cut off or overwritten by mistake is not taken for one that wants the defaults."""
+    """A file that was truncated or overwritten by mistake must not select the defaults."""
     empty = new.says_nothing and not held.says_nothing
     return "the configuration is empty and was not before. Fix: write {} to use the defaults" if empty else ""
 
@@ -330,7 +339,7 @@ def _tokens(settings: Settings, metrics: Metrics) -> tuple[Tokens, Callable[[], 
 
 
 def _demands(settings: Settings, metrics: Metrics) -> tuple[Demands, Callable[[], Demands | None]]:
-    """What is asked of clients, and what gives it anew once it has changed."""
+    """Return the required client credentials, and a function that reloads them."""
     path, minimum = settings.client_ca, settings.tls_min_version
     if path is None:
         return Demands(minimum), lambda: None
@@ -355,6 +364,6 @@ def _bound(host: str, port: int) -> socket:
 
 
 def _announce(scheme: str, address: tuple[str, int], what: str) -> None:
-    """Say on standard output where it can be reached: with port 0 nobody else knows."""
+    """Print the address on standard output: with port 0, there is no other way to know it."""
     host, port, *_ = address
     print(f"{what} on {scheme}://{f'[{host}]' if ':' in host else host}:{port}", flush=True)  # noqa: T201

@@ -16,17 +16,17 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from policies.commands.cluster_command import add_context_options, use_kubeconfig
-from policies.commands.parser import Parser
-from policies.findings import plural
-from policies.kinds import listed_as_empty
-from policies.sources import SourceError, status_of
-from policies.sources.errors import reason
-from policies.sources.output_file import output_file
-from policies.terminal import complain, is_about_output, progress, say
-from webhook.apiserver import ApiServer, connect
-from webhook.apiserver.redaction import redacted
-from webhook.apiserver.source import read_all, version_of
+from forewarn.policies.commands.cluster_command import add_context_options, use_kubeconfig
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.findings import plural
+from forewarn.policies.kinds.registry import listed_as_empty
+from forewarn.policies.sources import SourceError, status_of
+from forewarn.policies.sources.errors import reason
+from forewarn.policies.sources.output_file import output_file
+from forewarn.policies.terminal import complain, is_about_output, progress, say
+from forewarn.webhook.apiserver import ApiServer, connect
+from forewarn.webhook.apiserver.redaction import redacted
+from forewarn.webhook.apiserver.source import read_all, version_of
 
 if TYPE_CHECKING:
     import argparse
@@ -106,9 +106,9 @@ def _counted(objects: Iterable[dict[str, Any]], kinds: Counter[str]) -> Iterator
 
 @contextmanager
 def _replaced(output: str) -> Iterator[IO[bytes]]:
-    """Where to write; only when all went well is it the file, and then all at once. `-` is standard output, likewise.
+    """The output file; the complete snapshot replaces it at once. `-` is standard output.
 
-    The file is its owner's alone: a cluster's objects hold what others should not read.
+    Only the owner may read the file, because it contains the objects of a cluster.
     """
     if output == "-":
         with tempfile.TemporaryFile() as spool:

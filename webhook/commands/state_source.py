@@ -1,4 +1,4 @@
-"""Where `forewarn webhook serve` has its cluster state from: files, read once, or the watches of an API server."""
+"""The source of cluster state for `forewarn webhook serve`: files, read once, or the watches of an API server."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.commands.release import settle
-from policies.kinds import POD_TEMPLATE_PATHS
-from policies.sources import load_cluster
+from forewarn.policies.commands.release import settle
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.sources import load_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 
-    from policies.cluster import ClusterSnapshot
-    from policies.releases import Release
-    from webhook.accuracy import Accuracy
-    from webhook.admission.decision import Confirm
-    from webhook.apiserver import ApiServer
-    from webhook.informer.deltas import Changed
-    from webhook.metrics import Metrics
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.releases.release import Release
+    from forewarn.webhook.accuracy import Accuracy
+    from forewarn.webhook.admission.context import Confirm
+    from forewarn.webhook.apiserver import ApiServer
+    from forewarn.webhook.informer.deltas import Changed
+    from forewarn.webhook.metrics import Metrics
 
 LIVE: Final = "live"
 _COLLECT_AFTER: Final = 100_000
@@ -33,9 +33,9 @@ def _nothing() -> str:
 
 
 class StateSource(NamedTuple):
-    """Cluster state: what it is now, and what is to be said of it. `fault`: why no request may be sent here.
+    """Cluster state: the latest snapshot and its problems. `fault`: why the replica is not ready.
 
-    Where it is watched, `api` is the API server, and `listen` adds who is told of each change. `use` tells of another
+    For watched state, `api` is the API server, and `listen` adds a callback for each change. `use` sets another
     release, or another configuration of its scheduler.
     """
 
@@ -93,16 +93,16 @@ def from_watches(
     release: Release,
     templates: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS,
 ) -> StateSource:
-    """Cluster state that follows an API server; it comes in after the call. Raises ApiError.
+    """Return cluster state that follows an API server; it is loaded after the call. Raises ApiError.
 
-    `accuracy` is told what becomes of pods. `templates`: what is a workload, and where it holds its pod template.
+    `accuracy` gets the outcomes of Pods. `templates`: the kinds of workloads with the paths of their Pod templates.
     """
-    from policies.objects.bounded import as_kept
-    from webhook.apiserver import ApiServer, connect
-    from webhook.apiserver.classes import LiveClasses
-    from webhook.informer import Informer
-    from webhook.informer.custom import follow_custom
-    from webhook.informer.optional import follow_optional
+    from forewarn.policies.objects.bounded import as_kept
+    from forewarn.webhook.apiserver import ApiServer, connect
+    from forewarn.webhook.apiserver.classes import LiveClasses
+    from forewarn.webhook.informer import Informer
+    from forewarn.webhook.informer.custom import follow_custom
+    from forewarn.webhook.informer.optional import follow_optional
 
     # Lists are objects by the hundred thousand and no cycles: the collector's default takes a third of the time.
     gc.set_threshold(_COLLECT_AFTER)
@@ -155,7 +155,7 @@ def from_watches(
 
 
 def _count(metrics: Metrics, cluster: Callable[[], ClusterSnapshot | None]) -> None:
-    """Let the metric tell, whenever it is asked, how many objects of a kind there are."""
+    """Register a metric that returns the current number of objects of a kind."""
     tables: dict[str, Callable[[ClusterSnapshot], Sized]] = {
         "PriorityClass": lambda state: state.priority_classes,
         "Namespace": lambda state: state.namespaces,

@@ -1,4 +1,4 @@
-"""What the CA injector looks after: the CAs, the certificate that replicas serve, caBundle, the owner."""
+"""The tasks of the CA injector: CAs, the serving certificate of the replicas, caBundle, the owner reference."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from secrets import token_hex
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from webhook.apiserver.object_api import Forbidden
-from webhook.controllers.certificate_authority import Issuer
-from webhook.controllers.leader import RENEWAL_SECONDS, Election
-from webhook.controllers.registration import Registration
-from webhook.controllers.tasks import Tasks
-from webhook.logs import log_event
+from forewarn.webhook.apiserver.object_api import Forbidden
+from forewarn.webhook.controllers.certificate_authority import Issuer
+from forewarn.webhook.controllers.leader import RENEWAL_SECONDS, Election
+from forewarn.webhook.controllers.registration import Registration
+from forewarn.webhook.controllers.tasks import Tasks
+from forewarn.webhook.logs import log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from threading import Event
 
-    from webhook.apiserver.object_api import ObjectApi
-    from webhook.controllers.installation import Installation
-    from webhook.metrics import Metrics
+    from forewarn.webhook.apiserver.object_api import ObjectApi
+    from forewarn.webhook.controllers.installation import Installation
+    from forewarn.webhook.metrics import Metrics
 
 LOOK_SECONDS: Final = 5.0
-"""How often the Secrets and the webhook configurations are read, by whom is elected. Ends of certificates are read off
-the wall clock: a machine that slept sees at once."""
+"""Seconds between two reads of the Secrets and webhook configurations by the elected replica. The wall clock determines
+the ends of certificates, so a machine that was suspended notices them at once."""
 OWNER_SECONDS: Final = 60.0
 UPGRADE_SECONDS: Final = 300.0
 """After which no replica is there any more that was there when the injector started, but for stuck rollouts."""
@@ -52,7 +52,7 @@ class CaInjector:
         metrics.leader.set_function(lambda: float(self._election.is_leader))
 
     def fault(self) -> str:
-        """What does not work; empty where all does. One that is not elected has nothing to do, which is no fault."""
+        """The current error; "" without one. A replica that is not elected has no error."""
         if not self._looked:
             return "not checked yet"
         return "; ".join(f"{task}: {why}" for task, why in self._tasks.faults.items())
@@ -82,7 +82,7 @@ class CaInjector:
             log_event("leader election", {"leader": not before})
 
     def _own(self) -> None:
-        """Let the garbage collector take the configurations away when the namespace goes."""
+        """Set the owner reference, so that the garbage collector deletes the configurations with the namespace."""
         namespace = self._api.get(self._installation.path)
         try:
             self._registration.own(namespace)
@@ -90,9 +90,9 @@ class CaInjector:
             log_event("cannot set the owner of the webhook configurations", {"reason": str(error)}, logging.WARNING)
 
     def _token_key(self, *, is_new: bool) -> str:
-        """The key of the tokens that API servers are to bring; empty where it is not time to tell them.
+        """The key of the tokens for API servers; "" if replicas of an older version may still run.
 
-        Replicas of a version that knows no such path may be there until the upgrade to the first one with it is over.
+        An older version does not know paths with tokens, so forewarn waits until the upgrade is complete.
         """
         if key := self._issuer.token_key or self._issuer.stored_key():
             return key

@@ -1,7 +1,8 @@
-"""forewarn as its own authority: CAs in a Secret that only the CA injector reads, the leaf in one that replicas read.
+"""forewarn's own certificate authority: CAs in a Secret that only the CA injector reads, the serving certificate in
+another Secret for the replicas.
 
-A CA is announced before it signs, and is trusted until it ends: whatever API server and replica meet, the one trusts
-the other's certificate. States of a CA: coming (announced), current (signs), former (trusted).
+A CA is announced before it signs, and trusted until it ends, so every API server trusts the certificate of every
+replica. States of a CA: coming (announced), current (signs), former (trusted).
 """
 
 from __future__ import annotations
@@ -11,30 +12,30 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from policies.objects.fields import at
-from webhook.apiserver.object_api import Conflict
-from webhook.controllers.serving_certificate import RENEWED_AT, Served, bad, decoded
-from webhook.logs import log_event
-from webhook.x509 import Authority, NoCertificate, certificates_in, validity_of
+from forewarn.policies.objects.fields import at
+from forewarn.webhook.apiserver.object_api import Conflict
+from forewarn.webhook.controllers.serving_certificate import RENEWED_AT, Served, bad, decoded
+from forewarn.webhook.logs import log_event
+from forewarn.webhook.x509 import Authority, NoCertificate, certificates_in, validity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from policies.objects.fields import ApiObject
-    from webhook.apiserver.object_api import ObjectApi
-    from webhook.metrics import Metrics
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.apiserver.object_api import ObjectApi
+    from forewarn.webhook.metrics import Metrics
 
 LEAF_LIFE: Final = timedelta(days=7)
-"""Renewed at two thirds: nobody may be there to sign for two days, and nothing ends."""
+"""Renewed after two thirds: signing may fail for two days without an expired certificate."""
 ANNOUNCED_FOR: Final = timedelta(hours=1)
-"""How long the webhook configurations have named a CA before it signs, so that every API server knows it by then."""
+"""Time between the announcement of a CA in the webhook configurations and its first signature."""
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateAuthorities:
-    """What the Secret holds; empty in the manifests. `former`: certificates in PEM, newest first.
+    """The CAs in the Secret; empty in the manifests. `former`: certificates in PEM, newest first.
 
-    `announced_at`: since when every webhook configuration has been seen to name the coming one.
+    `announced_at`: since when each webhook configuration contains the next CA.
     """
 
     current: Authority | None = None
@@ -63,11 +64,11 @@ class CertificateAuthorities:
         return {key: base64.b64encode(text).decode() for key, text in texts.items() if text}
 
     def bundle(self) -> bytes:
-        """What API servers must trust, in PEM."""
+        """Return the CAs that API servers must trust, in PEM."""
         return b"".join([a.certificate for a in (self.current, self.successor) if a] + list(self.retired))
 
     def advanced(self, now: datetime, announced: Collection[bytes]) -> CertificateAuthorities:
-        """What the Secret should hold now. `announced`: the CAs that every webhook configuration names."""
+        """Return the desired contents of the Secret. `announced`: the CAs in every webhook configuration."""
         retired = tuple(pem for pem in self.retired if validity_of(pem).not_after > now)
         current, successor = self.current, self.successor
         if successor and (successor.validity.not_after <= now):

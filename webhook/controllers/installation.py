@@ -1,11 +1,11 @@
-"""Where forewarn is in a cluster: its namespace, and what the manifests call the objects in it."""
+"""The installation in a cluster: its namespace, and the names of its objects in the manifests."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from webhook.controllers.leader import lease_path
-from webhook.x509 import NAMES
+from forewarn.webhook.controllers.leader import lease_path
+from forewarn.webhook.x509 import NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,6 @@ class Installation:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Whom the certificate is for."""
+        """The subject names of the certificate."""
         service = f"forewarn.{self.namespace}.svc"
         return tuple(dict.fromkeys((*NAMES, service, f"{service}.cluster.local")))

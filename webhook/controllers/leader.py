@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.objects.fields import at
-from webhook.apiserver.object_api import Conflict
+from forewarn.policies.objects.fields import at
+from forewarn.webhook.apiserver.object_api import Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policies.objects.fields import ApiObject
-    from webhook.apiserver.object_api import ObjectApi
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.apiserver.object_api import ObjectApi
 
 ELECTION_SECONDS: Final = 30
 """After which a silent writer is succeeded."""
@@ -26,7 +26,7 @@ RENEWAL_SECONDS: Final = 10.0
 
 
 def lease_path(namespace: str, name: str) -> str:
-    """Where a Lease is."""
+    """The name and namespace of a Lease."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
 
 
@@ -38,7 +38,7 @@ class Lease:
 
     @property
     def holder(self) -> str:
-        """Who holds it; empty where nobody does."""
+        """The holder; empty without one."""
         return at(self.object, "spec", "holderIdentity") or ""
 
     @property
@@ -48,11 +48,11 @@ class Lease:
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """What else its holder wrote."""
+        """Other data of the holder."""
         return at(self.object, "metadata", "annotations") or {}
 
     def held(self, holder: str, seconds: int, now: datetime, annotations: Mapping[str, str]) -> ApiObject:
-        """The same Lease, held from now on (UTC)."""
+        """Return the Lease with this holder from now on (UTC)."""
         spec = at(self.object, "spec") or {}
         time = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
         changes = spec.get("leaseTransitions") or 0
@@ -62,7 +62,7 @@ class Lease:
         return self._with({**spec, **new}, annotations)
 
     def freed(self) -> ApiObject:
-        """The same Lease, held by nobody."""
+        """Return the Lease without a holder."""
         spec = at(self.object, "spec") or {}
         return self._with({key: value for key, value in spec.items() if key == "leaseTransitions"}, {})
 
@@ -73,7 +73,7 @@ class Lease:
 
 
 class Observation:
-    """How long this process has seen a lease stand unchanged."""
+    """How long this process has seen a Lease without changes."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock, self._version, self._since = clock, "", 0.0
@@ -95,11 +95,11 @@ class Election:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this replica is the writer."""
+        """Whether this replica is the leader."""
         return self._renewed is not None and self._clock() - self._renewed < ELECTION_SECONDS
 
     def reconcile(self) -> bool:
-        """Renew the lease, or take it if nobody holds it any more; whether this replica is the writer.
+        """Renew the Lease, or acquire it if it has no valid holder; returns whether this replica is the leader.
 
         Raises ApiError.
         """

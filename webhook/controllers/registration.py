@@ -12,17 +12,17 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.objects.fields import at
-from webhook.admission.callers import Grant
-from webhook.apiserver.object_api import Conflict, NotFound
-from webhook.logs import log_event
-from webhook.x509 import NoCertificate, certificates_in
+from forewarn.policies.objects.fields import at
+from forewarn.webhook.admission.callers import Grant
+from forewarn.webhook.apiserver.object_api import Conflict, NotFound
+from forewarn.webhook.logs import log_event
+from forewarn.webhook.x509 import NoCertificate, certificates_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from policies.objects.fields import ApiObject
-    from webhook.apiserver.object_api import ObjectApi
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.apiserver.object_api import ObjectApi
 
 NAME: Final = "forewarn"
 _PATHS: Final = ("/mutate", "/validate")
@@ -122,10 +122,10 @@ def _token(webhook: ApiObject) -> str:
 
 
 def _grant(webhook: ApiObject) -> Grant:
-    """What the token of a webhook is good for.
+    """The scope of a webhook's token.
 
-    An API server names the URL of a webhook that fails closed to whoever made the request; of one that fails open to
-    nobody (apiserver pkg/admission/plugin/webhook/validating/dispatcher.go).
+    An API server names the URL of a webhook with failurePolicy Fail in its error to the requester; that of other
+    webhooks never (apiserver pkg/admission/plugin/webhook/validating/dispatcher.go).
     """
     resources: set[tuple[str, str, str]] = set()
     for rule in webhook.get("rules") or ():

@@ -1,4 +1,4 @@
-"""What a serving replica looks after in a cluster: its certificate, the place of the global default, the audit."""
+"""The background tasks of a serving replica in a cluster: its certificate, the global default, the audit."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from webhook.controllers.global_default.monitor import GlobalDefaults
-from webhook.controllers.global_default.reservation import RECONCILE_SECONDS, Reserver
-from webhook.controllers.leader import RENEWAL_SECONDS
-from webhook.controllers.registration import Registration
-from webhook.controllers.serving_certificate import ServingCertificate
-from webhook.controllers.tasks import Tasks
+from forewarn.webhook.controllers.global_default.monitor import GlobalDefaults
+from forewarn.webhook.controllers.global_default.reservation import RECONCILE_SECONDS, Reserver
+from forewarn.webhook.controllers.leader import RENEWAL_SECONDS
+from forewarn.webhook.controllers.registration import Registration
+from forewarn.webhook.controllers.serving_certificate import ServingCertificate
+from forewarn.webhook.controllers.tasks import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policies.cluster import ClusterSnapshot
-    from webhook.admission.callers import Grant
-    from webhook.apiserver.object_api import ObjectApi
-    from webhook.controllers.audit.auditor import Auditor
-    from webhook.controllers.installation import Installation
-    from webhook.http.tls import SwappingContext
-    from webhook.metrics import Metrics
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.webhook.admission.callers import Grant
+    from forewarn.webhook.apiserver.object_api import ObjectApi
+    from forewarn.webhook.controllers.audit.auditor import Auditor
+    from forewarn.webhook.controllers.installation import Installation
+    from forewarn.webhook.http.tls import SwappingContext
+    from forewarn.webhook.metrics import Metrics
 
 CERTIFICATE_SECONDS: Final = 10.0
-"""Between two looks at the certificate."""
+"""The interval between two checks of the certificate."""
 _PENDING_SECONDS: Final = 1.0
 _CERTIFICATE: Final = "certificate"
 
 
 class ReplicaControllers:
-    """Does what is due, again and again, on a thread of its own.
+    """Runs due tasks on its own thread.
 
-    `contexts`: None where the certificate comes by files. `auditor`: None where no audit is asked for.
+    `contexts`: None if the certificate comes from files. `auditor`: None without the audit.
     """
 
     def __init__(
@@ -62,9 +62,7 @@ class ReplicaControllers:
         return "" if self._trusted else f"API servers do not trust the certificate yet: {why}"
 
     def grants(self) -> Mapping[str, Grant]:
-        """The tokens that API servers are told to bring, as read last, and what each is good for; empty if there are
-        none.
-        """
+        """The tokens in the webhook configurations, as read last, with their scopes; empty if there are none."""
         return self._registration.grants
 
     def start(self) -> Callable[[], None]:

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from policies.objects.fields import at
-from webhook.http.tls import server_context
-from webhook.logs import log_event
-from webhook.x509 import Certificate, NoCertificate, validity_of
+from forewarn.policies.objects.fields import at
+from forewarn.webhook.http.tls import server_context
+from forewarn.webhook.logs import log_event
+from forewarn.webhook.x509 import Certificate, NoCertificate, validity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policies.objects.fields import ApiObject
-    from webhook.apiserver.object_api import ObjectApi
-    from webhook.http.tls import SwappingContext
-    from webhook.metrics import Metrics
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.apiserver.object_api import ObjectApi
+    from forewarn.webhook.http.tls import SwappingContext
+    from forewarn.webhook.metrics import Metrics
 
 RENEWED_AT: Final = 2 / 3
 """The share of its life after which a certificate is succeeded: a leaf by another leaf, a CA by a coming one."""
@@ -36,9 +36,9 @@ class BadSecret(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What the Secret holds, in the layout of cert-manager (tls.crt, tls.key, ca.crt); empty in the manifests.
+    """The contents of the Secret, in the layout of cert-manager (tls.crt, tls.key, ca.crt); empty in the manifests.
 
-    `token_key`: what the tokens in the webhook configurations are made of, for when somebody takes them out.
+    `token_key`: the key that derives the tokens in the webhook configurations, to restore removed tokens.
     """
 
     certificate: Certificate | None = None
@@ -70,7 +70,7 @@ class Served:
         return {key: base64.b64encode(text).decode() for key, text in texts.items()}
 
     def is_due(self, now: datetime) -> bool:
-        """Whether another certificate should take the place of this one: it is old, or not of this time, or missing."""
+        """Report whether this certificate must be replaced: it is old, not valid now, or missing."""
         if self.certificate is None:
             return True
         life = validity_of(self.certificate.chain)
@@ -116,7 +116,7 @@ class ServingCertificate:
 
 
 def decoded(data: Mapping[str, str], key: str) -> bytes:
-    """What a Secret's data has under a key; empty where there is nothing. Raises BadSecret."""
+    """Return a value of a Secret's data; empty if it is missing. Raises BadSecret."""
     try:
         return base64.b64decode(data.get(key) or "", validate=True)
     except (binascii.Error, ValueError) as error:
@@ -124,7 +124,7 @@ def decoded(data: Mapping[str, str], key: str) -> bytes:
 
 
 def bad(key: str, why: object) -> BadSecret:
-    """What is said of a Secret that cannot be used."""
+    """Return the error message for an invalid Secret."""
     return BadSecret(
         f"the Secret's {key}: {why}. Fix: remove all of the Secret's data; forewarn-ca-injector fills it again"
     )

@@ -6,14 +6,14 @@ import logging
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from webhook.apiserver.object_api import ObjectApiError
-from webhook.controllers.serving_certificate import BadSecret
-from webhook.logs import LOGGER, log_event
+from forewarn.webhook.apiserver.object_api import ObjectApiError
+from forewarn.webhook.controllers.serving_certificate import BadSecret
+from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webhook.metrics import Metrics
+    from forewarn.webhook.metrics import Metrics
 
 
 class Tasks:

@@ -7,27 +7,27 @@ import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.findings import Action, listed
-from policies.objects.fields import InvalidObject, at
-from policies.objects.namespace import Namespace
-from policies.objects.reviewed_object import User
-from policies.rules import RULES
-from policies.rules.support.context import Target
-from policies.selectors import InvalidSelector, parse_label_selector
-from webhook.doctor.looking import part
-from webhook.doctor.registration import SUFFIX
-from webhook.doctor.report import AGAIN, Area
+from forewarn.policies.findings import Action, listed
+from forewarn.policies.objects.fields import InvalidObject, at
+from forewarn.policies.objects.namespace import Namespace
+from forewarn.policies.objects.reviewed_object import User
+from forewarn.policies.rules import RULES
+from forewarn.policies.rules.support.context import Target
+from forewarn.policies.selectors import InvalidSelector, parse_label_selector
+from forewarn.webhook.doctor.looking import part
+from forewarn.webhook.doctor.registration import SUFFIX
+from forewarn.webhook.doctor.report import AGAIN, Area
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from policies.config import Config
-    from policies.objects.fields import ApiObject
-    from webhook.doctor.installation import Installed
-    from webhook.doctor.looking import Looks, Seen
-    from webhook.doctor.registration import Registered
-    from webhook.doctor.report import Line
+    from forewarn.policies.config import Config
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.doctor.installation import Installed
+    from forewarn.webhook.doctor.looking import Looks, Seen
+    from forewarn.webhook.doctor.registration import Registered
+    from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("responses")
 _RULE: Final = "unknown-priority-class"

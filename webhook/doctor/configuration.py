@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.audit import stored_objects
-from policies.cluster import Cache
-from policies.config import Config, ConfigError
-from policies.config.load import read_config
-from policies.evaluator import Phase, evaluate
-from policies.findings import Action, Severity, listed, plural
-from policies.kinds import BY_GROUP_KIND, KINDS, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
-from policies.objects.fields import InvalidObject, at
-from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION
-from policies.objects.priority_class import SYSTEM_CLASSES, SYSTEM_PRIORITY_CLASS_PREFIX
-from policies.objects.reviewed_object import ChangeSet
-from policies.rules import RULES
-from policies.rules.support.context import Target
-from webhook.doctor.looking import part
-from webhook.doctor.report import AGAIN, Area
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.config import Config, ConfigError
+from forewarn.policies.config.load import read_config
+from forewarn.policies.evaluation.audit import stored_objects
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.findings import Action, Severity, listed, plural
+from forewarn.policies.kinds.registry import BY_GROUP_KIND, KINDS, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
+from forewarn.policies.objects.fields import InvalidObject, at
+from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION
+from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, SYSTEM_PRIORITY_CLASS_PREFIX
+from forewarn.policies.objects.reviewed_object import ChangeSet
+from forewarn.policies.rules import RULES
+from forewarn.policies.rules.support.context import Target
+from forewarn.webhook.doctor.looking import part
+from forewarn.webhook.doctor.report import AGAIN, Area
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from policies.cluster import ClusterSnapshot
-    from policies.kinds import KindSpec
-    from webhook.doctor.installation import Installed
-    from webhook.doctor.looking import Looks
-    from webhook.doctor.report import Line
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kinds.registry import KindSpec
+    from forewarn.webhook.doctor.installation import Installed
+    from forewarn.webhook.doctor.looking import Looks
+    from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("configuration")
 _READ: Final = (PRIORITY_CLASS, NAMESPACE, RESOURCE_QUOTA)
@@ -143,7 +143,11 @@ def _objects(looks: Looks, installed: Installed, config: Config, now: datetime) 
         yield AREA.warning("exemptions", reason, fix)
     subjects = tuple(stored_objects(cluster))
     heard = config._replace(selected=_RULES)
-    findings = evaluate(ChangeSet(subjects), cluster, heard, phase=Phase.LINT, now=now, expired=lambda: not looks.left)
+    findings = evaluate(
+        EvaluationRequest(
+            ChangeSet(subjects), cluster, heard, phase=Phase.LINT, now=now, expired=lambda: not looks.left
+        )
+    )
     told = [finding for finding in findings if finding.severity is not Severity.NOTE]
     for finding in sorted(told, key=lambda f: (f.severity, f.rule, f.object)):
         make = AREA.problem if finding.severity is Severity.ERROR else AREA.warning

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webhook.doctor import answers, configuration, installation, predictions, registration, trust
-from webhook.doctor.report import bounded
+from forewarn.webhook.doctor import answers, configuration, installation, predictions, registration, trust
+from forewarn.webhook.doctor.report import bounded
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from policies.objects.fields import ApiObject
-    from webhook.doctor.looking import Looks
-    from webhook.doctor.report import Line
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.doctor.looking import Looks
+    from forewarn.webhook.doctor.report import Line
 
 
 def examine(looks: Looks, version: ApiObject, namespace: str, now: datetime) -> list[Line]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.findings import plural
-from policies.objects.fields import NOTHING, at
-from webhook.doctor.looking import part
-from webhook.doctor.registration import service_name
-from webhook.doctor.report import AGAIN, Area, kubectl_patch
+from forewarn.policies.findings import plural
+from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.webhook.doctor.looking import part
+from forewarn.webhook.doctor.registration import service_name
+from forewarn.webhook.doctor.report import AGAIN, Area, kubectl_patch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.fields import ApiObject
-    from webhook.doctor.looking import Looks
-    from webhook.doctor.registration import Registered
-    from webhook.doctor.report import Line
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.doctor.looking import Looks
+    from forewarn.webhook.doctor.registration import Registered
+    from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("responses")
 NAME: Final = "forewarn"

@@ -6,19 +6,20 @@ import json
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 
-from policies import VERSION
-from policies.findings import listed, one_line, plural
-from policies.objects.fields import at
-from policies.releases import UnknownRelease, known_minor
-from webhook.doctor.report import Area
+from forewarn.policies import VERSION
+from forewarn.policies.findings import listed, one_line, plural
+from forewarn.policies.objects.fields import at
+from forewarn.policies.releases.release import UnknownRelease, known_minor
+from forewarn.policies.releases.semantics import Semantics
+from forewarn.webhook.doctor.report import Area
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.objects.fields import ApiObject
-    from webhook.doctor.answers import Replica
-    from webhook.doctor.looking import Looks
-    from webhook.doctor.report import Line
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.doctor.answers import Replica
+    from forewarn.webhook.doctor.looking import Looks
+    from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("predictions")
 IMPACT: Final = "forewarn.dev/preemption-impact"
@@ -151,7 +152,7 @@ def _release(version: ApiObject) -> Iterator[Line]:
         yield AREA.unknown("Kubernetes", "the API server does not report its version")
         return
     try:
-        known_minor(said)
+        preview = Semantics(known_minor(said)).preview
     except UnknownRelease as why:
         minor = said.partition(".")[2].partition(".")[0]
         if minor.isdecimal() and int(minor) < _OLDEST_KUBERNETES:
@@ -160,5 +161,8 @@ def _release(version: ApiObject) -> Iterator[Line]:
         else:
             fix = "see `forewarn info releases`; rules that need no prediction still apply"
             yield AREA.warning("Kubernetes", f"{said}: not predicted: {why}", fix)
+        return
+    if preview:
+        yield AREA.warning("Kubernetes", f"{said}: {preview}", "see `forewarn info releases`")
         return
     yield AREA.ok("Kubernetes", f"{said}: supported")

@@ -8,16 +8,16 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.findings import listed
-from policies.objects.fields import NOTHING, at
-from webhook.doctor.report import AGAIN, Area, kubectl_patch
+from forewarn.policies.findings import listed
+from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.webhook.doctor.report import AGAIN, Area, kubectl_patch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from policies.objects.fields import ApiObject
-    from webhook.doctor.looking import Looks
-    from webhook.doctor.report import Line
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.doctor.looking import Looks
+    from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("registration")
 SUFFIX: Final = ".forewarn.dev"

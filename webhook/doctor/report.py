@@ -7,7 +7,7 @@ from enum import StrEnum
 from shlex import quote
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.findings import cut, one_line, plural
+from forewarn.policies.findings import cut, one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

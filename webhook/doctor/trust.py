@@ -7,18 +7,18 @@ import binascii
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.objects.fields import at
-from webhook.doctor.looking import part
-from webhook.doctor.report import AGAIN, Area
+from forewarn.policies.objects.fields import at
+from forewarn.webhook.doctor.looking import part
+from forewarn.webhook.doctor.report import AGAIN, Area
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from policies.objects.fields import ApiObject
-    from webhook.doctor.installation import Installed
-    from webhook.doctor.looking import Looks
-    from webhook.doctor.registration import Registered
-    from webhook.doctor.report import Line
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.doctor.installation import Installed
+    from forewarn.webhook.doctor.looking import Looks
+    from forewarn.webhook.doctor.registration import Registered
+    from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("trust")
 _INJECTOR: Final = "forewarn-ca-injector"
@@ -93,7 +93,7 @@ def _certificate(looks: Looks, installed: Installed, bundle: bytes, now: datetim
         yield AREA.problem("certificate", f"Secret {name} is empty: no replica has a certificate", fix)
         return
     try:
-        from webhook.x509 import NoCertificate, is_issued_by, names_of, validity_of
+        from forewarn.webhook.x509 import NoCertificate, is_issued_by, names_of, validity_of
     except ModuleNotFoundError as missing:
         told = f"{missing.name} is not installed; install forewarn with the extra `webhook`"
         yield AREA.unknown("certificate", told)

@@ -1,4 +1,4 @@
-"""The routes that Flask answers: probes and metrics, and on the port of the webhooks whatever is no webhook."""
+"""The Flask application of the health port: probes, metrics and the accuracy of predictions."""
 
 from __future__ import annotations
 
@@ -7,42 +7,22 @@ from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from flask import Flask, Response, request
-from werkzeug.exceptions import HTTPException, NotFound
+from werkzeug.exceptions import HTTPException
 
-from webhook.admission.endpoint import PATHS, Reply, refusal
+from forewarn.webhook.admission.replies import Reply, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webhook.accuracy import Accuracy
-    from webhook.health import Health
-    from webhook.metrics import Metrics
-
-
-def create_app(metrics: Metrics) -> Flask:
-    """A 405 with a Status for other methods than POST of /mutate and /validate, a 404 for all other paths."""
-    app = Flask("forewarn", static_folder=None)
-    for path, hook in PATHS.items():
-        for rule in (path, f"{path}/<token>"):
-            app.add_url_rule(rule, hook.value, _not_here, methods=["POST"], provide_automatic_options=False)
-
-    def refused(error: HTTPException) -> Response:
-        metrics.refuse_by_status(error.code or 500)
-        return _status(error)
-
-    app.register_error_handler(HTTPException, refused)
-    return app
-
-
-def _not_here(**_: str) -> Response:
-    """POST is answered by webhook.http.asgi, which hands everything else to this application."""
-    raise NotFound
+    from forewarn.webhook.accuracy import Accuracy
+    from forewarn.webhook.health import Health
+    from forewarn.webhook.metrics import Metrics
 
 
 def create_health_app(health: Health, metrics: Metrics, accuracy: Accuracy | None = None) -> Flask:
-    """GET /livez, /readyz and /metrics, and /accuracy where predictions are followed.
+    """GET /livez, /readyz, /metrics, and /accuracy if forewarn compares predictions with kube-scheduler's decisions.
 
-    Examples of predictions name pods and nodes: only who is in the pod gets them, or comes by kubectl port-forward.
+    Examples of predictions name Pods and nodes: /accuracy answers only clients in the Pod and `kubectl port-forward`.
     """
     app = Flask("forewarn-health", static_folder=None)
 
@@ -79,7 +59,7 @@ def create_health_app(health: Health, metrics: Metrics, accuracy: Accuracy | Non
 
 
 def _is_loopback(address: str | None) -> bool:
-    """Whether a client's address is of this machine or pod; an IPv4 one may come as an IPv6 one."""
+    """True for a loopback address, also as an IPv4-mapped IPv6 address."""
     try:
         found = ip_address(address or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""The ASGI application: `/mutate` and `/validate` by the endpoint itself, everything else by whom it is handed to."""
+"""The ASGI application of the HTTPS port: `/mutate` and `/validate`; any other request gets a 404 or 405."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from functools import lru_cache
+from http import HTTPStatus
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
-from webhook.admission.callers import bearer
-from webhook.admission.deadlines import Deadline, parse_timeout
-from webhook.admission.endpoint import (
+from forewarn.webhook.admission.call import AdmissionCall, route
+from forewarn.webhook.admission.callers import bearer
+from forewarn.webhook.admission.deadlines import Deadline, parse_timeout
+from forewarn.webhook.admission.replies import (
     JSON,
     NO_MEMORY,
     NO_TOKEN,
@@ -22,20 +24,19 @@ from webhook.admission.endpoint import (
     TOO_LONG,
     TOO_MANY,
     TOO_SLOW,
-    AdmissionCall,
-    Later,
     Reply,
-    route,
+    refusal,
 )
-from webhook.admission.sizes import HEAD, MAX_SMALL, MAX_WIRE, PARSED
-from webhook.admission.workers import Workers
-from webhook.http.connections import MAX_CONNECTIONS
-from webhook.http.overload import InFlightLimiter, InFlightRequest, NoRoom, Strangers
+from forewarn.webhook.admission.sizes import HEAD, MAX_SMALL, MAX_WIRE, PARSED
+from forewarn.webhook.admission.steps import Step
+from forewarn.webhook.admission.workers import Workers
+from forewarn.webhook.http.connections import MAX_CONNECTIONS
+from forewarn.webhook.http.overload import InFlightLimiter, InFlightRequest, NoRoom, Strangers
 
 if TYPE_CHECKING:
-    from webhook.admission.decision import Hook
-    from webhook.admission.endpoint import Endpoint
-    from webhook.health import Health
+    from forewarn.webhook.admission.call import Hook
+    from forewarn.webhook.admission.endpoint import Endpoint
+    from forewarn.webhook.health import Health
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -43,7 +44,7 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 _DISCARDED: Final = 2 * MAX_WIRE
-"""Bytes of an API server's request that are read at most, whatever becomes of it."""
+"""Maximum number of bytes that forewarn reads of an API server's request."""
 _DISCARDED_OF_STRANGERS: Final = 16 * MAX_SMALL
 _UNKNOWN: Final = MAX_WIRE
 """The size of a body that does not say how large it is: API servers always say."""
@@ -51,8 +52,10 @@ _SHARE: Final = 0.5
 """Of the time until a request is answered, in which its large body waits for memory."""
 _DIGITS: Final = 20
 _CLOSE: Final = (b"connection", b"close")
+_NOT_FOUND: Final = refusal(HTTPStatus.NOT_FOUND, "this port serves only /mutate and /validate")
+_NOT_ALLOWED: Final = refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only the method POST is allowed", (("allow", "POST"),))
 WHOLE: Final = "forewarn.whole"
-"""Key in the scope of a request whose body has come before anybody looks at it: that body."""
+"""Key in the scope for a body that is complete before the application runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +65,26 @@ class Limits:
     connections: int = MAX_CONNECTIONS
     handshake: float = 10.0
     goodbye: float = 2.0
-    """How long a client's own end of a TLS connection is waited for."""
+    """Time for a client to close its end of a TLS connection."""
     header: float = 10.0
     body: float = 30.0
-    """A request that has not come whole by then is older than the API server waits for its answer."""
+    """Maximum time for a whole body. An API server no longer waits for the response to an older request."""
     patience: float = 1.0
-    """How long a body may come where others wait for its place; then who has been at it for longest gives way."""
+    """Time for a body while other bodies wait for memory; then the slowest body is given up."""
     room: int = 256 * 1024 * 1024
-    """Bytes of memory for all small bodies that have not been answered, at most as many as they take when parsed."""
+    """Bytes of memory for all small bodies in flight, at the size that they have after parsing."""
     large_room: int = 2 * MAX_WIRE
     """Bytes of all large bodies that have not been answered. What is parsed of them is parsed one at a time."""
     strangers: int = 16
-    """How many requests of callers that are no API server wait until one has been answered."""
+    """Maximum number of waiting requests from clients without an API server token."""
     discard: float = 5.0
-    """How long the rest of a refused request is read, so that the client is not cut off before it reads why."""
+    """Time to read the rest of a rejected request, so that the client can read the response."""
     keep_alive: int = 120
-    """Longer than the 90 that an API server keeps a connection which it may use again."""
+    """Longer than the 90 seconds for which an API server keeps an idle connection."""
     drain: float = 5.0
-    """How long requests are still answered after SIGTERM, until every API server has heard of it."""
+    """Time to answer new requests after SIGTERM, until every API server has removed the endpoint."""
     finish: int = 35
-    """How long what is in flight then may take."""
+    """Time for the requests in flight after that."""
 
 
 DEFAULT_LIMITS: Final = Limits()
@@ -92,18 +95,16 @@ class Gone(Exception):
 
 
 class Routes:
-    """The ASGI application: `/mutate` and `/validate` by the endpoint itself, everything else by Flask."""
+    """The ASGI application of the HTTPS port."""
 
     def __init__(
         self,
         endpoint: Endpoint,
-        rest: Application,
         health: Health,
         limits: Limits = DEFAULT_LIMITS,
         workers: Workers | None = None,
     ) -> None:
         self._endpoint, self._health, self._limits = endpoint, health, limits
-        self._rest = rest
         self._intake = InFlightLimiter(endpoint.gate, limits.room, limits.large_room, limits.patience, limits.body)
         self._strangers = Strangers(limits.strangers, limits.patience)
         self._workers = workers or Workers()
@@ -112,12 +113,20 @@ class Routes:
         """One request."""
         if scope["type"] != "http":
             return
-        hook, token = route(scope["path"]) if scope["method"] == "POST" else (None, "")
-        if hook is None:
-            await self._rest(scope, receive, send)
-            return
+        hook, token = route(scope["path"])
         with contextlib.suppress(Gone):
-            await self._send(await self._admit(hook, token, scope, receive), send)
+            if hook is not None and scope["method"] == "POST":
+                reply = await self._admit(hook, token, scope, receive)
+            else:
+                reply = await self._not_a_webhook(hook, receive)
+            await self._send(reply, send)
+
+    async def _not_a_webhook(self, hook: Hook | None, receive: Receive) -> Reply:
+        """The answer to another method than POST (405) or another path (404)."""
+        reply = _NOT_FOUND if hook is None else _NOT_ALLOWED
+        self._endpoint.metrics.refuse_by_status(reply.status)
+        await self._discard(receive, _DISCARDED_OF_STRANGERS)
+        return reply
 
     async def _admit(self, hook: Hook, token: str, scope: Message, receive: Receive) -> Reply:
         """Let the request in, or reject it before its body is read."""
@@ -162,7 +171,7 @@ class Routes:
         if isinstance(call, Reply):
             return call
         answer = self._endpoint.answer(call)
-        while isinstance(answer, Later):
+        while isinstance(answer, Step):
             future = self._workers.submit(answer)
             if future is not None:
                 answer = await asyncio.wrap_future(future)
@@ -173,7 +182,7 @@ class Routes:
         return answer
 
     async def _received(self, request: _Request, in_flight: InFlightRequest) -> AdmissionCall | Reply:
-        """The call with its body, or the answer to a request whose body is not kept. Raises TimeoutError."""
+        """The call with its body; a response if forewarn rejects the body. Raises TimeoutError."""
         if request.size > MAX_SMALL:
             if not request.is_known:
                 return await self._rejected(request, TOO_LARGE_FOR_A_STRANGER)
@@ -195,7 +204,8 @@ class Routes:
         return request.call._replace(body=b"".join(parts))
 
     async def _received_large(self, request: _Request, in_flight: InFlightRequest) -> AdmissionCall | Reply:
-        """As `_received`, once there is memory for it. Where it is not kept, its first bytes say what it was about."""
+        """The same for a large body, after memory is free for it. Without memory, its first bytes identify the
+        object."""
         seconds = Deadline.after(request.call.received, parse_timeout(request.call.timeout)).seconds() * _SHARE
         try:
             await self._intake.reserve(in_flight, min(request.size, MAX_WIRE), seconds)
@@ -214,11 +224,13 @@ class Routes:
 
     async def _rejected(self, request: _Request, reply: Reply) -> Reply:
         """Read what the client still sends, so that it is not cut off before it reads the answer."""
-        most = _DISCARDED if request.is_known else _DISCARDED_OF_STRANGERS
+        await self._discard(request.receive, _DISCARDED if request.is_known else _DISCARDED_OF_STRANGERS)
+        return self._refused(request, reply)
+
+    async def _discard(self, receive: Receive, most: int) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.discard):
-                await _read(request.receive, [], 0, most)
-        return self._refused(request, reply)
+                await _read(receive, [], 0, most)
 
     def _refused(self, request: _Request, reply: Reply) -> Reply:
         return self._endpoint.refused(request.call.hook, reply, known=request.is_known, client=request.call.client)
@@ -233,7 +245,7 @@ class Routes:
 
 
 class _Request(NamedTuple):
-    """A request whose body is yet to come. `whole`: the body, where it has come already."""
+    """A request before its body is read. `whole`: the body if it is complete already."""
 
     call: AdmissionCall
     headers: dict[bytes, bytes]
@@ -253,9 +265,9 @@ class _Request(NamedTuple):
 async def _read(
     receive: Receive, parts: list[bytes], limit: int, most: int, hold: Callable[[int], None] = lambda _: None
 ) -> bool:
-    """Read a body into `parts`; whether it is whole. Of one larger than `limit` its first bytes are kept. Raises Gone.
+    """Read a body into `parts`; true if it is whole. Of a body larger than `limit`, keep the first bytes. Raises Gone.
 
-    `most`: bytes that are read at most. `hold` is called with the number of bytes before they are kept, and may raise.
+    `most`: maximum number of bytes to read. `hold` gets the number of bytes before they are kept, and may raise.
     """
     size, more = 0, True
     while more and size <= most:
@@ -288,6 +300,6 @@ def _timeout(query: bytes) -> str:
 
 
 def _client(scope: Message) -> str:
-    """The address that a request came from; empty where it is not known."""
+    """The address of the client; "" if unknown."""
     client = scope.get("client")
     return str(client[0]) if client else ""

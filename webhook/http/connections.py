@@ -1,7 +1,7 @@
-"""How many connections there may be, and which of them gives way to another one.
+"""The limit on connections, and the choice of a connection to close.
 
-A TLS connection takes some 50 kB from its handshake on, whether anything is ever asked on it. An API server keeps 25 of
-them idle, and opens one more for each request beyond those. Whoever opens more than others comes first in giving way.
+A TLS connection needs about 50 kB after its handshake, even if it is idle. An API server keeps 25 idle connections, and
+opens one more for each further request. The client with the most connections loses one first.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Connection:
     source: str
     since: float
     busy: bool = False
-    """Whether a request on it has begun and is not answered."""
+    """True while a request on the connection has no response."""
     used: bool = False
-    """Whether any request was answered on it."""
+    """True after the first response on the connection."""
     end: Callable[[], object] = _nothing
 
 
@@ -52,7 +52,7 @@ class Connections:
         return made
 
     def leave(self, connection: Connection) -> None:
-        """It is closed. To be told twice does no harm."""
+        """Remove a closed connection. A second call has no effect."""
         found = self._of.get(connection.source)
         if found is None or connection not in found:
             return

@@ -1,7 +1,7 @@
 """Limits on requests in flight: their number, and the memory of their bodies.
 
-A small body takes its memory as it comes, or its request is answered with 503. A large one waits for memory before it
-is read. Beyond the limits the request whose body has been arriving for longest is given up.
+A small body reserves memory while it arrives; without memory its request gets a 503. A large body waits for memory
+before forewarn reads it. Beyond the limits, forewarn gives up the request whose body has been arriving for longest.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from webhook.admission.endpoint import TOO_MANY
+from forewarn.webhook.admission.replies import TOO_MANY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from types import TracebackType
 
-    from webhook.admission.endpoint import Gate, Reply
+    from forewarn.webhook.admission.gate import Gate
+    from forewarn.webhook.admission.replies import Reply
 
 
 class NoRoom(Exception):
-    """The bodies in flight take all the memory there is for them."""
+    """The bodies in flight use all memory for bodies."""
 
 
 @dataclass(eq=False, slots=True)
@@ -38,10 +39,10 @@ class InFlightRequest:
 
 
 class Coming:
-    """The time in which a body comes. Raises TimeoutError at its end, or as soon as it has to give way.
+    """The time limit of a body. Raises TimeoutError at its end, or when another request needs the place.
 
-    It is an asyncio.timeout whose end is looked at now and then: most bodies are there already, and a timer for each
-    costs more than to read it.
+    This is an asyncio.timeout whose end is checked now and then: most bodies are complete already, and a timer for each
+    costs more than to read the body.
     """
 
     __slots__ = ("_intake", "_place", "_timeout")
@@ -61,11 +62,11 @@ class Coming:
 
 
 class InFlightLimiter:
-    """Lets requests in up to the limits. Beyond them it gives up the request whose body has been arriving for longest,
-    if that is longer than `patience` (seconds), else it rejects the new one.
+    """Admits requests up to the limits. Beyond them it gives up the request whose body has been arriving for longest,
+    if that is longer than `patience` (seconds); otherwise it rejects the new request.
 
-    `room`: bytes for all small bodies in flight, `large_room` for all large ones; `seconds`: how long one may take.
-    One event loop alone calls it.
+    `room`: bytes for all small bodies in flight. `large_room`: bytes for all large bodies. `seconds`: maximum time for
+    a body. Only one event loop calls it.
     """
 
     def __init__(self, gate: Gate, room: int, large_room: int, patience: float, seconds: float) -> None:
@@ -75,7 +76,7 @@ class InFlightLimiter:
         self._is_looking = False
         self._large_room = large_room
         self._waiting: list[tuple[int, int, InFlightRequest, asyncio.Future[None]]] = []
-        """A heap: the smallest body is read next, for it is the last that may be kept from its evaluation."""
+        """A heap: the smallest body is read next, because delays matter most for small requests."""
         self._numbers = count()
 
     @property
@@ -104,7 +105,7 @@ class InFlightLimiter:
             self._gate.leave()
 
     def coming(self, in_flight: InFlightRequest) -> Coming:
-        """While its body comes."""
+        """Context manager around the arrival of a body."""
         return Coming(self, in_flight)
 
     def wait_for(self, in_flight: InFlightRequest, timeout: asyncio.Timeout) -> None:
@@ -115,11 +116,11 @@ class InFlightLimiter:
             asyncio.get_running_loop().call_later(self._seconds, self._reconcile)
 
     def no_longer(self, in_flight: InFlightRequest) -> None:
-        """It has come, or is not waited for."""
+        """Remove a body that is complete or given up."""
         self._coming.pop(in_flight, None)
 
     def _reconcile(self) -> None:
-        """End the time of those that came so long ago, and look again when the next one's ends."""
+        """End the time of bodies that arrive for too long; check again at the end of the next one."""
         self._is_looking = False
         now, loop = monotonic(), asyncio.get_running_loop()
         while (in_flight := next(iter(self._coming), None)) is not None:  # they are in the order in which they came
@@ -141,7 +142,7 @@ class InFlightLimiter:
         in_flight.held += size
 
     async def reserve(self, in_flight: InFlightRequest, size: int, seconds: float) -> None:
-        """Wait until so many bytes are free for a large body, and take them. Raises NoRoom after so many seconds."""
+        """Wait until `size` bytes are free for a large body, and reserve them. Raises NoRoom after `seconds`."""
         until, granted = monotonic() + seconds, asyncio.get_running_loop().create_future()
         heappush(self._waiting, (size, next(self._numbers), in_flight, granted))
         self._grant()

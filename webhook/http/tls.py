@@ -9,7 +9,7 @@ from tempfile import NamedTemporaryFile
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from webhook.x509 import Certificate, NoCertificate, certificates_in, validity_of
+from forewarn.webhook.x509 import Certificate, NoCertificate, certificates_in, validity_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,8 @@ class TlsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What is asked of clients: the least TLS version, and a certificate by one of these CAs (PEM; empty: none)."""
+    """Requirements for clients: the minimum TLS version, and the CAs (PEM) of client certificates; empty: no
+    certificate."""
 
     minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
     client_ca: bytes = b""
@@ -47,7 +48,7 @@ def read_certificate(chain: Path, key: Path) -> Certificate:
 
 
 def untimely(certificate: Certificate, now: datetime) -> str:
-    """Why a certificate does not hold now; empty where it does."""
+    """Why a certificate is not valid at this time; "" if it is valid."""
     begins, ends = validity_of(certificate.chain)
     if now < begins:
         return f"not valid before {begins.isoformat()}"
@@ -55,13 +56,13 @@ def untimely(certificate: Certificate, now: datetime) -> str:
 
 
 def worse(held: Certificate, new: Certificate, now: datetime) -> str:
-    """Why a new certificate may not take the place of the one that is served; empty where it may."""
+    """Why a new certificate must not replace the current certificate; "" if it may."""
     why = untimely(new, now)
     return f"{why}; the current certificate is valid and stays in use" if why and not untimely(held, now) else ""
 
 
 def read_authorities(path: Path) -> bytes:
-    """Read the CAs that client certificates must come from. Raises TlsError, naming the file."""
+    """Read the CAs of client certificates. Raises TlsError with the name of the file."""
     pem = _read(path)
     try:
         found = certificates_in(pem)
@@ -80,9 +81,9 @@ def _read(path: Path) -> bytes:
 
 
 def server_context(certificate: Certificate, demands: Demands = TLS_1_3) -> ssl.SSLContext:
-    """A context that serves this certificate.
+    """An SSL context with this certificate.
 
-    Raises ssl.SSLError where key and chain do not belong together, TlsError where there is no room for a file.
+    Raises ssl.SSLError if key and chain do not match, and TlsError if no file can be written.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = demands.minimum
@@ -117,10 +118,10 @@ class SwappingContext:
         self.listening.sni_callback = self._hand_over
 
     def swap(self, certificate: Certificate | None = None, demands: Demands | None = None) -> None:
-        """Serve another certificate, or trust other clients, from the next handshake on. Raises ssl.SSLError.
+        """Use another certificate or other client CAs from the next handshake on. Raises ssl.SSLError.
 
-        The least version, and whether a client certificate is asked for, are those of the start: OpenSSL takes them
-        from the context that listens.
+        The minimum TLS version, and whether clients need a certificate, do not change: OpenSSL reads them from the
+        listening context.
         """
         with self._lock:
             certificate, demands = certificate or self.certificate, demands or self.demands
@@ -132,7 +133,7 @@ class SwappingContext:
 
 
 def client_names(peer: Mapping[str, Any]) -> frozenset[str]:
-    """The names in a client's certificate, as `getpeercert()` gives it: common names, DNS names and URIs."""
+    """The common names, DNS names and URIs in a client's certificate, as `getpeercert()` returns it."""
     common = {value for part in peer.get("subject", ()) for key, value in part if key == "commonName"}
     return frozenset(common | {value for kind, value in peer.get("subjectAltName", ()) if kind in _KINDS})
 

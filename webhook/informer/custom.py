@@ -6,16 +6,16 @@ import logging
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final
 
-from policies.kinds import BY_GROUP_KIND
-from webhook.apiserver.discovery import discover
-from webhook.apiserver.errors import ApiError
-from webhook.logs import LOGGER, log_event
+from forewarn.policies.kinds.registry import BY_GROUP_KIND
+from forewarn.webhook.apiserver.discovery import discover
+from forewarn.webhook.apiserver.errors import ApiError
+from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policies.kinds import KindSpec
-    from webhook.apiserver.discovery import Getter
+    from forewarn.policies.kinds.registry import KindSpec
+    from forewarn.webhook.apiserver.discovery import Getter
 
 ASK_AGAIN_SECONDS: Final = 60.0
 
@@ -27,9 +27,9 @@ def follow_custom(
     stopped: Event,
     pause: float = ASK_AGAIN_SECONDS,
 ) -> Thread | None:
-    """Look for each kind of `templates` (`group/Kind` to its pod template) that is not built in, and follow it.
+    """Find each kind of `templates` (`group/Kind` -> path of the Pod template) that is not built in, and follow it.
 
-    On a thread, until all are found or it is stopped; None where there are none to look for.
+    Runs on a thread until all kinds are found or `stopped` is set; returns None if there is no such kind.
     """
     wanted = {kind: path for kind, path in templates.items() if kind not in BY_GROUP_KIND}
     if not wanted:

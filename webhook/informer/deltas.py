@@ -1,16 +1,16 @@
-"""What reflectors tell the owner of the cache. `at`: when it was heard, on the monotonic clock."""
+"""The messages of reflectors to the owner of the cache. `at`: time of arrival (monotonic clock)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from policies.kinds import KindSpec
-    from policies.releases import Release
+    from forewarn.policies.kinds.registry import KindSpec
+    from forewarn.policies.releases.release import Release
 
 
 class ListBegins(NamedTuple):
-    """A kind is listed anew; what an earlier list that broke off has told does not count."""
+    """A new list of a kind begins; objects of an interrupted list do not count."""
 
     resource: KindSpec
 
@@ -24,14 +24,14 @@ class Listed(NamedTuple):
 
 
 class ListEnds(NamedTuple):
-    """The list is whole: what it did not name is gone."""
+    """The list is complete: all objects that it did not contain are deleted."""
 
     resource: KindSpec
     at: float
 
 
 class Changed(NamedTuple):
-    """One object came or changed, or (`gone`) went."""
+    """One object was created or changed, or deleted (`gone`)."""
 
     resource: KindSpec
     object: dict[str, Any]
@@ -40,20 +40,20 @@ class Changed(NamedTuple):
 
 
 class Heard(NamedTuple):
-    """The API server was there: a watch was opened, or a bookmark came."""
+    """The API server responded: a watch was opened, or a bookmark arrived."""
 
     resource: KindSpec
     at: float
 
 
 class Runs(NamedTuple):
-    """The API server says what release it is (`gitVersion`); empty: it does not."""
+    """The release of the API server (`gitVersion`); "" if it does not report one."""
 
     version: str
 
 
 class Asked(NamedTuple):
-    """Somebody asks for another release, or another configuration of the scheduler, from now on."""
+    """A new release or scheduler configuration was set."""
 
     release: Release
 

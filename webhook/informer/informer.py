@@ -11,45 +11,44 @@ from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kinds import KINDS, POD_TEMPLATE_PATHS
-from webhook.apiserver import ApiError
-from webhook.informer.deltas import Asked, Changed, Runs
-from webhook.informer.reflector import DEFAULT_PACE, Backoff, Outlets, Reflector
-from webhook.informer.state import ClusterState
-from webhook.logs import LOGGER, log_event
+from forewarn.policies.kinds.registry import KINDS, POD_TEMPLATE_PATHS
+from forewarn.webhook.apiserver import ApiError
+from forewarn.webhook.informer.deltas import Asked, Changed, Runs
+from forewarn.webhook.informer.reflector import DEFAULT_PACE, Backoff, Outlets, Reflector
+from forewarn.webhook.informer.state import ClusterState
+from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from policies.cluster import ClusterSnapshot
-    from policies.kinds import KindSpec
-    from policies.releases import Release
-    from webhook.informer.deltas import Delta
-    from webhook.informer.reflector import ListerWatcher, Pace
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kinds.registry import KindSpec
+    from forewarn.policies.releases.release import Release
+    from forewarn.webhook.informer.deltas import Delta
+    from forewarn.webhook.informer.reflector import ListerWatcher, Pace
 
 _WAITING: Final = 16
-"""News that wait for the owner; a page of a list is one. More would only take memory: reflectors wait instead."""
+"""Maximum number of queued messages; a page of a list is one. Reflectors wait for space in the queue."""
 _PUBLISH_SECONDS: Final = 0.005
 """Least time between two snapshots."""
 _TURN_SECONDS: Final = 1.0
 _RELEASE_SECONDS: Final = 60.0
-"""How often an API server is asked which release it is that has said so before."""
+"""Seconds between requests for the release of an API server."""
 _SHOWN: Final = 3
 """Kinds that are named where several are lacking."""
 
 
 def _nothing(*_: object) -> None:
-    """Nobody wants to know."""
+    """The default callback."""
 
 
 class Informer:
-    """Cluster state that follows an API server. Everything but `start` and `stop` is safe from any thread.
+    """Cluster state that follows an API server. All methods except `start` and `stop` are safe from any thread.
 
-    `trouble`: told of each failure, with a word for it; `refused`: of each object that the cache does not take;
-    `replaced`: of each change of the cache; `changed`, which may be set at any time: of each change that a watch
-    brings, after it. `templates`: what is a workload. None of them may take long. `release`: what was asked for of the
-    cluster's release; where it leaves it to the cluster, `version` is asked for it, again and again (empty: nobody
-    says; may raise ApiError).
+    `trouble`: called for each failure, with its kind. `refused`: called for each object that the cache rejects.
+    `replaced`: called for each change of the cache. `changed`: called after each change by a watch; may be set at any
+    time. The callbacks must be fast. `templates`: the kinds of workloads. `release`: the configured release; if it
+    depends on the cluster, `version` is called repeatedly ("" if unknown; may raise ApiError).
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class Informer:
         return self
 
     def follow(self, resource: KindSpec) -> None:
-        """Follow one more kind, an optional one, after `start`: nobody waits for it."""
+        """Follow one more optional kind after `start`, without waiting for its list."""
         reflector = self._reflector(resource)
         thread = Thread(target=reflector.run, name=resource.name, daemon=True)
         self._reflectors.append(reflector)
@@ -125,11 +124,12 @@ class Informer:
         return self._synced.wait(seconds)
 
     def age(self) -> float:
-        """Seconds since the API server was last heard of, by the kind for which that is longest."""
+        """Seconds since the last response of the API server, for the kind with the oldest one."""
         return max(self._state.ages().values())
 
     def fault(self, bound: float) -> str:
-        """Why requests must not be sent here: lists are not in, or kinds refused for more than `bound` seconds."""
+        """Why this replica is not ready: lists are incomplete, or lists of a kind fail for more than `bound`
+        seconds."""
         missing, ages = self._state.missing, self._state.ages()
         faults: dict[KindSpec, ApiError | None] = {
             reflector.resource: reflector.fault
@@ -145,8 +145,8 @@ class Informer:
         return f"cluster state not synced: {', '.join(told[:_SHOWN])}{more}"
 
     def _follow_release(self, version: Callable[[], str]) -> None:
-        """The release's thread: a cluster is upgraded while its webhooks run. Until it is known it is soon asked again,
-        as lists are: predictions are those of the newest meanwhile."""
+        """The thread that reads the release: clusters are upgraded while webhooks run. Without an answer it retries
+        as soon as lists do; predictions are those of the newest release meanwhile."""
         backoff, known, said = self._backoff(), False, ""
         while not self._stop.is_set():
             told = why = ""
@@ -173,7 +173,7 @@ class Informer:
         self._trouble(resource, word)
 
     def _own(self) -> None:
-        """The owner's thread: take news in, publish at most every few milliseconds. A fault of ours does not end it."""
+        """The owner's thread: process messages, and publish at most every few milliseconds. Errors do not end it."""
         due, fresh = 0.0, False
         while not self._stop.is_set():
             try:
@@ -208,7 +208,7 @@ class Informer:
         return True
 
     def _settle(self, first: ClusterSnapshot) -> None:
-        """With the first state: do what requests would wait for, then let the waiting know."""
+        """With the first state, compute what requests would wait for, then release the waiting threads."""
         try:
             first.prepare()
         except Exception:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final
 
-from policies.kinds import APART, DEVICES
-from webhook.apiserver.errors import ApiError
-from webhook.apiserver.raw_objects import mapping
-from webhook.logs import LOGGER
+from forewarn.policies.kinds.registry import APART, DEVICES
+from forewarn.webhook.apiserver.errors import ApiError
+from forewarn.webhook.apiserver.raw_objects import mapping
+from forewarn.webhook.logs import LOGGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from policies.kinds import KindSpec
-    from webhook.apiserver.discovery import Getter
+    from forewarn.policies.kinds.registry import KindSpec
+    from forewarn.webhook.apiserver.discovery import Getter
 
 ASK_AGAIN_SECONDS: Final = 60.0
 

@@ -10,26 +10,26 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from webhook.apiserver import ApiError, Expired, Silent
-from webhook.apiserver.client import PAGE
-from webhook.informer.deltas import Changed, Heard, ListBegins, Listed, ListEnds
-from webhook.logs import LOGGER, log_event
+from forewarn.webhook.apiserver import ApiError, Expired, Silent
+from forewarn.webhook.apiserver.client import PAGE
+from forewarn.webhook.informer.deltas import Changed, Heard, ListBegins, Listed, ListEnds
+from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from policies.kinds import KindSpec
-    from webhook.apiserver import Page, Watch
-    from webhook.informer.deltas import Delta
+    from forewarn.policies.kinds.registry import KindSpec
+    from forewarn.webhook.apiserver import Page, Watch
+    from forewarn.webhook.informer.deltas import Delta
 
 
 class Pace(NamedTuple):
     """Times in seconds."""
 
     watch: float = 300.0
-    """A watch is asked to last between so long and twice as long, so that servers' loads even out."""
+    """Minimum duration of a watch; the maximum is twice as long, to spread the load of API servers."""
     silence: float = 90.0
-    """Bookmarks come every minute; a watch on which nothing came for so long is dead, and the kind is listed anew."""
+    """Bookmarks arrive every minute. After so many seconds without one, the connection is dead; list the kind again."""
     least: float = 0.8
     most: float = 5.0
     """Waiting after the first failure in a row, doubled after each further one, and the longest: after an API server's
@@ -43,33 +43,33 @@ DEFAULT_PACE: Final = Pace()
 
 @dataclass(slots=True)
 class Backoff:
-    """How long to wait after a failure. `random`: between 0 and 1, so that clients do not come back all at once."""
+    """Waiting times after failures. `random`: between 0 and 1, so that clients do not retry at the same time."""
 
     random: Callable[[], float]
     pace: Pace = DEFAULT_PACE
     failures: int = 0
 
     def next(self, at_least: float = 0.0) -> float:
-        """Seconds to wait after one more failure, at least as long as the server asked for."""
+        """Seconds to wait after one more failure; at least the time that the server requested."""
         longest = min(self.pace.most, self.pace.least * 2.0 ** min(self.failures, 16))
         self.failures += 1
         return max(at_least, longest * (0.5 + self.random() / 2))
 
 
 class ListerWatcher(Protocol):
-    """What a reflector needs of an API server."""
+    """The methods of an API server that a reflector needs."""
 
     def pages(self, resource: KindSpec, limit: int = ...) -> Iterator[Page]:
         """Every object, a page at a time."""
 
     def watch(self, resource: KindSpec, resource_version: str, seconds: float, silence: float) -> Watch:
-        """What becomes of them."""
+        """Events of the kind after a resource version."""
 
 
 class Outlets(NamedTuple):
-    """Where a reflector's news and troubles go, and how it waits.
+    """The callbacks of a reflector.
 
-    `tell` may block while the owner is busy. `wait` sleeps so many seconds; true: it is time to stop.
+    `tell` may block while the owner is busy. `wait` sleeps for a number of seconds, and returns true to stop.
     """
 
     tell: Callable[[Delta], None]
@@ -85,7 +85,7 @@ _TALK: Final = {
 
 
 class Reflector:
-    """One kind, on one thread. `fault` says what stands in the way; safe to read from any thread."""
+    """One kind, on one thread. `fault`: the current error; safe to read from any thread."""
 
     def __init__(self, api: ListerWatcher, resource: KindSpec, outlets: Outlets, backoff: Backoff) -> None:
         self.resource = resource
@@ -97,7 +97,7 @@ class Reflector:
         self._stopped = False
 
     def run(self) -> None:
-        """List and watch until told to stop."""
+        """List and watch until stopped."""
         while not self._stopped:
             pause = self.step()
             if pause and self._outlets.wait(pause):

@@ -1,4 +1,4 @@
-"""The owner of the cache: takes news in one at a time, and publishes snapshots for everybody else."""
+"""The owner of the cache: processes messages one at a time, and publishes snapshots for all threads."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.cluster import Cache, key_of
-from policies.config.model import ConfigError
-from policies.kinds import DEVICES, KINDS, POD_TEMPLATE_PATHS
-from policies.objects.fields import InvalidObject, ref_of
-from policies.releases import BadGates, UnknownRelease, minor_of
-from webhook.informer.deltas import Asked, Changed, Heard, ListBegins, Listed, ListEnds, Runs
-from webhook.logs import LOGGER, log_event
+from forewarn.policies.cluster.cache import Cache, key_of
+from forewarn.policies.config.model import ConfigError
+from forewarn.policies.kinds.registry import DEVICES, KINDS, POD_TEMPLATE_PATHS
+from forewarn.policies.objects.fields import InvalidObject, ref_of
+from forewarn.policies.releases.release import BadGates, UnknownRelease, minor_of
+from forewarn.webhook.informer.deltas import Asked, Changed, Heard, ListBegins, Listed, ListEnds, Runs
+from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from policies.cluster import ClusterSnapshot, Key
-    from policies.kinds import KindSpec
-    from policies.releases import Release
-    from webhook.informer.deltas import Delta
+    from forewarn.policies.cluster.cache import ClusterSnapshot, Key
+    from forewarn.policies.kinds.registry import KindSpec
+    from forewarn.policies.releases.release import Release
+    from forewarn.webhook.informer.deltas import Delta
 
 _REMEMBERED: Final = 1000
 """Refusals that are not logged a second time."""
 
 
 class ClusterState:
-    """One thread calls `take` and `publish`; `latest`, `missing` and `ages` are safe to read from any.
+    """One thread calls `take` and `publish`; `latest`, `missing` and `ages` are safe to read from any thread.
 
-    `latest` is None until every kind has been listed once. `refused`: told of each object that the cache does not take;
-    `replaced`: of each change of the cache; `templates`: what is a workload (both: policies.cluster.Cache). `release`:
-    what was asked for; where it leaves the release to the cluster, nothing is published before that was asked.
+    `latest`: None until all kinds have been listed once. `refused`: called for each object that the cache rejects.
+    `replaced`: called for each change of the cache. `templates`: the kinds of workloads (both: `Cache`).
+    `release`: the configured release; if it depends on the cluster, nothing is published before the release is known.
     """
 
     def __init__(
@@ -67,7 +67,8 @@ class ClusterState:
         return self._missing
 
     def ages(self) -> dict[KindSpec, float]:
-        """Seconds since the API server was last heard of, kind by kind; infinite before that. None that is optional."""
+        """Seconds since the last response of the API server by kind, without optional kinds; infinite before the
+        first."""
         now = self._clock()
         return {resource: now - heard for resource, heard in tuple(self._heard.items()) if not resource.optional}
 
@@ -118,7 +119,7 @@ class ClusterState:
         self._settle(minor, version)
 
     def _settle(self, minor: int | None, version: str = "") -> None:
-        """Let hold what was asked for, of a cluster that runs this minor."""
+        """Apply the configured release to a cluster of this minor version."""
         assert self._release is not None
         self._minor = minor
         try:
@@ -128,7 +129,7 @@ class ClusterState:
             return
         if semantics != self._cache.semantics:
             self._cache.semantics, self._changed = semantics, True
-            log_event(semantics.unknown or f"the cluster runs Kubernetes {semantics.release}", {})
+            log_event(semantics.unknown or semantics.preview or f"the cluster runs Kubernetes {semantics.release}", {})
 
     def _warn(self, version: str, fault: Exception) -> None:
         """Once for a version."""
@@ -137,7 +138,7 @@ class ClusterState:
             LOGGER.warning("Kubernetes %.60r: %s", version, fault)
 
     def _list_ends(self, resource: KindSpec) -> None:
-        """What a whole list did not name is gone."""
+        """Delete the objects that a complete list did not contain."""
         named = self._named.pop(resource, set())
         for key in self._cache.keys(resource.group_kind) - named:
             self._change(resource, _identity(resource, key), gone=True)
@@ -167,7 +168,7 @@ class ClusterState:
         return key
 
     def _refuse(self, resource: KindSpec, why: str) -> None:
-        """What cannot be read is left out (an older state of it stays): logged once, counted always."""
+        """Skip an unreadable object (an older state of it remains): log it once, count it always."""
         self._refused(resource)
         if why not in self._told and len(self._told) < _REMEMBERED:
             self._told.add(why)

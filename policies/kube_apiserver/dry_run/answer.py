@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from policies.kube_apiserver.priority import Resolved
-    from policies.kube_apiserver.validation.field_errors import FieldError
-    from policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.kube_apiserver.priority import Resolved
+    from forewarn.policies.kube_apiserver.validation.field_errors import FieldError
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.resource_quota import ResourceQuota
 
 REASONS: Final[Mapping[int, str]] = {
     400: "BadRequest",
@@ -26,8 +27,8 @@ REASONS: Final[Mapping[int, str]] = {
 class Answer:
     """The API server's answer: `code` as in HTTP, `message` empty where it accepts.
 
-    `errors`: the faults behind a 422. `resolved`: what an accepted pod is stored with. `quotas`: those of its
-    namespace, charged with an accepted object.
+    `errors`: the faults behind a 422. `resolved`: what an accepted pod is stored with. `stored`: the spec of an
+    accepted PodGroup or Workload, as it is stored. `quotas`: those of its namespace, charged with an accepted object.
     """
 
     allowed: bool
@@ -36,6 +37,9 @@ class Answer:
     errors: tuple[FieldError, ...] = ()
     resolved: Resolved | None = None
     quotas: tuple[ResourceQuota, ...] = ()
+    stored: ApiObject | None = None
+    is_unknown_kind: bool = False
+    """The server does not serve the kind in this version."""
 
     @property
     def reason(self) -> str:
@@ -49,12 +53,15 @@ class Answer:
             "priority": self.resolved.priority,
             "preemptionPolicy": self.resolved.preemption_policy,
         }
-        return {"allowed": self.allowed, "code": self.code, "message": self.message, "resolved": resolved}
+        answer = {"allowed": self.allowed, "code": self.code, "message": self.message, "resolved": resolved}
+        return answer if self.stored is None else {**answer, "stored": self.stored}
 
 
 class Refused(Exception):
     """A stage objects: the answer that ends the chain."""
 
-    def __init__(self, code: int, message: str, errors: Iterable[FieldError] = ()) -> None:
-        self.answer = Answer(False, code, message, tuple(errors))
+    def __init__(
+        self, code: int, message: str, errors: Iterable[FieldError] = (), *, is_unknown_kind: bool = False
+    ) -> None:
+        self.answer = Answer(False, code, message, tuple(errors), is_unknown_kind=is_unknown_kind)
         super().__init__(message)

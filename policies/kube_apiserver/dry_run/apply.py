@@ -5,24 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.kinds import DEFAULT_NAMESPACE
-from policies.kube_apiserver.dry_run.chain import dry_run
-from policies.kube_apiserver.dry_run.request import CLASSES, PODS, QUOTAS, kind_of
-from policies.kube_apiserver.priority import resolved_spec
-from policies.objects.fields import NOTHING, at
-from policies.objects.priority_class import PriorityClass
-from policies.objects.resource_quota import ResourceQuota
-from policies.objects.reviewed_object import Operation
+from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
+from forewarn.policies.kube_apiserver.dry_run.chain import dry_run
+from forewarn.policies.kube_apiserver.dry_run.request import CLASSES, PODS, QUOTAS, kind_of, stored_of
+from forewarn.policies.kube_apiserver.priority import resolved_spec
+from forewarn.policies.objects.fields import NOTHING, at, group_kind
+from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.policies.objects.resource_quota import ResourceQuota
+from forewarn.policies.objects.reviewed_object import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from policies.cluster import ClusterSnapshot
-    from policies.kube_apiserver.dry_run.answer import Answer
-    from policies.kube_apiserver.priority import Resolved
-    from policies.objects.fields import ApiObject
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.options import Options
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kube_apiserver.dry_run.answer import Answer
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.options import Options
 
     Key = tuple[str, str]
 
@@ -40,19 +39,22 @@ def dry_run_apply(
     What is there already, in the cluster or from this apply, is updated. As in a cluster, a new quota limits nothing
     before its status is written. `strict`: as of `dry_run`.
     """
-    applied: dict[Key, _Applied] = {}
+    applied: dict[tuple[str, Key], _Applied] = {}
     for given in subjects:
         subject = _request(given, cluster, applied)
         answer = dry_run(subject, cluster, options, now=now, strict=strict)
         yield subject, answer
         if answer.allowed:
             cluster = _after(subject, answer, cluster)
-            if answer.resolved and at(subject.object, "metadata", "name"):
-                applied[_key(subject)] = _Applied(given.object, _stored(subject, answer.resolved))
+            spec = answer.stored
+            if answer.resolved:
+                spec = resolved_spec(subject.object["spec"], answer.resolved)
+            if spec is not None and at(subject.object, "metadata", "name"):
+                applied[_id(subject)] = _Applied(given.object, _stored(subject, spec))
 
 
 class _Applied(NamedTuple):
-    """A pod of this apply: as it was last given, and as it is stored."""
+    """A Pod, PodGroup or Workload of this apply: as it was last given, and as it is stored."""
 
     given: ApiObject
     stored: ApiObject
@@ -62,34 +64,39 @@ def _key(subject: ReviewedObject) -> Key:
     return subject.effective_namespace, subject.ref.name
 
 
-def _stored(subject: ReviewedObject, resolved: Resolved) -> ApiObject:
+def _id(subject: ReviewedObject) -> tuple[str, Key]:
+    return group_kind(subject.object), _key(subject)
+
+
+def _stored(subject: ReviewedObject, spec: ApiObject) -> ApiObject:
     obj, (namespace, _) = subject.object, _key(subject)
-    return {
-        **obj,
-        "metadata": {**obj["metadata"], "namespace": namespace},
-        "spec": resolved_spec(obj["spec"], resolved),
-    }
+    return {**obj, "metadata": {**obj["metadata"], "namespace": namespace}, "spec": spec}
 
 
-def _request(given: ReviewedObject, cluster: ClusterSnapshot, applied: Mapping[Key, _Applied]) -> ReviewedObject:
-    """What kubectl sends: an object that is there is patched."""
+def _request(
+    given: ReviewedObject, cluster: ClusterSnapshot, applied: Mapping[tuple[str, Key], _Applied]
+) -> ReviewedObject:
+    """The requests of kubectl: existing objects are patched."""
     kind, key = kind_of(given.object), _key(given)
     if given.operation is not Operation.CREATE:
         return given
-    if kind is PODS and key in applied:
-        last = applied[key]
+    last = applied.get(_id(given))
+    if last is not None:
         return given._replace(
             object=_patched(last.stored, given.object, last.given), operation=Operation.UPDATE, old=last.stored
         )
     if kind is PODS and key in cluster.pods:
         stored = cluster.pods[key].to_api()
         return given._replace(object=_patched(stored, given.object, NOTHING), operation=Operation.UPDATE)
+    group = stored_of(kind, cluster, given.ref.name, key[0]) if kind is not None and kind.is_group else None
+    if group is not None:
+        return given._replace(object=_patched(group, given.object, NOTHING), operation=Operation.UPDATE, old=group)
     is_there = given.ref.name in cluster.priority_classes if kind is CLASSES else key in cluster.resource_quotas
     return given._replace(operation=Operation.UPDATE) if is_there and kind in (CLASSES, QUOTAS) else given
 
 
 def _patched(stored: ApiObject, given: ApiObject, last_given: ApiObject) -> ApiObject:
-    """The pod with what only the server has set: kubectl takes out no field that it did not bring itself."""
+    """The object with what only the server has set: kubectl takes out no field that it did not bring itself."""
     spec, last = given.get("spec"), last_given.get("spec") or NOTHING
     if not isinstance(spec, dict):
         return given

@@ -1,16 +1,17 @@
-"""What kube-apiserver itself would answer to a request, in its words and codes; no rule of ours.
+"""The response of kube-apiserver to a request, with its messages and codes, without forewarn's rules.
 
-The stages are those of the API server, and the first that objects answers alone: decode (400), the Priority
-plugin's mutation (403, first fault), object validation (422, all faults), the Priority plugin's validation of classes
-(403), quota (403), and whether the object is there (404, 409). Judged are PriorityClass, Pod and ResourceQuota; other
-kinds, and subresources other than `pods/resize`, are accepted without a look.
+The stages are those of the API server, and the first stage with an error determines the response: decode (400), the
+Priority plugin's mutation (403, first error), object validation (422, all errors), the Priority plugin's validation of
+classes (403), quota (403), and existence of the object (404, 409). PriorityClass, Pod, ResourceQuota, PodGroup and
+Workload are evaluated; other kinds, and subresources other than `pods/resize`, are accepted without evaluation.
+PodGroups and Workloads count as served unless the feature gate GenericWorkload is known to be off.
 
-Differences, all on purpose: a generated name ends in `xxxxx`; an uncovered limited scope is a 403 (upstream: 500, a
-plain error); faults of map entries come sorted by key (upstream: in Go's random order), of several failing quotas the
-first by name. The cluster's LimitRanges fill in what containers leave out; what they refuse (minimum, maximum,
-ratio) is not covered, nor are those of the same apply. Unknown fields are refused where `strict` is asked for, of
-workloads too; of an update without the text of kubectl's patch. Not covered either: what other admission plugins say or
-fill in (PodSecurity, RuntimeClass, NamespaceLifecycle …), and what kube_apiserver/validation/pod.py says of pods.
+Intended differences: a generated name ends with `xxxxx`; an uncovered limited scope is a 403 (upstream: 500, a plain
+error); errors of map entries are sorted by key (upstream: in Go's random order), and of several exceeded quotas, the
+first by name is reported. The cluster's LimitRanges add defaults; their rejections (minimum, maximum, ratio) are not
+modelled, nor are LimitRanges of the same apply. Unknown fields are rejected with `strict`, also in workloads; for an
+update, without the text of kubectl's patch. Also not modelled: other admission plugins (PodSecurity, RuntimeClass,
+NamespaceLifecycle …), and Pod validation beyond kube_apiserver/validation/pod.py.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from policies.kube_apiserver.dry_run.answer import Answer, Refused
-from policies.kube_apiserver.dry_run.request import (
+from forewarn.policies.kube_apiserver.dry_run.answer import Answer, Refused
+from forewarn.policies.kube_apiserver.dry_run.request import (
     CLASSES,
     PODS,
     QUOTAS,
@@ -28,29 +29,48 @@ from policies.kube_apiserver.dry_run.request import (
     check_fields,
     decode,
     kind_of,
+    stored_of,
 )
-from policies.kube_apiserver.priority import Forbidden, Resolved, admit_pod, check_default, resolved_spec
-from policies.kube_apiserver.quota import RESOURCE_QUOTAS, Check, FaultKind, Pods, check_request, is_terminating
-from policies.kube_apiserver.validation.field_errors import go_quote
-from policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
-from policies.kube_apiserver.validation.pod import validate_pod_create, validate_pod_update
-from policies.kube_apiserver.validation.priority_class import (
+from forewarn.policies.kube_apiserver.priority import (
+    Resolved,
+    admit_pod,
+    admit_pod_group,
+    check_default,
+    resolved_spec,
+)
+from forewarn.policies.kube_apiserver.quota import (
+    RESOURCE_QUOTAS,
+    Check,
+    FaultKind,
+    ObjectCount,
+    Pods,
+    check_request,
+    is_terminating,
+)
+from forewarn.policies.kube_apiserver.validation.field_errors import go_quote
+from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+from forewarn.policies.kube_apiserver.validation.pod import validate_pod_create, validate_pod_update
+from forewarn.policies.kube_apiserver.validation.pod_group import admission_gates, defaulted_group, validate_group
+from forewarn.policies.kube_apiserver.validation.priority_class import (
     validate_priority_class,
     validate_priority_class_object_update,
 )
-from policies.kube_apiserver.validation.resource_quota import validate_resource_quota, validate_resource_quota_update
-from policies.objects.fields import NOTHING, at
-from policies.objects.priority_class import SYSTEM_CLASSES
-from policies.objects.reviewed_object import Operation
-from policies.options import Options
+from forewarn.policies.kube_apiserver.validation.resource_quota import (
+    validate_resource_quota,
+    validate_resource_quota_update,
+)
+from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
+from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.policies.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.fields import ApiObject
-    from policies.objects.resource_quota import ResourceQuota
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 
 def dry_run(
@@ -79,7 +99,7 @@ def dry_run(
         request = decode(kind, subject, cluster, options, now, strict=strict)
         if subject.subresource:
             return _quota(request, _prepared_pod(request, request.obj), Pods(now))
-        return _STAGES[kind.kind](request)
+        return _answer_group(request) if kind.is_group else _STAGES[kind.kind](request)
     except Refused as refusal:
         return refusal.answer
 
@@ -128,7 +148,7 @@ def _answer_quota(request: DecodedRequest) -> Answer:
 def _answer_pod(request: DecodedRequest) -> Answer:
     spec: ApiObject = request.obj.get("spec") or NOTHING
     if request.old is None:
-        resolved = _admit(request, spec)
+        resolved = request.admit(lambda: admit_pod(spec, request.cluster.priority_classes))
         pod = _prepared_pod(request, {**request.obj, "spec": resolved_spec(spec, resolved)})
         pod = with_limit_range_defaults(pod, request.cluster.limit_ranges_of(request.namespace))
         request.check(validate_pod_create(pod))
@@ -146,26 +166,45 @@ def _answer_pod(request: DecodedRequest) -> Answer:
     return replace(_quota(request, pod, Pods(request.now)), resolved=resolved)
 
 
+def _answer_group(request: DecodedRequest) -> Answer:
+    """PodGroups are admitted and validated; the Priority plugin ignores Workloads and updates."""
+    semantics, old = request.cluster.semantics, request.old
+    spec = defaulted_group(request.obj, semantics)
+    if old is None and request.kind.struct.name == "PodGroup":
+        is_on, with_policy = admission_gates(request.obj, semantics)
+        if is_on:
+            spec = request.admit(
+                lambda: admit_pod_group(spec, request.cluster.priority_classes, with_policy=with_policy)
+            )
+    errors, stored = validate_group(request.obj, spec, old, semantics)
+    request.check(errors)
+    quotas: tuple[ResourceQuota, ...] = ()
+    if old is None:
+        counted = ObjectCount(request.kind.resource, (f"count/{request.kind.resource}",))
+        check = check_request(request.obj, request.quotas, request.options.limited_resources, evaluator=counted)
+        _refuse(request, check)
+        quotas = check.quotas
+        _check_new(request, stored_of(request.kind, request.cluster, request.name, request.namespace) is not None)
+    return replace(_accepted(request.is_update, quotas=quotas), stored=stored)
+
+
 _STAGES: Final = {CLASSES.kind: _answer_class, QUOTAS.kind: _answer_quota, PODS.kind: _answer_pod}
 
 
-def _admit(request: DecodedRequest, spec: ApiObject) -> Resolved:
-    """The Priority plugin, which runs before a name is generated."""
-    try:
-        return admit_pod(spec, request.cluster.priority_classes)
-    except Forbidden as refusal:
-        raise request.forbid(str(refusal), request.given_name) from None
-
-
 def _restored_spec(spec: ApiObject, old: ApiObject) -> ApiObject:
-    """On UPDATE the plugin puts back what the new object leaves out."""
+    """On UPDATE, the plugin restores fields that the new object lacks."""
     kept = {key: at(old, "spec", key) for key in ("priority", "preemptionPolicy") if spec.get(key) is None}
     return {**spec, **kept}
 
 
 def _prepared_pod(request: DecodedRequest, pod: ApiObject) -> ApiObject:
-    """What clients may not set is taken out, or taken from the stored pod (`PrepareForCreate`, `PrepareForUpdate`)."""
+    """Remove fields that clients may not set, or copy them from the stored Pod (`PrepareForCreate`,
+    `PrepareForUpdate`).
+    """
     old = request.old
+    if request.drops_scheduling_groups and at(old or NOTHING, "spec", "schedulingGroup") is None:
+        spec = pod.get("spec") or NOTHING
+        pod = {**pod, "spec": {key: value for key, value in spec.items() if key != "schedulingGroup"}}
     system = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
     metadata = {key: value for key, value in pod["metadata"].items() if key not in system}
     if old is None:

@@ -2,39 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from policies import kinds
-from policies.kube_apiserver.dry_run.answer import Refused
-from policies.kube_apiserver.validation.decode import decode_fault
-from policies.kube_apiserver.validation.field_errors import FieldError, aggregate, go_quote
-from policies.kube_apiserver.validation.names import worded
-from policies.kube_apiserver.validation.schema import POD_STRUCT, PRIORITY_CLASS_STRUCT, RESOURCE_QUOTA_STRUCT, Struct
-from policies.kube_apiserver.validation.strict import strict_error
-from policies.objects.fields import NOTHING, at, group_kind
-from policies.objects.reviewed_object import Operation
+from forewarn.policies.kinds import registry as kinds
+from forewarn.policies.kube_apiserver.dry_run.answer import Refused
+from forewarn.policies.kube_apiserver.priority import Forbidden
+from forewarn.policies.kube_apiserver.validation.decode import decode_fault
+from forewarn.policies.kube_apiserver.validation.field_errors import FieldError, aggregate, go_quote
+from forewarn.policies.kube_apiserver.validation.names import worded
+from forewarn.policies.kube_apiserver.validation.pod_group import GROUP_STRUCTS, GROUP_VERSIONS
+from forewarn.policies.kube_apiserver.validation.schema import (
+    POD_STRUCT,
+    PRIORITY_CLASS_STRUCT,
+    RESOURCE_QUOTA_STRUCT,
+    Struct,
+)
+from forewarn.policies.kube_apiserver.validation.strict import strict_error
+from forewarn.policies.objects.fields import NOTHING, at, group_kind
+from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.policies.releases.semantics import Semantics
 
 if TYPE_CHECKING:
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.fields import ApiObject
-    from policies.objects.resource_quota import ResourceQuota
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.options import Options
+    from collections.abc import Callable
 
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.options import Options
+
+T = TypeVar("T")
 _GENERATED: Final = "xxxxx"
 _LONGEST_PREFIX: Final = 58
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind that is judged, under its names in the API server's texts."""
+    """A kind that is evaluated, under its names in kube-apiserver's texts. `minors`: those that serve the version;
+    None: all of them."""
 
     struct: Struct
     api_version: str
     resource: str
     kind: str
     namespaced: bool = True
+    minors: range | None = None
+
+    @property
+    def is_group(self) -> bool:
+        """Whether the kind is PodGroup or Workload, which only the feature gate GenericWorkload serves."""
+        return self.minors is not None
 
 
 PODS: Final = Kind(POD_STRUCT, "v1", "pods", "Pod")
@@ -47,11 +65,22 @@ CLASSES: Final = Kind(
     namespaced=False,
 )
 _KINDS: Final = {kinds.POD: PODS, kinds.RESOURCE_QUOTA: QUOTAS, kinds.PRIORITY_CLASS: CLASSES}
+_GROUPS: Final = {
+    (version, kind): Kind(
+        struct,
+        version,
+        f"{kinds.BY_GROUP_KIND[kind].plural}.{kinds.BY_GROUP_KIND[kind].group}",
+        f"{struct.name}.{kinds.BY_GROUP_KIND[kind].group}",
+        minors=GROUP_VERSIONS[version].minors,
+    )
+    for (version, kind), struct in GROUP_STRUCTS.items()
+}
 
 
 def kind_of(obj: ApiObject) -> Kind | None:
-    """The kind of an object, None where it is not judged."""
-    return _KINDS.get(group_kind(obj))
+    """The kind of an object, None if it is not evaluated. PodGroups and Workloads: one for each version."""
+    kind = group_kind(obj)
+    return _KINDS.get(kind) or _GROUPS.get((str(obj.get("apiVersion")), kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +102,17 @@ class DecodedRequest:
 
     @property
     def is_update(self) -> bool:
-        """Whether something is replaced."""
+        """Whether the request replaces an object."""
         return self.old is not None
+
+    @property
+    def drops_scheduling_groups(self) -> bool:
+        """Report whether kube-apiserver is known to drop `spec.schedulingGroup` from Pods
+        (`dropDisabledSchedulingGroup`).
+        """
+        minor = self.options.minor
+        is_unknown = minor is not None and not Semantics(minor).pods_have_scheduling_groups
+        return is_unknown or self.cluster.semantics.pods_are_grouped is False
 
     @property
     def quotas(self) -> list[ResourceQuota]:
@@ -85,10 +123,20 @@ class DecodedRequest:
         """The refusal of an admission plugin (`admission.NewForbidden`)."""
         return Refused(403, f"{self.kind.resource} {go_quote(name or self.name)} is forbidden: {problem}")
 
+    def admit(self, plugin: Callable[[], T]) -> T:
+        """Return the object after the Priority plugin's mutation, which runs before a name is generated.
+
+        Raises Refused.
+        """
+        try:
+            return plugin()
+        except Forbidden as refusal:
+            raise self.forbid(str(refusal), self.given_name) from None
+
     def check(self, errors: list[FieldError]) -> None:
         """Raises Refused if there are faults (`errors.NewInvalid`)."""
         if errors:
-            errors = [replace(error, text=worded(error.text, self.options.minor)) for error in errors]
+            errors = [error._replace(text=worded(error.text, self.options.minor)) for error in errors]
             message = f"{self.kind.kind} {go_quote(self.name)} is invalid: {aggregate(errors)}"
             raise Refused(422, message, errors)
 
@@ -99,11 +147,13 @@ def decode(
     """Read a request. Raises Refused where its object cannot be decoded, or there is nothing to update."""
     obj = subject.object
     plain = kind.struct.name
-    if obj.get("apiVersion") != kind.api_version:
-        raise Refused(404, f"no matches for kind {go_quote(plain)} in version {go_quote(str(obj.get('apiVersion')))}")
+    if obj.get("apiVersion") != kind.api_version or not _is_served(kind, cluster, options):
+        message = f"no matches for kind {go_quote(plain)} in version {go_quote(str(obj.get('apiVersion')))}"
+        raise Refused(404, message, is_unknown_kind=True)
     fault = decode_fault(obj, kind.struct)
     if fault:
-        raise Refused(400, f'{plain} in version "v1" cannot be handled as a {plain}: {fault.text}')
+        version = kind.api_version.rpartition("/")[2]
+        raise Refused(400, f"{plain} in version {go_quote(version)} cannot be handled as a {plain}: {fault.text}")
     if strict:
         check_fields(subject, options.minor)
     metadata: ApiObject = obj.get("metadata") or NOTHING
@@ -118,6 +168,14 @@ def decode(
     return DecodedRequest(kind, completed, old, name, given_name, namespace, cluster, options, now)
 
 
+def _is_served(kind: Kind, cluster: ClusterSnapshot, options: Options) -> bool:
+    """Report whether kube-apiserver serves a kind, if the version and the feature gate are known."""
+    if kind.minors is None:
+        return True
+    is_known = options.minor is None or options.minor in kind.minors
+    return is_known and cluster.semantics.pods_are_grouped is not False
+
+
 def check_fields(subject: ReviewedObject, minor: int | None) -> None:
     """Raises Refused where there are fields that its kind does not have. Source: handlers/create.go and patch.go."""
     error = strict_error(subject.object, minor)
@@ -129,7 +187,7 @@ def check_fields(subject: ReviewedObject, minor: int | None) -> None:
 
 
 def _old(kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot, name: str, namespace: str) -> ApiObject:
-    old = subject.old if subject.old is not None else _in_cluster(kind, cluster, name, namespace)
+    old = subject.old if subject.old is not None else stored_of(kind, cluster, name, namespace)
     if old is None:
         raise Refused(404, f"{kind.resource} {go_quote(name)} not found")
     fault = decode_fault(old, kind.struct)
@@ -142,19 +200,24 @@ def _old(kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot, name: st
     if name != old_name:
         raise Refused(400, f"the name of the object ({name}) does not match the name on the URL ({old_name})")
     if kind is PODS and not at(old, "spec", "containers"):
-        # Only its priority is known: the rest counts as unchanged.
+        # Only its priority and its group are known: the rest counts as unchanged.
         known = {key: at(old, "spec", key) for key in ("priorityClassName", "priority", "preemptionPolicy")}
+        known |= {key: value for key, value in (at(old, "spec") or {}).items() if key == "schedulingGroup"}
         return {**subject.object, "spec": {**(subject.object.get("spec") or NOTHING), **known}}
     return old
 
 
-def _in_cluster(kind: Kind, cluster: ClusterSnapshot, name: str, namespace: str) -> ApiObject | None:
-    """What is known of the stored object."""
+def stored_of(kind: Kind, cluster: ClusterSnapshot, name: str, namespace: str) -> ApiObject | None:
+    """The stored object, if known."""
     if kind is CLASSES:
         found = cluster.priority_classes.get(name)
         return None if found is None else found.to_api()
     if kind is QUOTAS:
         quota = cluster.resource_quotas.get((namespace, name))
         return None if quota is None else quota.to_api()
+    if kind.is_group:
+        groups = cluster.objects.pod_groups if kind.struct.name == "PodGroup" else cluster.objects.group_templates
+        group = groups.get((namespace, name))
+        return None if group is None else group.to_api()
     pod = cluster.pods.get((namespace, name))
     return None if pod is None else pod.to_api()

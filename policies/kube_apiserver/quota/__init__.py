@@ -3,11 +3,24 @@
 `usage`, `matches`, `constraints` and `check_request` are what upstream's functions of these names are; all are pure.
 """
 
-from policies.kube_apiserver.quota.admission import Check, Fault, FaultKind, check_request, first_refused, uncovered
-from policies.kube_apiserver.quota.evaluators import RESOURCE_QUOTAS, Pods
-from policies.kube_apiserver.quota.room import QuotaRoom
-from policies.kube_apiserver.quota.scopes import InvalidScope, is_covered_by, is_terminating, matches, matching_scopes
-from policies.kube_apiserver.quota.usage import constraints, usage
+from forewarn.policies.kube_apiserver.quota.admission import (
+    Check,
+    Fault,
+    FaultKind,
+    check_request,
+    first_refused,
+    uncovered,
+)
+from forewarn.policies.kube_apiserver.quota.evaluators import RESOURCE_QUOTAS, ObjectCount, Pods
+from forewarn.policies.kube_apiserver.quota.room import QuotaRoom
+from forewarn.policies.kube_apiserver.quota.scopes import (
+    InvalidScope,
+    is_covered_by,
+    is_terminating,
+    matches,
+    matching_scopes,
+)
+from forewarn.policies.kube_apiserver.quota.usage import constraints, usage
 
 __all__ = [
     "usage",
@@ -24,6 +37,7 @@ __all__ = [
     "FaultKind",
     "InvalidScope",
     "Pods",
+    "ObjectCount",
     "QuotaRoom",
     "RESOURCE_QUOTAS",
 ]

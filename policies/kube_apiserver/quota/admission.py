@@ -1,4 +1,4 @@
-"""Whether a request fits the quotas of its namespace.
+"""A check whether a request exceeds the quotas of its namespace.
 
 Source: apiserver `pkg/admission/plugin/resourcequota/controller.go`, `CheckRequest`.
 """
@@ -9,18 +9,18 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from policies.kube_apiserver.quota.evaluators import PODS, Evaluator, Pods
-from policies.kube_apiserver.quota.scopes import InvalidScope, is_covered_by
-from policies.objects.resource_list import add, exceeded, mask, subtract_to_zero, text, without_zeros
-from policies.quantity import Quantity
+from forewarn.policies.kube_apiserver.quota.evaluators import PODS, Evaluator, Pods
+from forewarn.policies.kube_apiserver.quota.scopes import InvalidScope, is_covered_by
+from forewarn.policies.objects.resource_list import add, exceeded, mask, subtract_to_zero, text, without_zeros
+from forewarn.policies.quantity import Quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policies.objects.fields import ApiObject
-    from policies.objects.resource_list import ResourceList
-    from policies.objects.resource_quota import ResourceQuota
-    from policies.options import LimitedResource, ScopeSelector
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.resource_list import ResourceList
+    from forewarn.policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.options import LimitedResource, ScopeSelector
 
 
 class FaultKind(StrEnum):
@@ -61,11 +61,10 @@ def check_request(
     old: ApiObject | None = None,
     evaluator: Evaluator = PODS,
 ) -> Check:
-    """Whether an object, after the Priority plugin, fits all quotas of its namespace. Raises InvalidObject.
+    """Check whether an object, after the Priority plugin, exceeds a quota of its namespace. Raises InvalidObject.
 
-    `quotas`: those of the namespace, by name; upstream's order is arbitrary, here the first by name comes first.
-    `old`: the object that is replaced, charged already. A limited scope that cannot be read switches all checks off,
-    as it does upstream.
+    `quotas`: those of the namespace, by name; upstream's order is arbitrary, here it is by name. `old`: the replaced
+    object, which is already charged. A limited scope that cannot be parsed disables all checks, as upstream does.
     """
     try:
         limited_scopes = [scope for entry in limited for scope in evaluator.matching_scopes(entry.match_scopes, obj)]
@@ -133,9 +132,9 @@ def uncovered(obj: ApiObject, quotas: Sequence[ResourceQuota], limited: Sequence
 def _unmet(
     quota: ResourceQuota, obj: ApiObject, evaluator: Evaluator, demands: dict[frozenset[str], str]
 ) -> Iterable[Fault]:
-    """What a quota demands before anything is counted; nothing if it does not limit the object.
+    """The requirements of a quota before usage is counted; empty if it does not limit the object.
 
-    `demands`: what the object lacks, by the resources that are limited: quotas that limit the same ask the same.
+    `demands`: missing fields of the object by limited resources: quotas that limit the same resources require the same.
     """
     try:
         evaluator.matching_scopes(quota.scope_selectors, obj)
@@ -163,7 +162,7 @@ def _deltas(
     used: ResourceList,
     evaluator: Evaluator,
 ) -> dict[str, dict[str, Quantity]]:
-    """What each quota is charged with, by name; under "" where none applies."""
+    """The charge to each quota, by name; under "" if no quota applies."""
     if old is None:
         return {name: without_zeros(used) for name in ([quota.name for quota in interesting] or [""])}
     change = without_zeros(subtract_to_zero(used, evaluator.usage(old)))
@@ -180,7 +179,7 @@ def _uncovered(
     limited_scopes: Sequence[ScopeSelector],
     evaluator: Evaluator,
 ) -> list[Fault]:
-    """What the API server's own configuration limits and no quota covers."""
+    """Return the resources that the API server's own configuration limits and no quota covers."""
     restricted = {name for quota in interesting for name in evaluator.matching_resources(quota.hard)}
     parts = [p for entry in limited if _is_about(entry, evaluator) for p in entry.match_contains]
     names = {name for name, quantity in used.items() if quantity.nano > 0 and any(part in name for part in parts)}
@@ -214,7 +213,7 @@ def _charge(quotas: Sequence[ResourceQuota], deltas: dict[str, dict[str, Quantit
 
 
 def _room(quota: ResourceQuota, used: ResourceList) -> int:
-    """How many more objects with this usage a quota has room for."""
+    """Return how many more objects with this usage fit within a quota."""
     masked = mask(used, quota.hard)
     free = {name: quota.hard[name].nano - quota.used[name].nano for name in masked if name in quota.used}
     return min((max(free[name], 0) // masked[name].nano for name in free), default=2**63)

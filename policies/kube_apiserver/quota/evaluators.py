@@ -1,25 +1,27 @@
-"""How each kind of object uses quotas: pods (pkg/quota/v1/evaluator/core), and what is only counted (generic)."""
+"""Quota usage by kind: Pods (pkg/quota/v1/evaluator/core), and kinds that are only counted (generic)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from policies.kube_apiserver.quota.scopes import matches, matching_resources, matching_scopes
-from policies.kube_apiserver.quota.usage import constraints, usage
-from policies.quantity import Quantity
+from forewarn.policies.kube_apiserver.quota.scopes import matches, matching_resources, matching_scopes
+from forewarn.policies.kube_apiserver.quota.usage import constraints, usage
+from forewarn.policies.kube_apiserver.validation.pod_resources import read_pod_resources
+from forewarn.policies.quantity import Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
-    from policies.objects.fields import ApiObject
-    from policies.objects.resource_list import ResourceList
-    from policies.objects.resource_quota import ResourceQuota
-    from policies.options import ScopeSelector
+    from forewarn.policies.kube_apiserver.validation.pod_resources import PodResources
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.resource_list import ResourceList
+    from forewarn.policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.options import ScopeSelector
 
 
 class Evaluator(Protocol):
-    """How a kind of object uses quotas (`quota.Evaluator`)."""
+    """The quota usage of a kind (`quota.Evaluator`)."""
 
     @property
     def resource(self) -> str:
@@ -32,21 +34,22 @@ class Evaluator(Protocol):
         """Those of the selectors that an object matches. Raises InvalidScope."""
 
     def matches(self, quota: ResourceQuota, obj: ApiObject) -> bool:
-        """Whether a quota limits an object. Raises InvalidScope."""
+        """Report whether a quota limits an object. Raises InvalidScope."""
 
     def constraints(self, obj: ApiObject, required: Collection[str]) -> str:
-        """What an object must set, empty where nothing is missing."""
+        """Return the required fields that an object lacks."""
 
     def usage(self, obj: ApiObject) -> ResourceList:
-        """What an object is charged with."""
+        """Return the charge for an object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """The evaluator of pods. `now` in seconds since 1970."""
+    """The evaluator of pods. `now` in seconds since 1970; `read`: reads the resources of a Pod."""
 
     now: float = 0
     resource: str = "pods"
+    read: Callable[[ApiObject], PodResources] = read_pod_resources
 
     def matching_resources(self, names: Iterable[str]) -> set[str]:
         """See scopes.matching_resources."""
@@ -62,11 +65,11 @@ class Pods:
 
     def constraints(self, obj: ApiObject, required: Collection[str]) -> str:
         """See usage.constraints."""
-        return constraints(obj, required)
+        return constraints(obj, required, self.read)
 
     def usage(self, obj: ApiObject) -> ResourceList:
         """See usage.usage."""
-        return usage(obj, self.now)
+        return usage(obj, self.now, self.read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ class ObjectCount:
         return []
 
     def matches(self, quota: ResourceQuota, obj: ApiObject) -> bool:  # noqa: ARG002
-        """Whether a quota counts this kind."""
+        """Report whether a quota counts this kind."""
         return not quota.scope_selectors and bool(self.matching_resources(quota.hard))
 
     def constraints(self, obj: ApiObject, required: Collection[str]) -> str:  # noqa: ARG002

@@ -1,39 +1,40 @@
-"""What quotas have room for while pods come and go."""
+"""Remaining quota while Pods are created and deleted."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from policies.kube_apiserver.quota.admission import FaultKind, check_request
-from policies.kube_apiserver.quota.scopes import InvalidScope, matches
-from policies.kube_apiserver.quota.usage import usage
-from policies.metering import charge
-from policies.objects.resource_list import mask, subtract_to_zero
+from forewarn.policies.kube_apiserver.quota.admission import FaultKind, check_request
+from forewarn.policies.kube_apiserver.quota.evaluators import PODS
+from forewarn.policies.kube_apiserver.quota.scopes import InvalidScope, matches
+from forewarn.policies.metering import charge
+from forewarn.policies.objects.resource_list import mask, subtract_to_zero
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from policies.objects.fields import ApiObject
-    from policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.kube_apiserver.quota.evaluators import Evaluator
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.resource_quota import ResourceQuota
 
 _CHECKING: Final = 50
 """Units that it costs to hold a pod against a quota."""
 
 
 class QuotaRoom:
-    """The quotas of namespaces, charged with whoever comes and relieved of whoever goes.
+    """The quotas of namespaces, charged for new Pods and released for deleted Pods.
 
-    `quotas_of`: a namespace's, by name, as they are at first; asked once of each namespace. A pod is charged until it
-    is gone: upstream `QuotaV1Pod` counts one that is ending until its grace period is over.
+    `quotas_of`: the initial quotas of a namespace, by name; called once for each namespace. A Pod is charged until its
+    deletion: upstream `QuotaV1Pod` counts a terminating Pod until its grace period ends.
     """
 
-    def __init__(self, quotas_of: Callable[[str], Sequence[ResourceQuota]]) -> None:
-        self._quotas_of = quotas_of
+    def __init__(self, quotas_of: Callable[[str], Sequence[ResourceQuota]], evaluator: Evaluator = PODS) -> None:
+        self._quotas_of, self._evaluator = quotas_of, evaluator
         self._now: dict[str, tuple[ResourceQuota, ...]] = {}
 
     def limits(self, namespace: str) -> bool:
-        """Whether the namespace has any quota."""
+        """Report whether the namespace has any quota."""
         return bool(self._of(namespace))
 
     def take(self, namespace: str, pod: ApiObject) -> bool:
@@ -46,7 +47,7 @@ class QuotaRoom:
     def refusal(self, namespace: str, pod: ApiObject) -> str:
         """Charge a pod, or say in upstream's words why a quota refuses it; else empty. Raises InvalidObject."""
         charge(_CHECKING * len(self._of(namespace)))
-        check = check_request(pod, self._of(namespace))
+        check = check_request(pod, self._of(namespace), evaluator=self._evaluator)
         refused = next((fault for fault in check.faults if fault.kind is not FaultKind.STATUS_UNKNOWN), None)
         if refused is not None:
             return refused.message
@@ -56,7 +57,7 @@ class QuotaRoom:
     def give_back(self, namespace: str, pod: ApiObject) -> None:
         """A pod is gone. Raises InvalidObject."""
         charge(_CHECKING * len(self._of(namespace)))
-        used = usage(pod, 0)
+        used = self._evaluator.usage(pod)
         self._now[namespace] = tuple(
             replace(quota, used=subtract_to_zero(quota.used, mask(used, quota.hard))) if _counts(quota, pod) else quota
             for quota in self._of(namespace)

@@ -6,20 +6,26 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kube_apiserver.validation.field_errors import MOST_FAULTS, FieldError, aggregate, go_quote, invalid
-from policies.kube_apiserver.validation.names import label_value
-from policies.kube_apiserver.validation.pod_resources import PodResources, read_pod_resources
-from policies.kube_apiserver.validation.resource_quota import PRIORITY_CLASS_SCOPE
-from policies.kube_apiserver.validation.resources import DEVICE_CLASS, HUGE_PAGES, REQUESTS, is_native
-from policies.metering import FEW, each
-from policies.objects.fields import at
-from policies.options import ScopeSelector
+from forewarn.policies.kube_apiserver.validation.field_errors import (
+    MOST_FAULTS,
+    FieldError,
+    aggregate,
+    go_quote,
+    invalid,
+)
+from forewarn.policies.kube_apiserver.validation.names import label_value
+from forewarn.policies.kube_apiserver.validation.pod_resources import PodResources, read_pod_resources
+from forewarn.policies.kube_apiserver.validation.resource_quota import PRIORITY_CLASS_SCOPE
+from forewarn.policies.kube_apiserver.validation.resources import DEVICE_CLASS, HUGE_PAGES, REQUESTS, is_native
+from forewarn.policies.metering import FEW, each
+from forewarn.policies.objects.fields import at
+from forewarn.policies.options import ScopeSelector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policies.objects.fields import ApiObject
-    from policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.resource_quota import ResourceQuota
 
 POD_COUNT: Final = "count/pods"
 _COMPUTE: Final = frozenset(
@@ -42,9 +48,9 @@ def matching_resources(names: Iterable[str]) -> set[str]:
 
 
 def matches(quota: ResourceQuota, pod: ApiObject) -> bool:
-    """Whether a quota limits a pod: it limits something that pods use, and all its scopes hold. Raises InvalidScope.
+    """Report whether a quota limits a Pod: it limits a resource of Pods, and all its scopes match. Raises InvalidScope.
 
-    Goes by `status.hard`, as upstream does. `pod`: as stored, that is after the Priority plugin.
+    Uses `status.hard`, as upstream does. `pod`: as stored, after the Priority plugin.
     """
     return bool(matching_resources(quota.hard)) and all(matches_scope(s, pod) for s in quota.scope_selectors)
 
@@ -55,15 +61,15 @@ def matching_scopes(selectors: Iterable[ScopeSelector], pod: ApiObject) -> list[
 
 
 def is_covered_by(limited: ScopeSelector, quota_scopes: Iterable[ScopeSelector]) -> bool:
-    """Whether some matched scope of a quota covers a limited one: the name is compared, nothing else.
+    """Report whether a matching scope of a quota covers a limited scope: only the names are compared.
 
-    Source: `UncoveredQuotaScopes`. So a quota that limits nothing, or one `NotIn [x]`, covers.
+    Source: `UncoveredQuotaScopes`. So a quota that limits nothing, or one `NotIn [x]`, covers the scope.
     """
     return any(scope.scope_name == limited.scope_name for scope in quota_scopes)
 
 
 def matches_scope(selector: ScopeSelector, pod: ApiObject) -> bool:
-    """Whether a pod is in one scope; unknown scopes match nothing. Raises InvalidScope."""
+    """Report whether a Pod matches one scope; unknown scopes match nothing. Raises InvalidScope."""
     match selector.scope_name:
         case "Terminating":
             return is_terminating(pod)
@@ -81,13 +87,13 @@ def matches_scope(selector: ScopeSelector, pod: ApiObject) -> bool:
 
 
 def is_terminating(pod: ApiObject) -> bool:
-    """Whether a pod runs against a deadline (`IsTerminating`)."""
+    """Report whether a Pod has an active deadline (`IsTerminating`)."""
     deadline = at(pod, "spec", "activeDeadlineSeconds")
     return deadline is not None and deadline >= 0
 
 
 def is_best_effort(pod: ApiObject) -> bool:
-    """Whether a pod asks for no cpu and no memory at all (`GetPodQOS`); a recorded class holds."""
+    """Report whether a Pod has the QoS class BestEffort (`GetPodQOS`); a class in its status takes precedence."""
     recorded = at(pod, "status", "qosClass")
     if recorded:
         return bool(recorded == "BestEffort")
@@ -123,7 +129,7 @@ def _check(selector: ScopeSelector) -> None:
 
 
 _KNOWN: Final[OrderedDict[int, tuple[ScopeSelector, str]]] = OrderedDict()
-"""What is wrong with a selector, by its identity: quotas are asked about again with every pod."""
+"""Errors of selectors, by identity, because each Pod evaluates the same quotas again."""
 _MOST_KNOWN: Final = 64
 
 

@@ -1,45 +1,50 @@
-"""What a pod uses of a quota (pkg/quota/v1/evaluator/core/pods.go `PodUsageFunc`, `Constraints`)."""
+"""The quota usage of a Pod (pkg/quota/v1/evaluator/core/pods.go `PodUsageFunc`, `Constraints`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.kube_apiserver.quota.scopes import POD_COUNT
-from policies.kube_apiserver.validation.pod_resources import pod_limits, pod_requests, read_pod_resources
-from policies.kube_apiserver.validation.resources import DEVICE_CLASS, REQUESTS, is_extended, is_huge_page
-from policies.objects.fields import int32, text, timestamp
-from policies.objects.resource_list import add
-from policies.quantity import Quantity, parse_quantity
+from forewarn.policies.kube_apiserver.quota.scopes import POD_COUNT
+from forewarn.policies.kube_apiserver.validation.pod_resources import pod_limits, pod_requests, read_pod_resources
+from forewarn.policies.kube_apiserver.validation.resources import DEVICE_CLASS, REQUESTS, is_extended, is_huge_page
+from forewarn.policies.objects.fields import int32, text, timestamp
+from forewarn.policies.objects.resource_list import add
+from forewarn.policies.quantity import Quantity, parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
-    from policies.objects.fields import ApiObject
-    from policies.objects.resource_list import ResourceList
+    from forewarn.policies.kube_apiserver.validation.pod_resources import PodResources
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.resource_list import ResourceList
 
 _ONE: Final = parse_quantity("1")
 _NAMED: Final = ("cpu", "memory", "ephemeral-storage")
 _MUST_BE_SET: Final = frozenset(f"{prefix}{name}" for prefix in ("", REQUESTS, "limits.") for name in _NAMED[:2])
 
 
-def usage(pod: ApiObject, now: float) -> dict[str, Quantity]:
-    """What a pod is charged with; `now` in seconds since 1970. Raises InvalidObject.
+def usage(
+    pod: ApiObject, now: float, read: Callable[[ApiObject], PodResources] = read_pod_resources
+) -> dict[str, Quantity]:
+    """What a pod is charged with; `now` in seconds since 1970. Raises InvalidObject. `read`: reads its resources.
 
     Past its end (phase, or deletion and grace period over) it is only one object: `count/pods`.
     """
     counted: dict[str, Quantity] = {POD_COUNT: Quantity(_ONE.nano)}
     if not _is_charged(pod, now):
         return counted
-    resources = read_pod_resources(pod)
+    resources = read(pod)
     return add(counted, _by_quota_name(pod_requests(resources), pod_limits(resources)))
 
 
-def constraints(pod: ApiObject, required: Collection[str]) -> str:
-    """What a pod must set for a quota that limits `required`, empty where nothing is missing. Raises InvalidObject.
+def constraints(
+    pod: ApiObject, required: Collection[str], read: Callable[[ApiObject], PodResources] = read_pod_resources
+) -> str:
+    """Return the fields that a Pod lacks for a quota on the resources in `required`. Raises InvalidObject.
 
-    Each container and init container must set cpu and memory where they are limited, unless the pod as a whole does.
+    Each container and init container must set limited cpu and memory, unless the Pod has Pod-level resources.
     """
-    resources = read_pod_resources(pod)
+    resources = read(pod)
     if resources.sets_pod_level:
         return ""
     missing: dict[str, set[str]] = {}

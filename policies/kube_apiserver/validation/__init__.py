@@ -1,1 +1,1 @@
-"""What the API server does to an object before it stores it: decode, default, validate. Upstream's `pkg/apis`."""
+"""The steps of the API server before it stores an object: decode, default, validate. Upstream's `pkg/apis`."""

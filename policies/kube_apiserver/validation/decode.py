@@ -1,4 +1,4 @@
-"""Whether the API server can read an object at all, and encoding/json's words where it cannot."""
+"""Decoding of an object as in the API server, with the errors of encoding/json."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.findings import cut
-from policies.kube_apiserver.validation.field_errors import FieldError, go_quote
-from policies.kube_apiserver.validation.schema import ListOf, MapOf, Parsed, Plain, Struct, Type
-from policies.metering import charge, each, meter
-from policies.objects.bounded import is_left_out
-from policies.objects.fields import json_type
-from policies.quantity import InvalidQuantity, parse_quantity
+from forewarn.policies.findings import cut
+from forewarn.policies.kube_apiserver.validation.field_errors import FieldError, go_quote
+from forewarn.policies.kube_apiserver.validation.schema import ListOf, MapOf, Parsed, Plain, Struct, Type
+from forewarn.policies.metering import charge, each, meter
+from forewarn.policies.objects.bounded import is_left_out
+from forewarn.policies.objects.fields import json_type
+from forewarn.policies.quantity import InvalidQuantity, parse_quantity
 
 if TYPE_CHECKING:
-    from policies.findings import Path
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.fields import ApiObject
 
 _BITS: Final = {"int32": 2**31, "int64": 2**63}
 _FIELD: Final = 2

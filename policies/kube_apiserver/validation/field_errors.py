@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from policies.findings import Path, cut, field_path
-from policies.metering import charge
-from policies.quantity import Quantity
+from forewarn.policies.findings import Path, cut, field_path
+from forewarn.policies.metering import charge
+from forewarn.policies.quantity import Quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,8 +19,7 @@ _ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t
 _ESCAPES |= {"\\": r"\\", '"': r"\""}
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
+class FieldError(NamedTuple):
     """One fault of an object: `str()` is what upstream's field.Error prints.
 
     `field`: upstream's name of the field where it differs from what `path` prints (map keys: `spec.hard[cpu]`).
@@ -47,7 +45,7 @@ def keyed(path: Path, key: str) -> str:
 
 
 def required(path: Path, detail: str = "", field: str = "") -> FieldError:
-    """What must be there is absent."""
+    """A required value is missing."""
     return FieldError(path, _with("Required value", detail), field)
 
 
@@ -79,6 +77,11 @@ def not_supported(path: Path, value: str, supported: Sequence[str], field: str =
     return FieldError(path, _with(f"Unsupported value: {go_json(value)}", detail), field)
 
 
+def too_many(path: Path, count: int, limit: int) -> FieldError:
+    """A list with too many items."""
+    return FieldError(path, f"Too many: {count}: must have at most {limit} {'item' if limit == 1 else 'items'}")
+
+
 def too_long(path: Path, limit: int) -> FieldError:
     """Text with too many bytes."""
     return FieldError(path, f"Too long: may not be more than {limit} bytes")
@@ -108,7 +111,7 @@ def _plain(value: Any) -> object:
 
 
 class _Plain:
-    """A value as JSON has it, or as much of it as is shown: what comes after that is not looked at."""
+    """Return a value as JSON, cut to the length that is shown; the rest is not formatted."""
 
     __slots__ = ("_left",)
 

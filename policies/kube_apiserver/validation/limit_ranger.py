@@ -1,6 +1,6 @@
-"""What admission gives to containers that leave requests or limits out (plugin LimitRanger, on by default).
+"""Default requests and limits of containers (plugin LimitRanger, on by default).
 
-Only what it fills in: what it refuses (minimum, maximum, ratio), and its annotation, are left out. Sources:
+Only the defaults: rejections (minimum, maximum, ratio) and the annotation are not modelled. Sources:
 plugin/pkg/admission/limitranger/admission.go, pkg/apis/core/v1/defaults.go.
 """
 
@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.kube_apiserver.validation.pod_resources import read_pod_resources
-from policies.objects.fields import NOTHING, InvalidObject, at, mapping, text
-from policies.objects.items import items
+from forewarn.policies.kube_apiserver.validation.pod_resources import read_pod_resources
+from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, mapping, text
+from forewarn.policies.objects.items import items
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policies.objects.fields import ApiObject
-    from policies.objects.limit_range import LimitRange
-    from policies.objects.resource_list import ResourceList
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.limit_range import LimitRange
+    from forewarn.policies.objects.resource_list import ResourceList
 
 
 def with_limit_range_defaults(pod: ApiObject, limit_ranges: Iterable[LimitRange]) -> ApiObject:
-    """A new pod with the resources that it will have in a namespace with these LimitRanges, its own untouched.
+    """Return a new Pod with the default resources of a namespace with these LimitRanges; the argument does not change.
 
-    Where two LimitRanges disagree, the first counts (upstream: whichever it meets first, in no order). A pod with a uid
-    is stored: it has been through this, and stays. So does one that cannot be read: its reader says what is wrong.
+    If LimitRanges conflict, the first counts (upstream: in random order). A Pod with a uid is stored and already has
+    defaults, so it does not change. A Pod that cannot be decoded does not change either: its decoder reports the error.
     """
     requests, limits = _defaults(limit_ranges)
     try:

@@ -1,4 +1,4 @@
-"""What names, label keys and label values must look like; each function returns upstream's complaints.
+"""Validation of names, label keys and label values; each function returns upstream's messages.
 
 Sources: apimachinery `util/validation`, `api/validate/content`, `api/validation/generic.go`.
 """
@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 from typing import Final
-
-from policies.semantics import Semantics
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
@@ -35,7 +33,7 @@ _KEY_EXAMPLES: Final = ("MyName", "my.name", "123-abc")
 
 
 def dns1123_label(name: str) -> list[str]:
-    """What is wrong with a DNS label (namespaces, containers)."""
+    """Return the errors of a DNS label (namespaces, containers)."""
     faults = _too_long(name, 63)
     if not _MATCH[_LABEL](name):
         has_dots = _MATCH[_SUBDOMAIN](name)
@@ -44,12 +42,12 @@ def dns1123_label(name: str) -> list[str]:
 
 
 def dns1123_subdomain(name: str) -> list[str]:
-    """What is wrong with a DNS subdomain (most objects)."""
+    """Return the errors of a DNS subdomain (most objects)."""
     return _subdomain(name)
 
 
 def qualified_name(key: str) -> list[str]:
-    """What is wrong with a label key, a resource name, a finalizer: `[prefix/]name`."""
+    """Return the errors of a label key, resource name or finalizer: `[prefix/]name`."""
     prefix, slash, name = key.rpartition("/")
     if key.count("/") > 1:
         return [f"a valid label key {_TWO_PARTS}"]
@@ -65,7 +63,7 @@ def qualified_name(key: str) -> list[str]:
 
 
 def label_value(value: str) -> list[str]:
-    """What is wrong with a label's value."""
+    """Return the errors of a label value."""
     faults = _too_long(value, 63, "bytes")
     if not _MATCH[_VALUE](value):
         faults.append(_form(_VALUE_WORDS, _VALUE, "MyValue", "my_value", "12345"))
@@ -73,11 +71,15 @@ def label_value(value: str) -> list[str]:
 
 
 def worded(text: str, minor: int | None) -> str:
-    """A field error's text as a minor of Kubernetes 1 says it; None: as those that are known do, but 1.34.
+    """Return the message of a field error in a minor version; None: as in the known versions after 1.34.
 
-    Until 1.34 label keys had `util/validation`'s words.
+    Until 1.34, label keys had the messages of `util/validation`.
     """
-    if minor is None or Semantics(minor).label_keys_have_words_of_their_own:
+    if minor is None:
+        return text
+    from forewarn.policies.releases.semantics import Semantics  # only for a given minor version
+
+    if Semantics(minor).label_keys_have_words_of_their_own:
         return text
     if text.endswith(f"a valid label key {_TWO_PARTS}"):
         return f"{text.removesuffix(f'a valid label key {_TWO_PARTS}')}a qualified name {_TWO_PARTS}"
@@ -85,7 +87,7 @@ def worded(text: str, minor: int | None) -> str:
 
 
 def path_segment(name: str, *, prefix: bool = False) -> list[str]:
-    """What keeps a name out of a URL's path."""
+    """Return the errors of a name as part of a URL path."""
     if name in (".", "..") and not prefix:
         return [f"may not be '{name}'"]
     return [f"may not contain '{char}'" for char in "/%" if char in name]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kube_apiserver.validation.field_errors import (
+from forewarn.policies.kube_apiserver.validation.field_errors import (
     MOST_FAULTS,
     FieldError,
     forbidden,
@@ -16,7 +16,7 @@ from policies.kube_apiserver.validation.field_errors import (
     required,
     too_long,
 )
-from policies.kube_apiserver.validation.names import (
+from forewarn.policies.kube_apiserver.validation.names import (
     dns1123_label,
     dns1123_subdomain,
     label_value,
@@ -24,14 +24,14 @@ from policies.kube_apiserver.validation.names import (
     path_segment,
     qualified_name,
 )
-from policies.metering import each, meter
-from policies.objects.fields import NOTHING, at
+from forewarn.policies.metering import each, meter
+from forewarn.policies.objects.fields import NOTHING, at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from policies.findings import Path
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.fields import ApiObject
 
 _ANNOTATION_BYTES: Final = 256 * 1024
 _META: Final[Path] = ("metadata",)
@@ -170,7 +170,7 @@ def _finalizers(finalizers: list[str]) -> list[FieldError]:
 
 
 def _kube_finalizers(metadata: ApiObject) -> list[FieldError]:
-    """What kube-apiserver asks of finalizers on top (pkg/apis/core/validation `validateKubeFinalizerName`)."""
+    """Return the additional errors of finalizers (pkg/apis/core/validation `validateKubeFinalizerName`)."""
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         invalid((*_META, "finalizers", index), name or "", detail)

@@ -2,17 +2,18 @@
 
 Covered: metadata; names and images of containers, presence and uniqueness; resources of containers, of the pod, of its
 overhead; restartPolicy, nodeSelector, nodeName, serviceAccountName, activeDeadlineSeconds, priorityClassName,
-preemptionPolicy; on UPDATE also what may change at all. Not covered, and so accepted here: volumes, ports, env, probes,
-lifecycle, security contexts, affinity, tolerations, topology spread, DNS, host names, claims, ephemeral containers, and
-the annotations with a meaning. On UPDATE of what may not change, upstream's sentence is given without the diff behind
-it, which prints the whole internal spec; the fields compared are those that kube_apiserver/validation/schema.py knows.
+preemptionPolicy, schedulingGroup; on UPDATE also what may change at all. Not covered, and so accepted here: volumes,
+ports, env, probes, lifecycle, security contexts, affinity, tolerations, topology spread, DNS, host names, claims,
+ephemeral containers, and the annotations with a meaning. On UPDATE of what may not change, upstream's sentence is given
+without the diff behind it, which prints the whole internal spec; the fields compared are those that
+kube_apiserver/validation/schema.py knows.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kube_apiserver.validation.field_errors import (
+from forewarn.policies.kube_apiserver.validation.field_errors import (
     FieldError,
     duplicate,
     forbidden,
@@ -21,26 +22,26 @@ from policies.kube_apiserver.validation.field_errors import (
     not_supported,
     required,
 )
-from policies.kube_apiserver.validation.names import dns1123_label, dns1123_subdomain
-from policies.kube_apiserver.validation.object_meta import (
+from forewarn.policies.kube_apiserver.validation.names import dns1123_label, dns1123_subdomain
+from forewarn.policies.kube_apiserver.validation.object_meta import (
     validate_labels,
     validate_object_meta,
     validate_object_meta_update,
 )
-from policies.kube_apiserver.validation.pod_resources import (
+from forewarn.policies.kube_apiserver.validation.pod_resources import (
     PodResources,
     container_limits,
     container_requests,
     read_pod_resources,
 )
-from policies.kube_apiserver.validation.resources import is_huge_page, validate_requirements
-from policies.objects.fields import NOTHING, at
+from forewarn.policies.kube_apiserver.validation.resources import is_huge_page, validate_requirements
+from forewarn.policies.objects.fields import NOTHING, at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.findings import Path
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.fields import ApiObject
 
 _CONTAINERS: Final = ("containers", "initContainers")
 _INT32_MAX: Final = 2**31 - 1
@@ -59,8 +60,9 @@ _COMPARED: Final[Mapping[str, object]] = {
     "schedulerName": "default-scheduler",
     "serviceAccountName": "",
     "restartPolicy": "Always",
+    "schedulingGroup": None,
 }
-"""Fields that may not change and are compared as they are, and what stands for an absent one."""
+"""Immutable fields that are compared without normalization, and the values of absent fields."""
 
 
 def validate_pod_create(pod: ApiObject) -> list[FieldError]:
@@ -115,7 +117,24 @@ def _validate_spec(pod: ApiObject) -> list[FieldError]:
     elif preemption is not None and preemption not in _PREEMPTION_POLICIES:
         errors.append(not_supported(("spec", "preemptionPolicy"), preemption, _PREEMPTION_POLICIES))
     errors += validate_requirements(resources.overhead, {}, ("spec", "overhead"))
+    errors += validate_scheduling_group(spec)
     return errors + [fault for kind in _CONTAINERS for fault in _validate_images(_list(pod, kind), kind)]
+
+
+def validate_scheduling_group(spec: ApiObject) -> list[FieldError]:
+    """Faults of `schedulingGroup`, which names a PodGroup (`validateSchedulingGroup`). It must decode."""
+    group = spec.get("schedulingGroup")
+    if group is None:
+        return []
+    path: Path = ("spec", "schedulingGroup")
+    name = group.get("podGroupName")
+    if name is None:
+        errors = [invalid((*path, "podGroupName"), None, "must specify one of: `podGroupName`")]
+    else:
+        errors = [invalid((*path, "podGroupName"), name, fault) for fault in dns1123_subdomain(name)]
+    if spec.get("evictionResponders"):
+        errors.append(forbidden(path, "may not be set when evictionResponders is set"))
+    return errors
 
 
 def _validate_containers(pod: ApiObject, resources: PodResources) -> list[FieldError]:
@@ -198,7 +217,7 @@ def _validate_deadline_update(new: ApiObject, old: ApiObject) -> tuple[list[Fiel
 
 
 def _has_changed(new: ApiObject, old: ApiObject) -> bool:
-    """Whether something changes that may not, among the fields that are read."""
+    """Report whether an update changes an immutable field, among the fields that forewarn reads."""
     given: ApiObject = new.get("spec") or NOTHING
     stored: ApiObject = old.get("spec") or NOTHING
     for key, default in _COMPARED.items():
@@ -211,7 +230,7 @@ def _has_changed(new: ApiObject, old: ApiObject) -> bool:
 
 
 def _resources(pod: ApiObject) -> tuple[Any, ...]:
-    """What of a pod's resources may not change."""
+    """The immutable part of a Pod's resources."""
     read = read_pod_resources({"spec": pod.get("spec")})
     containers = [(c.name, dict(c.limits), dict(c.requests)) for c in (*read.containers, *read.init_containers)]
     return containers, dict(read.limits), dict(read.requests), dict(read.overhead)

@@ -1,4 +1,4 @@
-"""What a pod asks for: its containers' resources with the API's defaults filled in, and their sum.
+"""The resources of a Pod: its containers' resources with API defaults, and their sum.
 
 Sources: pkg/apis/core/v1/defaults.go `SetDefaults_Pod`, component-helpers `resource/helpers.go`.
 """
@@ -8,16 +8,23 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kube_apiserver.validation.resources import is_huge_page, is_native, is_pod_level
-from policies.metering import each
-from policies.objects.fields import NOTHING, at
-from policies.objects.resource_list import ResourceList, add, exact_resource_list, greatest, resource_list, rounded
+from forewarn.policies.kube_apiserver.validation.resources import is_huge_page, is_native, is_pod_level
+from forewarn.policies.metering import each
+from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.objects.resource_list import (
+    ResourceList,
+    add,
+    exact_resource_list,
+    greatest,
+    resource_list,
+    rounded,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from policies.objects.fields import ApiObject
-    from policies.quantity import Quantity
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.quantity import Quantity
 
 
 _CONTAINER: Final = 12
@@ -51,7 +58,7 @@ class PodResources:
 
     @property
     def sets_pod_level(self) -> bool:
-        """Whether the pod as a whole sets something (`IsPodLevelResourcesSet`)."""
+        """Report whether the Pod has Pod-level resources (`IsPodLevelResourcesSet`)."""
         return any(is_pod_level(name) for name in (*self.limits, *self.requests))
 
 
@@ -82,17 +89,17 @@ def read_pod_resources(pod: ApiObject) -> PodResources:
 
 
 def container_requests(pod: PodResources) -> ResourceList:
-    """What the spec's containers request together (`AggregateContainerRequests` without status)."""
+    """Return the sum of the containers' requests in the spec (`AggregateContainerRequests` without status)."""
     return aggregate(pod, lambda container: container.requests)
 
 
 def container_limits(pod: PodResources) -> ResourceList:
-    """What the spec's containers are limited to together (`AggregateContainerLimits` without status)."""
+    """Return the sum of the containers' limits in the spec (`AggregateContainerLimits` without status)."""
     return aggregate(pod, lambda container: container.limits)
 
 
 def pod_requests(pod: PodResources) -> ResourceList:
-    """What the pod requests, the status of its containers considered (`PodRequests` with UseStatusResources)."""
+    """Return the requests of the Pod, including the containers' status (`PodRequests` with UseStatusResources)."""
 
     def effective(container: Container) -> ResourceList:
         if container.actual_requests is None:
@@ -105,7 +112,7 @@ def pod_requests(pod: PodResources) -> ResourceList:
 
 
 def pod_limits(pod: PodResources) -> ResourceList:
-    """What the pod is limited to, the status of its containers considered (`PodLimits` with UseStatusResources)."""
+    """Return the limits of the Pod, including the containers' status (`PodLimits` with UseStatusResources)."""
 
     def effective(container: Container) -> ResourceList:
         if container.actual_limits is None:
@@ -180,7 +187,7 @@ def _rounded(pod: PodResources) -> PodResources:
 
 
 def _is_infeasible(pod: ApiObject) -> bool:
-    """Whether a resize of the pod was refused for good (`IsPodResizeInfeasible`)."""
+    """Report whether a resize of the Pod is infeasible (`IsPodResizeInfeasible`)."""
     pending = (c for c in _objects(pod, "status", "conditions") if c.get("type") == "PodResizePending")
     first = next(iter(pending), NOTHING)
     return bool(first.get("reason") == "Infeasible")

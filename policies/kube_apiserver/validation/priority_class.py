@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.kube_apiserver.validation.decode import decode_fault
-from policies.kube_apiserver.validation.field_errors import (
+from forewarn.policies.kube_apiserver.validation.decode import decode_fault
+from forewarn.policies.kube_apiserver.validation.field_errors import (
     FieldError,
     Named,
     forbidden,
@@ -16,11 +16,11 @@ from policies.kube_apiserver.validation.field_errors import (
     not_supported,
     required,
 )
-from policies.kube_apiserver.validation.names import dns1123_subdomain
-from policies.kube_apiserver.validation.object_meta import validate_object_meta, validate_object_meta_update
-from policies.kube_apiserver.validation.schema import PRIORITY_CLASS_STRUCT
-from policies.objects.fields import at
-from policies.objects.priority_class import (
+from forewarn.policies.kube_apiserver.validation.names import dns1123_subdomain
+from forewarn.policies.kube_apiserver.validation.object_meta import validate_object_meta, validate_object_meta_update
+from forewarn.policies.kube_apiserver.validation.schema import PRIORITY_CLASS_STRUCT
+from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
     POLICIES,
     SYSTEM_CLASSES,
@@ -29,7 +29,7 @@ from policies.objects.priority_class import (
 )
 
 if TYPE_CHECKING:
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.objects.fields import ApiObject
 
 
 def decode_error(obj: ApiObject) -> FieldError | None:
@@ -43,7 +43,7 @@ def validate_priority_class(obj: ApiObject) -> list[FieldError]:
     errors = validate_object_meta(obj, namespaced=False)
     name, value = at(obj, "metadata", "name") or "", obj.get("value") or 0
     if name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
-        fault = _system_fault(name, value, bool(obj.get("globalDefault")))
+        fault = system_class_fault(name, value, bool(obj.get("globalDefault")))
         if fault:
             detail = f"priority class names with 'system-' prefix are reserved for system use only. error: {fault}"
             errors.append(forbidden(("metadata", "name"), detail))
@@ -56,7 +56,7 @@ def validate_priority_class(obj: ApiObject) -> list[FieldError]:
 
 
 def validate_priority_class_update(new: PriorityClass, old: PriorityClass) -> list[FieldError]:
-    """What of a class's own fields may not change, in upstream's order (`ValidatePriorityClassUpdate`)."""
+    """Return the errors of changed immutable fields of a class, in upstream's order (`ValidatePriorityClassUpdate`)."""
     errors = []
     if new.value != old.value:
         errors.append(forbidden(("value",), "may not be changed in an update."))
@@ -72,7 +72,7 @@ def validate_priority_class_object_update(new: ApiObject, old: ApiObject) -> lis
 
 
 def policy_fault(policy: Any) -> str:
-    """What is wrong with a preemptionPolicy, empty where nothing is (`ValidatePreemptionPolicy`)."""
+    """Return the errors of a preemptionPolicy (`ValidatePreemptionPolicy`)."""
     if policy is None or policy in POLICIES:
         return ""
     if policy == "":
@@ -81,14 +81,14 @@ def policy_fault(policy: Any) -> str:
 
 
 def name_faults(name: str) -> list[str]:
-    """What is wrong with a name that must be a DNS subdomain (`ValidateObjectMeta`, `NameIsDNSSubdomain`)."""
+    """Return the errors of a name that must be a DNS subdomain (`ValidateObjectMeta`, `NameIsDNSSubdomain`)."""
     if not name:
         return [required((), "name or generateName is required").text]
     return [invalid((), name, fault).text for fault in dns1123_subdomain(name)]
 
 
-def _system_fault(name: str, value: int, global_default: bool) -> str:
-    """Upstream `IsKnownSystemPriorityClass`."""
+def system_class_fault(name: str, value: int, global_default: bool) -> str:
+    """Why a class must not have a name with the system prefix; "" if it may. Source: `IsKnownSystemPriorityClass`."""
     for known in SYSTEM_CLASSES:
         if known.name == name:
             if known.value != value:

@@ -5,22 +5,29 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kube_apiserver.validation.field_errors import MOST_FAULTS, FieldError, Named, invalid, keyed, required
-from policies.kube_apiserver.validation.object_meta import validate_object_meta, validate_object_meta_update
-from policies.kube_apiserver.validation.resources import (
+from forewarn.policies.kube_apiserver.validation.field_errors import (
+    MOST_FAULTS,
+    FieldError,
+    Named,
+    invalid,
+    keyed,
+    required,
+)
+from forewarn.policies.kube_apiserver.validation.object_meta import validate_object_meta, validate_object_meta_update
+from forewarn.policies.kube_apiserver.validation.resources import (
     is_standard_quota,
     validate_quantity_value,
     validate_quota_resource_name,
 )
-from policies.metering import each, meter
-from policies.objects.fields import at
-from policies.objects.resource_list import resource_list
+from forewarn.policies.metering import each, meter
+from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.resource_list import resource_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policies.findings import Path
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.fields import ApiObject
 
 PRIORITY_CLASS_SCOPE: Final = "PriorityClass"
 TERMINATING, NOT_TERMINATING = "Terminating", "NotTerminating"
@@ -78,12 +85,12 @@ def validate_quota_spec(obj: ApiObject) -> list[FieldError]:
 
 
 def is_scope_valid_for(scope: str, resource: str) -> bool:
-    """Whether a quota with this scope may limit this resource (`IsResourceQuotaScopeValidForResource`)."""
+    """Report whether a quota with this scope may limit this resource (`IsResourceQuotaScopeValidForResource`)."""
     return not is_standard_quota(resource) or scope not in _FITTING or resource in _FITTING[scope]
 
 
 def _unfit(scopes: Iterable[Any], hard: Iterable[str]) -> dict[str, list[str]]:
-    """Of each scope that is given and known, the resources that it does not go with: as many as are told."""
+    """Return the resources that are invalid with each given, known scope, up to the number that is reported."""
     found: dict[str, list[str]] = {}
     for scope in {scope for scope in scopes if isinstance(scope, str)} & _FITTING.keys():
         unfit = (name for name in each(tuple(hard), 0.3) if not is_scope_valid_for(scope, name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.kube_apiserver.validation.field_errors import (
+from forewarn.policies.kube_apiserver.validation.field_errors import (
     FieldError,
     Named,
     forbidden,
@@ -13,13 +13,13 @@ from policies.kube_apiserver.validation.field_errors import (
     not_supported,
     required,
 )
-from policies.kube_apiserver.validation.names import qualified_name
-from policies.metering import charge
-from policies.quantity import InvalidQuantity, Quantity, parse_quantity
+from forewarn.policies.kube_apiserver.validation.names import qualified_name
+from forewarn.policies.metering import charge
+from forewarn.policies.quantity import InvalidQuantity, Quantity, parse_quantity
 
 if TYPE_CHECKING:
-    from policies.findings import Path
-    from policies.objects.resource_list import ResourceList
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.resource_list import ResourceList
 
 CPU, MEMORY, EPHEMERAL_STORAGE = "cpu", "memory", "ephemeral-storage"
 HUGE_PAGES: Final = "hugepages-"
@@ -51,17 +51,17 @@ def is_huge_page(name: str) -> bool:
 
 
 def is_native(name: str) -> bool:
-    """Whether Kubernetes itself owns the name (`IsNativeResource`)."""
+    """Report whether the name is reserved for Kubernetes (`IsNativeResource`)."""
     return "/" not in name or _DEFAULT_NAMESPACE in name
 
 
 def is_extended(name: str) -> bool:
-    """Whether it is somebody's own resource, such as `nvidia.com/gpu` (`IsExtendedResourceName`)."""
+    """Report whether the resource is an extended resource such as `nvidia.com/gpu` (`IsExtendedResourceName`)."""
     return not is_native(name) and not name.startswith(REQUESTS) and not qualified_name(f"{REQUESTS}{name}")
 
 
 def is_pod_level(name: str) -> bool:
-    """Whether a pod as a whole may ask for it (`IsSupportedPodLevelResource`)."""
+    """Report whether Pod-level resources may contain it (`IsSupportedPodLevelResource`)."""
     return name in (CPU, MEMORY) or is_huge_page(name)
 
 

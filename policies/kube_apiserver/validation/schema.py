@@ -5,46 +5,40 @@ Only fields that this program reads are listed; others are taken as they are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-@dataclass(frozen=True, slots=True)
-class Plain:
+class Plain(NamedTuple):
     """A string, boolean or whole number; `kind` is what JSON holds, `name` what Go calls the type."""
 
     kind: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """A type that reads its own text (`UnmarshalJSON`)."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(NamedTuple):
     """A slice; `name` is Go's name of the whole type."""
 
     item: Type
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class MapOf:
+class MapOf(NamedTuple):
     """A map from strings; `name` is Go's name of the whole type."""
 
     value: Type
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Struct:
+class Struct(NamedTuple):
     """A struct; `name` without its package, `package` as error texts show it."""
 
     name: str
@@ -168,6 +162,7 @@ _POD_SPEC: Final = Struct(
         "affinity": _AFFINITY,
         "tolerations": _list(_TOLERATION),
         "schedulingGates": _list(Struct("PodSchedulingGate", {"name": _STRING})),
+        "schedulingGroup": Struct("PodSchedulingGroup", {"podGroupName": _STRING}),
     },
 )
 _CONTAINER_STATUS: Final = Struct(

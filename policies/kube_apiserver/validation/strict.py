@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from policies.findings import Path
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.fields import ApiObject
 
 _TABLES: Final = os.path.join(os.path.dirname(__file__), "field_tables.json")
 _MOST_ERRORS: Final = 100
@@ -46,9 +46,9 @@ def type_of(obj: ApiObject) -> str:
 
 
 def unknown_fields(obj: ApiObject, minor: int | None = None) -> Iterator[Unknown]:
-    """The fields that this minor of Kubernetes 1 does not know (None: that no known one does), in order of the object.
+    """Return the fields that this minor version does not know (None: that no known version does), in order.
 
-    Of a kind that the tables do not have, none. A patch for `kubectl patch` is let pass.
+    Empty for kinds without a table. Patches for `kubectl patch` are not checked.
     """
     name = type_of(obj)
     return _unknown(obj, name, minor, ()) if name else iter(())
@@ -76,11 +76,11 @@ def _unknown(value: Any, name: str, minor: int | None, path: Path) -> Iterator[U
 
 
 def unknown_field_texts(obj: ApiObject, minor: int | None = None) -> list[str]:
-    """What the API server of this minor says of each such field: at most a hundred, each once.
+    """Return the API server's message for each unknown field, without duplicates, at most a hundred.
 
-    kubectl sends the keys of an object in the order of their bytes, and so the server names them.
+    kubectl sorts the keys of an object by their bytes, and the server names them in this order.
     """
-    from policies.kube_apiserver.validation.field_errors import go_quote  # the linter starts without it
+    from forewarn.policies.kube_apiserver.validation.field_errors import go_quote  # the linter starts without it
 
     found = sorted(unknown_fields(obj, minor), key=lambda unknown: _sent_order(unknown.path))
     texts = dict.fromkeys(f"unknown field {go_quote(_shown(unknown.path))}" for unknown in found)
@@ -100,7 +100,7 @@ def minors_of(unknown: Unknown) -> tuple[int, ...]:
 
 
 def homes(name: str, root: str) -> Iterator[Path]:
-    """Where in a type a field of this name is known, the nearest to the root first; of a list, its first item."""
+    """Return the paths at which a type has a field of this name, nearest to the root first; of lists, item 0."""
     level: list[tuple[str, Path]] = [(root, ())]
     seen = {root}
     while level:
@@ -127,7 +127,7 @@ def _tables() -> Mapping[str, Any]:
 def fields_of(name: str, minor: int | None = None) -> Fields:
     """The fields of a type in a minor; in any of them, where none is given."""
     known, held = [], []
-    for entry in _tables()["types"][name].split(" "):
+    for entry in _tables()["types"][name].split():
         said, _, span = entry.partition("@")
         field, _, kind = said.partition(":")
         if minor is None or not span or _covers(span, minor):

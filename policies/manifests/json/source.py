@@ -1,4 +1,4 @@
-"""Where in JSON text a field of an object stands: looked for only when it is asked for."""
+"""The position of a field of an object in JSON text, found on demand."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.findings import Location, Path
-    from policies.manifests.documents import Document
+    from forewarn.policies.findings import Location, Path
+    from forewarn.policies.manifests.documents import Document
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _SCAN: Final = json.JSONDecoder(parse_int=len, parse_float=len).scan_once  # type: ignore[attr-defined]

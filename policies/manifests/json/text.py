@@ -8,8 +8,8 @@ import re
 from contextlib import suppress
 from typing import Any, Final
 
-from policies.manifests.documents import Fault
-from policies.manifests.yaml.scalars import as_integer
+from forewarn.policies.manifests.documents import Fault
+from forewarn.policies.manifests.yaml.scalars import as_integer
 
 _SPACE: Final = re.compile(r"\s*")
 _INT64: Final = range(-(2**63), 2**63)
@@ -34,7 +34,7 @@ def _no_constant(name: str) -> Any:
 
 
 def problem_of(error: json.JSONDecodeError) -> str:
-    """What is wrong, as a sentence goes on: Python's words, less those that lead to a position."""
+    """Return the error message of Python's parser without the position."""
     return _POSITION.sub("", error.msg[:1].lower() + error.msg[1:])
 
 
@@ -72,7 +72,7 @@ class JsonReader:
         return value, end
 
     def repeats(self, start: int) -> bool:
-        """Whether any object of the value that begins there gives a key twice. It takes as long again."""
+        """Report whether any object in this value has a duplicate key. Takes as long as parsing."""
         found = False
 
         def note(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.manifests.documents import MAX_DEPTH, Fault
-from policies.manifests.yaml.nodes import Alias, Collection
+from forewarn.policies.manifests.documents import MAX_DEPTH, Fault
+from forewarn.policies.manifests.yaml.nodes import Alias, Collection
 
 if TYPE_CHECKING:
-    from policies.manifests.yaml.nodes import Node
+    from forewarn.policies.manifests.yaml.nodes import Node
 
 _LOW: Final = 400_000
 _HIGH: Final = 4_000_000

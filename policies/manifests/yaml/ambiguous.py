@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policies.manifests.yaml.nodes import Collection, Scalar
-from policies.manifests.yaml.scalars import STARTS, resolve
+from forewarn.policies.manifests.yaml.nodes import Collection, Scalar
+from forewarn.policies.manifests.yaml.scalars import STARTS, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.manifests.yaml.nodes import Node
+    from forewarn.policies.manifests.yaml.nodes import Node
 
 _OCTAL: Final = re.compile(r"[-+]?0o?[0-9_]*[0-9]")
 _BINARY_OR_GROUPED: Final = re.compile(r"[-+]?(0[bB][01_]+|[0-9][0-9a-fA-FxX.]*_[0-9a-fA-F_.]*)")
@@ -29,7 +29,7 @@ _STRING_MAPS: Final = frozenset(("labels", "annotations", "nodeSelector", "match
 
 
 def may_surprise(text: str) -> bool:
-    """Whether a scalar without quotes needs a closer look: in some field it might get a remark."""
+    """Report whether a plain scalar may be ambiguous in some field."""
     if text in _SWITCHES:
         return True
     if len(text) < 2 or text[0] not in "+-0123456789" or (text.isdigit() and text[0] != "0"):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.manifests.documents import Fault
-from policies.manifests.yaml.aliasing import check_aliasing
-from policies.manifests.yaml.nodes import Alias, Collection, Scalar, followed
-from policies.manifests.yaml.scalars import STARTS, Unreadable, key_of, value_of
+from forewarn.policies.manifests.documents import Fault
+from forewarn.policies.manifests.yaml.aliasing import check_aliasing
+from forewarn.policies.manifests.yaml.nodes import Alias, Collection, Scalar, followed
+from forewarn.policies.manifests.yaml.scalars import STARTS, Unreadable, key_of, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.manifests.yaml.nodes import Node
+    from forewarn.policies.manifests.yaml.nodes import Node
 
 MAX_SCALAR: Final = 3 * 1024 * 1024
 """The API server refuses requests above 3 MiB: no field of an object can be longer."""
@@ -102,9 +102,9 @@ def key_text(node: Scalar) -> str:
 
 
 def entries(node: Collection) -> Iterator[MappingEntry]:
-    """What a mapping sets, in the order in which it is set: of the same key the last counts. Raises Fault.
+    """Return the entries that a mapping sets, in order; the last of several entries with one key counts. Raises Fault.
 
-    kubectl's reader does not give entries in place precedence over merged ones: a `<<` behind them wins.
+    kubectl's parser does not prefer explicit entries over merged entries: a later `<<` overwrites earlier entries.
     """
     children = iter(node.children)
     for key, value in zip(children, children, strict=True):

@@ -1,4 +1,6 @@
-"""Whether text can be parsed at all, without reading it: libyaml's grammar, and what kubectl's older copy refuses."""
+"""A check whether text can be parsed, without construction: libyaml's grammar, and the differences of kubectl's older
+copy.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from yaml.error import YAMLError
 from yaml.events import CollectionEndEvent, CollectionStartEvent, DocumentEndEvent, ScalarEvent
 
-from policies.manifests.documents import MAX_DEPTH, Fault
-from policies.manifests.sniff import has_doubtful_questions, slashes_in_disguise, texts_to_prove_it
-from policies.manifests.yaml.parsing import fault_of, parser, parser_of
+from forewarn.policies.manifests.documents import MAX_DEPTH, Fault
+from forewarn.policies.manifests.sniff import has_doubtful_questions, slashes_in_disguise, texts_to_prove_it
+from forewarn.policies.manifests.yaml.parsing import fault_of, parser, parser_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.manifests.documents import Document
+    from forewarn.policies.manifests.documents import Document
 
 _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 
@@ -34,17 +36,17 @@ def check(document: Document) -> None:
 
 
 def is_plainly_grammar(document: Document) -> bool:
-    """Whether the text can be parsed, and nothing but that matters in it: proved by parsing it in disguise.
+    """Report whether the text can be parsed and only its grammar matters. To prove that, a masked copy is parsed.
 
-    Slower than `sniff.only_grammar_matters`, which may be too careful, and many times faster than reading. False says
-    nothing.
+    This function is slower than `sniff.only_grammar_matters`, which is more conservative, and much faster than
+    construction. False means unknown.
     """
     texts = () if document.masks else texts_to_prove_it(document.data)
     return bool(texts) and all(map(_is_taken, texts))
 
 
 def _is_taken(text: bytes) -> bool:
-    """Whether the parser takes a text; False also where only going through its events would tell."""
+    """Report whether the parser accepts a text. Also False if only the events could show that."""
     events = parser_of(text)
     if not hasattr(events, "raw_parse"):
         return False

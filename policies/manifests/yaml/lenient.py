@@ -1,10 +1,10 @@
-"""What kubectl's YAML reader takes and libyaml does not: rewritten, so that libyaml takes it too.
+r"""Rewriting of YAML that kubectl's parser accepts and libyaml rejects, so that libyaml accepts it too.
 
-Source: go.yaml.in/yaml/v2 scannerc.go. In a plain scalar inside of brackets or braces a `:` ends nothing unless a blank
-follows (`[1.2.3.4, 001:db8::]`), `\\'` is an escape in double quotes, and a byte order mark is text, but where a
-document begins. They are masked by characters that the text does not hold, one for one, so that every position stays;
-`parsing.Unmasking` puts them back into the values. A tag goes on over commas and brackets (`!!str, x`); it is nobody's
-tag then, whatever characters it has instead.
+Source: go.yaml.in/yaml/v2 scannerc.go. In a plain scalar in brackets or braces, a `:` ends the scalar only before a
+blank (`[1.2.3.4, 001:db8::]`), `\'` is an escape in double quotes, and a byte order mark is text except at the start of
+a document. These characters are masked one for one by characters that the text does not contain, so that all positions
+stay the same; `parsing.Unmasking` restores them in the values. A tag continues over commas and brackets (`!!str, x`);
+such a tag is unknown, so its replacement does not matter.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from policies.manifests.documents import Fault
+from forewarn.policies.manifests.documents import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeVar
 
-    from policies.manifests.documents import Document
+    from forewarn.policies.manifests.documents import Document
 
     T = TypeVar("T")
 
@@ -27,7 +27,7 @@ _FAULTS: Final = ("a ':' inside of brackets or braces", "found unknown escape ch
 _TAG_FAULTS: Final = ("did not find expected whitespace or line break", "did not find expected tag URI")
 _TAG: Final = re.compile(r"![-\w;/?:@&=+$.,!~*'()\[\]%]*", re.ASCII)
 _MOST_TAGS: Final = 20
-"""Tags of one document that are mended, one after the other; nobody writes one."""
+"""The maximum number of rewritten tags in one document; real documents have none."""
 _IN_TAG: Final = str.maketrans(",[]", ";;;")
 _COLON: Final = re.compile(r"""(?<=[^\s,\[\]{}?:'"])(:+)(?=[,\[\]{}])""")
 _QUOTE: Final = re.compile(r"(?<!\\)(?:\\\\)*(\\)'")
@@ -37,7 +37,10 @@ _PRIVATE: Final = [chr(code) for code in range(0xE000, 0xE040)]
 
 
 def leniently(read: Callable[[Document], T], document: Document) -> T:
-    """What `read` makes of a document; where libyaml alone objects, of the same text masked. Raises Fault."""
+    """Return the result of `read` for a document, or for the masked text if only libyaml rejects the document.
+
+    Raises Fault.
+    """
     if _MARK_IN_TEXT in document.data:
         document = _masked(document, ((_MARK, "\ufeff"),)) or document
     first: Fault | None = None
@@ -98,6 +101,6 @@ def _with_a_tag_that_ends(document: Document, fault: Fault) -> Document | None:
 
 
 def _with_mask(mask: str, match: re.Match[str]) -> str:
-    """What was matched, with the mask for each character of its group."""
+    """Return the matched text with the mask for each character of its group."""
     before, behind = match.start(1) - match.start(), match.end(1) - match.start()
     return f"{match[0][:before]}{mask * len(match[1])}{match[0][behind:]}"

@@ -14,13 +14,13 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from policies.manifests.documents import MAX_DEPTH, Fault
-from policies.manifests.yaml.parsing import fault_of, parser
+from forewarn.policies.manifests.documents import MAX_DEPTH, Fault
+from forewarn.policies.manifests.yaml.parsing import fault_of, parser
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.manifests.documents import Document
+    from forewarn.policies.manifests.documents import Document
 
 UNREAD: Final = "kubectl reads nothing behind the end marker `...`: begin a new document with ---"
 
@@ -57,7 +57,7 @@ Node = Scalar | Collection | Alias
 
 
 def followed(node: Node) -> Scalar | Collection:
-    """What a node stands for: an alias's target."""
+    """Return the target of an alias, or the node itself."""
     return node.target if isinstance(node, Alias) else node
 
 

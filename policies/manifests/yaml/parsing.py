@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from yaml.error import MarkedYAMLError
 from yaml.reader import ReaderError
 
-from policies.manifests.documents import Fault
+from forewarn.policies.manifests.documents import Fault
 
 if TYPE_CHECKING:
     from yaml.error import YAMLError
 
-    from policies.manifests.documents import Document
+    from forewarn.policies.manifests.documents import Document
 
 _IN_OTHER_WORDS: Final = {
     "found unexpected ':'": "a ':' inside of brackets or braces needs quotes, or a space behind it",
@@ -69,7 +69,7 @@ class Unmasking:
         return event
 
     def check_event(self) -> bool:
-        """Whether there is one."""
+        """Report whether a node follows."""
         return bool(self._events.check_event())
 
 
@@ -79,7 +79,7 @@ def extent(event: Any) -> tuple[int, int]:
 
 
 def fault_of(error: YAMLError, document: Document) -> Fault:
-    """What the parser found, with positions in characters."""
+    """The nodes of the parser, with positions in characters."""
     if isinstance(error, ReaderError):
         start = len(document.data[: error.position].decode("utf-8", "ignore"))
         if error.reason != "control characters are not allowed":

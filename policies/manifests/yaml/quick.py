@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from yaml.error import YAMLError
 from yaml.events import (
+    AliasEvent,
     DocumentEndEvent,
     DocumentStartEvent,
     MappingEndEvent,
@@ -17,28 +18,31 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from policies.manifests.documents import MAX_DEPTH
-from policies.manifests.yaml.ambiguous import may_surprise
-from policies.manifests.yaml.parsing import parser
-from policies.manifests.yaml.scalars import STARTS, Unreadable, key_of, value_of
+from forewarn.policies.manifests.documents import MAX_DEPTH
+from forewarn.policies.manifests.yaml.ambiguous import may_surprise
+from forewarn.policies.manifests.yaml.parsing import parser
+from forewarn.policies.manifests.yaml.scalars import STARTS, Unreadable, key_of, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.manifests.documents import Document
+    from forewarn.policies.manifests.documents import Document
 
 UNUSUAL: Final = object()
-"""What `quick_value` answers where the document has to be read with care."""
+"""The result of `quick_value` for a document that needs the complete parser."""
 
 _LONG: Final = 100_000
 _CACHED: Final = 64
+_MOST_ALIASED: Final = 400
+"""Nodes that all aliases of a document bring in: with so few, kubectl rejects none (`aliasing`)."""
 
 
 def quick_value(document: Document) -> Any:
     """The JSON value of a document, or UNUSUAL.
 
-    UNUSUAL: a fault, an anchor, a tag, a merge, a key given twice, a key that is no string, deep nesting, a very long
-    scalar, or a scalar that deserves a remark. Reading by nodes is right for all of them, and for all others too.
+    UNUSUAL: a fault, a key with an anchor, many aliases, a tag, a merge, a key given twice, a key that is no string,
+    deep nesting, a very long scalar, or a scalar that deserves a remark. Reading by nodes is right for all of them, and
+    for all others too.
     """
     next_event: Callable[[], Any] = parser(document).get_event
     try:
@@ -51,31 +55,47 @@ def quick_value(document: Document) -> Any:
         return UNUSUAL
 
 
-def _build(next_event: Callable[[], Any]) -> Any:  # noqa: C901, PLR0912  (functions cost a call for every token)
+def _build(next_event: Callable[[], Any]) -> Any:  # noqa: C901, PLR0911, PLR0912  (a call for every token costs much)
     """The value of the root node; one loop without calls, as it runs for every token of every wanted document."""
     top: list[Any] = []
     current: Any = top
     parents: list[tuple[Any, bool]] = []
     in_mapping, key = False, None
+    anchors, aliased = dict[str, Any](), 0
     while True:
         event = next_event()
         kind = type(event)
         if kind is ScalarEvent:
             value = event.value
-            if event.tag is not None or event.anchor is not None or len(value) > _LONG:
+            if event.tag is not None or len(value) > _LONG:
                 return UNUSUAL
             if event.implicit[0] and (not value or value[0] in STARTS):
                 convert = _plain_key if in_mapping and key is None else _plain
                 value = convert(value) if len(value) < _CACHED else convert.__wrapped__(value)
                 if value is UNUSUAL:
                     return UNUSUAL
+            if event.anchor is not None:
+                if in_mapping and key is None:
+                    return UNUSUAL
+                anchors[event.anchor] = value
         elif kind is MappingStartEvent or kind is SequenceStartEvent:
-            if event.anchor is not None or (in_mapping and key is None) or len(parents) == MAX_DEPTH:
+            if (in_mapping and key is None) or len(parents) == MAX_DEPTH:
                 return UNUSUAL
             value = {} if kind is MappingStartEvent else []
+            if event.anchor is not None:
+                anchors[event.anchor] = value
         elif kind is MappingEndEvent or kind is SequenceEndEvent:
             current, in_mapping = parents.pop()
             continue
+        elif kind is AliasEvent:
+            value = anchors.get(event.anchor, UNUSUAL)
+            is_open = value is current or any(value is parent for parent, _ in parents)
+            if value is UNUSUAL or is_open or (in_mapping and key is None):
+                return UNUSUAL
+            nodes = _count_nodes(value)
+            aliased += nodes
+            if aliased > _MOST_ALIASED or len(parents) + nodes > MAX_DEPTH:  # there are no more levels than nodes
+                return UNUSUAL
         else:
             return top[0] if kind is DocumentEndEvent else UNUSUAL
         if not in_mapping:
@@ -87,9 +107,23 @@ def _build(next_event: Callable[[], Any]) -> Any:  # noqa: C901, PLR0912  (funct
             continue
         else:
             current[key], key = value, None
-        if kind is not ScalarEvent:
+        if kind is not ScalarEvent and kind is not AliasEvent:
             parents.append((current, in_mapping))
             current, in_mapping = value, kind is MappingStartEvent
+
+
+def _count_nodes(value: Any) -> int:
+    """The nodes of a value, keys included; of many, some more than `_MOST_ALIASED`."""
+    to_do, count = [value], 0
+    while to_do and count <= _MOST_ALIASED:
+        current = to_do.pop()
+        count += 1
+        if isinstance(current, dict):
+            count += len(current)
+            to_do += current.values()
+        elif isinstance(current, list):
+            to_do += current
+    return count
 
 
 @lru_cache(maxsize=8192)

@@ -1,4 +1,4 @@
-"""What a scalar means to kubectl. Source: go.yaml.in/yaml/v2 resolve.go, then encoding/json."""
+"""The value of a scalar for kubectl. Source: go.yaml.in/yaml/v2 resolve.go, then encoding/json."""
 
 from __future__ import annotations
 
@@ -87,7 +87,10 @@ def key_of(text: str, tag: str | None, plain: bool) -> str:
 
 
 def _number(text: str) -> JsonScalar:
-    """What begins like a number. Source: strconv.ParseInt with base 0, ParseUint, then yamlStyleFloat."""
+    """Return the value of text that starts like a number.
+
+    Source: strconv.ParseInt with base 0, ParseUint, then yamlStyleFloat.
+    """
     digits = text.replace("_", "")
     match = _INTEGER.fullmatch(digits)
     if match and (number := _integer(match)) is not None:
@@ -134,7 +137,7 @@ def as_integer(number: float) -> int | float:
 
 
 def _convert(text: str, value: JsonScalar, tag: str) -> JsonScalar:
-    """The value under an explicit tag that says what it is."""
+    """Return the value of a scalar with an explicit tag."""
     found = "null" if value is None else {bool: "bool", int: "int", float: "float", str: "str"}[type(value)]
     if tag == _TIMESTAMP and _TIME.fullmatch(text):
         return text

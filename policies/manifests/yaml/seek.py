@@ -14,15 +14,15 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from policies.manifests.yaml.nodes import Scalar
-from policies.manifests.yaml.parsing import extent, parser
-from policies.manifests.yaml.scalars import key_of
+from forewarn.policies.manifests.yaml.nodes import Scalar
+from forewarn.policies.manifests.yaml.parsing import extent, parser
+from forewarn.policies.manifests.yaml.scalars import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.findings import Path
-    from policies.manifests.documents import Document
+    from forewarn.policies.findings import Path
+    from forewarn.policies.manifests.documents import Document
 
 
 def seek(document: Document, path: Path) -> Scalar | None:

@@ -1,4 +1,4 @@
-"""Where in YAML text a field of an object stands."""
+"""The position of a field of an object in YAML text."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.manifests.documents import Fault
-from policies.manifests.yaml.construct import MappingEntry, entries
-from policies.manifests.yaml.nodes import Collection, Scalar, compose, followed
-from policies.manifests.yaml.seek import seek
+from forewarn.policies.manifests.documents import Fault
+from forewarn.policies.manifests.yaml.construct import MappingEntry, entries
+from forewarn.policies.manifests.yaml.nodes import Collection, Scalar, compose, followed
+from forewarn.policies.manifests.yaml.seek import seek
 
 if TYPE_CHECKING:
-    from policies.findings import Location, Path
-    from policies.manifests.documents import Document
-    from policies.manifests.yaml.nodes import Node
+    from forewarn.policies.findings import Location, Path
+    from forewarn.policies.manifests.documents import Document
+    from forewarn.policies.manifests.yaml.nodes import Node
 
 _PROPERTIES: Final = re.compile(
     r"(?:(?:!<[^>]*>|[&!][^\s,\[\]{}]*)(?:[ \t]+(?:#[^\n]*)?|(?=[\s,\[\]{}]|\Z))(?:\r?\n[ \t]*(?:#[^\n]*)?)*)*"
@@ -91,7 +91,7 @@ class YamlSource(NamedTuple):
         return self._parent(node, entry) if _is_empty(node) else self._span(node)
 
     def _parent(self, node: Node, entry: MappingEntry | None) -> Location:
-        """A value that is not shown itself: its key stands for it."""
+        """A value without a position of its own: it has the position of its key."""
         return self._span(entry.key_node if entry else node)
 
     def _span(self, node: Node) -> Location:
@@ -99,7 +99,7 @@ class YamlSource(NamedTuple):
 
 
 def span(document: Document, node: Node) -> Location:
-    """Where a node stands, without its anchor and tag."""
+    """Return the position of a node without its anchor and tag."""
     node = followed(node)
     match = _PROPERTIES.match(document.text, node.start)
     start = match.end() if match and match.end() < node.end else node.start

@@ -5,6 +5,6 @@ Elements are made with xml.etree, which escapes every text; styles and script ar
 
 from __future__ import annotations
 
-from policies.render.html.whatif import page
+from forewarn.policies.render.html.whatif import page
 
 __all__ = ["page"]

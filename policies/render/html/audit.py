@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Severity, plural
-from policies.render.html.elements import MOST_ROWS, document, element, section, table, tile, told
-from policies.render.report import counts
+from forewarn.policies.findings import Severity, plural
+from forewarn.policies.render.html.elements import MOST_ROWS, document, element, section, table, tile, told
+from forewarn.policies.render.report import counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from xml.etree.ElementTree import Element
 
-    from policies.findings import Finding
+    from forewarn.policies.findings import Finding
 
 _TITLE: Final = "Cluster audit"
 _HEADS: Final = ("severity", "rule", "object", "message", "fix")

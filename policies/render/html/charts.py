@@ -6,16 +6,16 @@ from collections import Counter
 from math import sqrt
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import cut, one_line, plural
-from policies.render.html.elements import element, told
-from policies.render.simulation import duration
-from policies.whatif.comparison import pairs
+from forewarn.policies.findings import cut, one_line, plural
+from forewarn.policies.render.html.elements import element, told
+from forewarn.policies.render.simulation import duration
+from forewarn.policies.whatif.answer import pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from xml.etree.ElementTree import Element
 
-    from policies.whatif.comparison import Push
+    from forewarn.policies.whatif.answer import Push
 
 MOST_PAIRS: Final = 14
 _WIDTH: Final = 760

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from xml.etree.ElementTree import Element, tostring
 
-from policies.findings import cut, no_command_in_json, no_command_in_markup, one_line
+from forewarn.policies.findings import cut, no_command_in_json, no_command_in_markup, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -129,7 +129,7 @@ def document(title: str, body: Sequence[Child], scripts: Sequence[str] = ("table
 
 
 def _shipped(name: str) -> str:
-    return files("policies.render.html").joinpath(name).read_text("utf-8")
+    return files("forewarn.policies.render.html").joinpath(name).read_text("utf-8")
 
 
 def _hash(text: str) -> str:

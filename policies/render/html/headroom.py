@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.headroom import told as count_told
-from policies.render.headroom import size_of, stranded
-from policies.render.html.elements import data, document, element, section, table, tile, told
-from policies.render.html.node_data import node_data
-from policies.render.html.nodes import nodes
-from policies.whatif.node_bands import NodeBands
-from policies.whatif.placed import Placed
+from forewarn.policies.render.headroom import size_of, stranded
+from forewarn.policies.render.html.elements import data, document, element, section, table, tile, told
+from forewarn.policies.render.html.node_data import node_data
+from forewarn.policies.render.html.nodes import nodes
+from forewarn.policies.whatif.headroom import told as count_told
+from forewarn.policies.whatif.node_bands import NodeBands
+from forewarn.policies.whatif.placed import Placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from xml.etree.ElementTree import Element
 
-    from policies.cluster import ClusterSnapshot
-    from policies.headroom import Count, Headroom
-    from policies.objects.pod import Pod
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.whatif.headroom import Count, Headroom
 
 _MOST_DRAWN = 200_000
 """New pods that are drawn."""

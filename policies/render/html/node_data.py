@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from policies.render.html.elements import told
-from policies.render.simulation import duration
-from policies.whatif.node_bands import zone_of
-from policies.whatif.occupancy import BEFORE
+from forewarn.policies.render.html.elements import told
+from forewarn.policies.render.simulation import duration
+from forewarn.policies.whatif.node_bands import zone_of
+from forewarn.policies.whatif.occupancy import BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.whatif.comparison import Push
-    from policies.whatif.node_bands import Band, Frame, NodeBands
-    from policies.whatif.occupancy import Stay
+    from forewarn.policies.whatif.answer import Push
+    from forewarn.policies.whatif.node_bands import Band, Frame, NodeBands
+    from forewarn.policies.whatif.occupancy import Stay
 
 MOST_NODES: Final = 20_000
 """That are drawn; of more, those first on which something changes."""

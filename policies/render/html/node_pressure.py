@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.findings import plural
-from policies.render.html.elements import Amount, Cell, document, element, section, table, tile, told
-from policies.render.node_pressure import (
+from forewarn.policies.findings import plural
+from forewarn.policies.render.html.elements import Amount, Cell, document, element, section, table, tile, told
+from forewarn.policies.render.node_pressure import (
     ENDED,
     GROUPS,
     PLACES,
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from xml.etree.ElementTree import Element
 
-    from policies.kubelet.shutdown import Group
-    from policies.render.node_pressure import Answer, Door, Order
+    from forewarn.policies.kubelet.shutdown import Group
+    from forewarn.policies.render.node_pressure import Answer, Door, Order
 
 
 def page(found: Answer) -> str:

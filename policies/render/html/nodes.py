@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.render.html.charts import MOST_PAIRS, flow
-from policies.render.html.elements import chart, element, section, table
-from policies.render.html.node_data import MOST_NODES
-from policies.whatif.comparison import pairs
+from forewarn.policies.render.html.charts import MOST_PAIRS, flow
+from forewarn.policies.render.html.elements import chart, element, section, table
+from forewarn.policies.render.html.node_data import MOST_NODES
+from forewarn.policies.whatif.answer import pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from xml.etree.ElementTree import Element
 
-    from policies.whatif.comparison import Push
+    from forewarn.policies.whatif.answer import Push
 
 
 def nodes(drawn: dict[str, object]) -> Element:

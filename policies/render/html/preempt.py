@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import plural
-from policies.render.html.elements import data, document, element, section, table, tile, told
-from policies.render.html.node_data import node_data
-from policies.render.html.nodes import nodes, pushed
-from policies.whatif.comparison import Push
-from policies.whatif.node_bands import NodeBands
-from policies.whatif.placed import AT, Placed
+from forewarn.policies.findings import plural
+from forewarn.policies.render.html.elements import data, document, element, section, table, tile, told
+from forewarn.policies.render.html.node_data import node_data
+from forewarn.policies.render.html.nodes import nodes, pushed
+from forewarn.policies.whatif.answer import Push
+from forewarn.policies.whatif.node_bands import NodeBands
+from forewarn.policies.whatif.placed import AT, Placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.pod import Pod
-    from policies.replicas import Placement
-    from policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.forecast.placement import Placement
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.schedule_one import Prediction
 
 _SAID: Final = {"fits": "fits", "preempts": "preempts", "pending": "stays Pending"}
 _MOST_LINES: Final = 500

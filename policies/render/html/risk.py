@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.render.html.elements import document, element, section, table, tile, told
-from policies.render.risk import HEADS, cells, notes, preempted_by
+from forewarn.policies.render.html.elements import document, element, section, table, tile, told
+from forewarn.policies.render.risk import HEADS, cells, notes, preempted_by
 
 if TYPE_CHECKING:
-    from policies.risk import Risks
+    from forewarn.policies.whatif.risk import Risks
 
 _TITLE = "Risks by workload"
 

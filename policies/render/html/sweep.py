@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.render.html.elements import document, element, table, told
-from policies.render.simulation import duration
-from policies.render.sweep import SETTLED, before, cells_of, harmful, heads_of, without
-from policies.whatif import EVERY
+from forewarn.policies.render.html.elements import document, element, table, told
+from forewarn.policies.render.simulation import duration
+from forewarn.policies.render.sweep import SETTLED, before, cells_of, harmful, heads_of, without
+from forewarn.policies.whatif import EVERY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from xml.etree.ElementTree import Element
 
-    from policies.whatif.sweep import Row, Sweep
+    from forewarn.policies.whatif.sweep import Row, Sweep
 
 
 def page(sweep: Sweep) -> str:

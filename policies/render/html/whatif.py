@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.render import autoscalers
-from policies.render import simulation as timeline_text
-from policies.render.html.charts import cascade
-from policies.render.html.elements import chart, data, document, element, section, table, tile, told
-from policies.render.html.node_data import node_data
-from policies.render.html.nodes import nodes, pushed
-from policies.render.simulation import duration, missing, settled, violated
-from policies.render.whatif import class_change, emptied, too_few_healthy, without_it
-from policies.whatif.node_bands import NodeBands
+from forewarn.policies.render import autoscalers
+from forewarn.policies.render import simulation as timeline_text
+from forewarn.policies.render.html.charts import cascade
+from forewarn.policies.render.html.elements import chart, data, document, element, section, table, tile, told
+from forewarn.policies.render.html.node_data import node_data
+from forewarn.policies.render.html.nodes import nodes, pushed
+from forewarn.policies.render.simulation import duration, missing, settled, violated
+from forewarn.policies.render.whatif import arrived, class_change, emptied, too_few_healthy, without_it
+from forewarn.policies.whatif.node_bands import NodeBands
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from xml.etree.ElementTree import Element
 
-    from policies.whatif.class_change import ClassChange
-    from policies.whatif.comparison import Answer
+    from forewarn.policies.whatif.answer import Answer
+    from forewarn.policies.whatif.class_change import ClassChange
 
 _MOST_NOTES: Final = 100
 
@@ -100,7 +100,7 @@ def _moment(line: str) -> Element:
 def _odds_and_ends(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
     lines = [violated(name, count) for name, count in sorted(answer.summary.broken_budgets.items())]
     lines += [too_few_healthy(n, h, d) for n, (h, d) in sorted(answer.budgets.items())]
-    lines += [*missing(answer.summary), *emptied(answer)]
+    lines += [*missing(answer.summary), *emptied(answer), *arrived(answer)]
     lines += [*(f"not simulated: {problem}" for problem in answer.unread), *answer.not_modelled]
     if answer.anyway is not None:
         lines.append(without_it(answer))

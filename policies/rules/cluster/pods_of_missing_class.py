@@ -42,16 +42,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, ObjectRef, Problem, Severity
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import keys_of, naming, pods_text, priorities_of
+from forewarn.policies.findings import Action, ObjectRef, Problem, Severity
+from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.details import PodsOfMissingClass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.disclosure import Audience
-    from policies.objects.pod import Pod
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "pods-of-missing-class"
 TARGETS: Final = (Target.CLUSTER,)
@@ -68,21 +67,5 @@ def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
         if pod.priority_class_name in names and not pod.terminal:
             pods[pod.priority_class_name].append(pod)
     for name, found in pods.items():
-        yield _problem(name, found)
-
-
-def _problem(name: str, pods: list[Pod]) -> Problem:
-    return Problem(
-        lambda audience: _message(pods, audience),
-        remediation=f"recreate with value {priorities_of(pods)}, or change the template",
-        object=ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", name),
-        detail={"class": name, "pods": len(pods)},
-    )
-
-
-def _message(pods: list[Pod], audience: Audience) -> str:
-    names = keys_of(pods, audience)
-    if len(pods) == 1:
-        after = " still uses it; its replacement will be rejected"
-        return naming("deleted, but ", names, 1, after) if names else f"deleted, but 1 Pod{after}"
-    return f"deleted, but {pods_text(pods, audience, ' still use it; their replacements will be rejected')}"
+        ref = ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", name)
+        yield Problem(PodsOfMissingClass(name, found), object=ref)

@@ -49,16 +49,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, ObjectRef, Problem, Severity
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import pods_text, priorities_of
+from forewarn.policies.findings import Action, ObjectRef, Problem, Severity
+from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.details import PodsWithPriority
+from forewarn.policies.rules.support.rule_text import priorities_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.pod import Pod
-    from policies.objects.priority_class import PriorityClass
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "pods-older-than-default"
 TARGETS: Final = (Target.CLUSTER,)
@@ -88,8 +89,6 @@ def _problem(default: PriorityClass, pods: list[Pod]) -> Problem:
     keep = "keeps" if len(pods) == 1 else "keep"
     after = f" without a class {keep} priority {priorities_of(pods)}; new Pods get {default.value}{may}"
     return Problem(
-        lambda audience: pods_text(pods, audience, after),
-        remediation="restart their workloads while nodes have free capacity",
+        PodsWithPriority(pods, after, "restart their workloads while nodes have free capacity", default.value),
         object=ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", default.name),
-        detail={"pods": len(pods), "value": default.value},
     )

@@ -97,89 +97,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, plural
-from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
-from policies.rules.support.impact import victims_of, victims_text
-from policies.rules.support.placeholders import is_placeholder
-from policies.rules.support.restarts import restarts_of
-from policies.rules.support.rule_text import naming
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.forecast.impact import victims_of
+from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
+from forewarn.policies.rules.support.details import Cause, NotPredicted, PlaceholdersPreempted, Preemption
+from forewarn.policies.rules.support.placeholders import is_placeholder
+from forewarn.policies.rules.support.restarts import restarts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.disclosure import Audience
-    from policies.objects.pod import Pod
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.rules.support.restarts import Restart
-    from policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.findings import ObjectRef
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "restart-preempts"
 TARGETS: Final = (Target.CLUSTER,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final[Action | None] = None
 DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
-_NAMED: Final = 3
-"""Workloads that the note names."""
-_MOST: Final = 100
-"""Workloads in the detail for programs."""
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The workloads whose restart preempts Pods of others; those that preempt only placeholder Pods in one note."""
-    of_placeholders: list[tuple[Restart, list[Pod]]] = []
+    of_placeholders: list[ObjectRef] = []
+    most = 0
     for restart in restarts_of(context):
         own = restart.impact.own
         preempting = tuple(p for p in restart.impact.preempting if any(v.identity not in own for v in p.victims))
         victims = [victim for victim in victims_of(preempting) if victim.identity not in own]
         if restart.impact.why_not:
-            yield _not_predicted(restart)
+            details = NotPredicted(restart.impact, _NOT_PREDICTED_FIX, is_restart=True)
+            yield Problem(details, object=restart.ref, severity=Severity.NOTE)
         elif not victims:
             continue
         elif all(is_placeholder(victim, context.options) for victim in victims):
-            of_placeholders.append((restart, victims))
+            of_placeholders.append(restart.ref)
+            most = max(most, len(victims))
         else:
-            yield _problem(restart, preempting, victims)
+            fix = "free capacity first" if restart.ref.kind == "StatefulSet" else _SURGE_FIX
+            yield Problem(Preemption(Cause.RESTART, restart.impact, preempting, victims, fix), object=restart.ref)
     if of_placeholders:
-        yield _note(of_placeholders)
+        yield Problem(PlaceholdersPreempted(of_placeholders, most), severity=Severity.NOTE)
 
 
-def _note(found: list[tuple[Restart, list[Pod]]]) -> Problem:
-    """What the restarts of several workloads, each alone, do to placeholder Pods."""
-    most = max(len(victims) for _, victims in found)
-    told = plural(most, "placeholder Pod") if len(found) == 1 else f"at most {plural(most, 'placeholder Pod')} each"
-    workloads = plural(len(found), "workload")
-
-    def message(audience: Audience) -> str:
-        named = [f"{r.ref.namespace}/{r.ref.name}" for r, _ in found if audience.is_told_of(r.ref.namespace)]
-        before, after = f"restarts of {workloads}", f" would preempt {told}"
-        return naming(f"{before} (", named, len(found), f"){after}", _NAMED) if named else f"{before}{after}"
-
-    return Problem(
-        message,
-        remediation="none needed: placeholder Pods reserve this capacity",
-        detail={"workloads": [str(restart.ref) for restart, _ in found[:_MOST]]},
-        severity=Severity.NOTE,
-    )
-
-
-def _not_predicted(restart: Restart) -> Problem:
-    return Problem(
-        f"a restart is not predicted: {restart.impact.why_not}",
-        remediation="restart it while its nodes have enough free capacity for the new Pods",
-        object=restart.ref,
-        detail=restart.impact.to_dict(),
-        severity=Severity.NOTE,
-    )
-
-
-def _problem(restart: Restart, preempting: tuple[Prediction, ...], victims: list[Pod]) -> Problem:
-    surges = restart.ref.kind != "StatefulSet"
-    return Problem(
-        lambda audience: (
-            f"{victims_text('a restart now would preempt', preempting, victims, audience)}"
-            f"{restart.impact.cut_short(audience)}"
-        ),
-        remediation="free capacity first, or set maxSurge: 0" if surges else "free capacity first",
-        object=restart.ref,
-        detail=restart.impact.to_dict(),
-    )
+_NOT_PREDICTED_FIX: Final = "restart it while its nodes have enough free capacity for the new Pods"
+_SURGE_FIX: Final = "free capacity first, or set maxSurge: 0"

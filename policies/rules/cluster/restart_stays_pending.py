@@ -77,16 +77,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
-from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
-from policies.rules.support.impact import fix_of, nodes_that_fit, of_new_pods, reasons_of
-from policies.rules.support.restarts import restarts_of
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
+from forewarn.policies.rules.support.details import StaysPending
+from forewarn.policies.rules.support.pending_reasons import reasons_of
+from forewarn.policies.rules.support.restarts import restarts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.rules.support.restarts import Restart
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "restart-stays-pending"
 TARGETS: Final = (Target.CLUSTER,)
@@ -94,27 +94,13 @@ SEVERITY: Final = Severity.WARNING
 ACTION: Final[Action | None] = None
 DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
 _LOOKED_AT: Final = 100
-"""Pods with a node each whose reasons are read."""
-_PREDICT: Final = "run `forewarn predict` for the reason on each node"
+"""Maximum number of Pods with one possible node whose reasons are read."""
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The workloads whose restart leaves Pods that fit on no node."""
     for restart in restarts_of(context):
         if restart.stands_still:
-            yield _problem(restart)
-
-
-def _problem(restart: Restart) -> Problem:
-    impact = restart.impact
-    pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"]
-    reasons = reasons_of(pending[:_LOOKED_AT])
-    which = "it" if impact.new == 1 else of_new_pods(impact.pending, impact).rstrip()
-    after = ". The old Pods stay, and the rollout is blocked" if impact.beside_old else ""
-    fix = fix_of(reasons, {"uncordon the node": "uncordon", "lower requests": "free capacity"})
-    return Problem(
-        f"a restart now would leave {which} Pending: {nodes_that_fit(reasons)}{after}{impact.cut_short()}",
-        remediation=f"{'uncordon or free capacity' if fix == 'uncordon' else fix} first" if fix else _PREDICT,
-        object=restart.ref,
-        detail=impact.to_dict(),
-    )
+            pending = [found for found in restart.impact.predictions if found.outcome == "pending"]
+            details = StaysPending(restart.impact, pending[0], reasons_of(pending[:_LOOKED_AT]), is_restart=True)
+            yield Problem(details, object=restart.ref)

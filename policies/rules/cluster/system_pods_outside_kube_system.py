@@ -37,18 +37,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, ObjectRef, Problem, Severity
-from policies.objects.fields import InvalidObject
-from policies.objects.priority_class import SYSTEM_CLASSES
-from policies.objects.workload import pod_template_of
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import class_name, pods_text, priorities_of
+from forewarn.policies.findings import Action, ObjectRef, Problem, Severity
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
+from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.details import PodsWithPriority
+from forewarn.policies.rules.support.rule_text import class_name, priorities_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.pod import Pod
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "system-pods-outside-kube-system"
 TARGETS: Final = (Target.CLUSTER,)
@@ -77,12 +78,9 @@ def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
 def _problem(namespace: str, pods: list[Pod]) -> Problem:
     have = "has" if len(pods) == 1 else "have"
     after = f" {have} priority {priorities_of(pods)} and can preempt all your workloads"
-    return Problem(
-        lambda audience: pods_text(pods, audience, after, in_namespace=True),
-        remediation="use a class of your own, and restart the workload",
-        object=ObjectRef("v1", "Namespace", "", namespace),
-        detail={"pods": len(pods)},
-    )
+    fix = "use a class of your own, and restart the workload"
+    details = PodsWithPriority(pods, after, fix, is_in_namespace=True)
+    return Problem(details, object=ObjectRef("v1", "Namespace", "", namespace))
 
 
 def _told_of(context: Context) -> Iterator[tuple[str, str, str]]:

@@ -35,21 +35,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, ObjectRef, Problem, Severity
-from policies.objects.fields import InvalidObject
-from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
-from policies.objects.priority_class import SYSTEM_CLASSES
-from policies.objects.workload import pod_template_of
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import class_name, naming
+from forewarn.policies.findings import Action, ObjectRef, Problem, Severity
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
+from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
+from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.rule_text import class_name, naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.pod import Pod
-    from policies.objects.priority_class import PriorityClass
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "unused-priority-class"
 TARGETS: Final = (Target.CLUSTER,)
@@ -64,7 +64,7 @@ def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     cluster = context.cluster
     if cluster is None:
         return
-    named = {*_named_by_workloads(context), *_named_by_namespaces(cluster)}
+    named = {*_named_by_workloads(context), *_named_by_groups(cluster), *_named_by_namespaces(cluster)}
     left = [c for name, c in sorted(cluster.priority_classes.items()) if name not in named | _SYSTEM]
     left = [c for c in left if not c.global_default]
     pods = _pods_of({c.name for c in left}, cluster)
@@ -95,6 +95,13 @@ def _named_by_workloads(context: Context) -> Iterator[str]:
             continue
         if template is not None:
             yield class_name(template)
+
+
+def _named_by_groups(cluster: ClusterSnapshot) -> Iterator[str]:
+    for group in cluster.objects.pod_groups.values():
+        yield from group.class_names
+    for templates in cluster.objects.group_templates.values():
+        yield from templates.class_names
 
 
 def _named_by_namespaces(cluster: ClusterSnapshot) -> Iterator[str]:

@@ -33,15 +33,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Severity
-from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.rule_text import diagnostics
+from forewarn.policies.findings import Severity
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.rules.support.rule_text import diagnostics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.findings import Problem
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.findings import Problem
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "invalid-suppression"
 TARGETS: Final = (Target.FILE,)

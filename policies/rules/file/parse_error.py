@@ -28,19 +28,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Problem, Severity
-from policies.kinds import PRIORITY_CLASS
-from policies.objects.fields import at, group_kind, json_type
-from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.rule_text import diagnostics
+from forewarn.policies.findings import Problem, Severity
+from forewarn.policies.kinds.registry import PRIORITY_CLASS
+from forewarn.policies.objects.fields import at, group_kind, json_type
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.rules.support.rule_text import diagnostics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.findings import Path
-    from policies.objects.fields import ApiObject
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.objects.workload import PodTemplate
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.workload import PodTemplate
 
 ID: Final = "parse-error"
 TARGETS: Final = (Target.FILE, Target.PRIORITY_CLASS, Target.POD, Target.UPDATED_POD, Target.TEMPLATE)
@@ -59,7 +59,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if not subject.object:
         yield from diagnostics(ID, context)
     elif group_kind(subject.object) == PRIORITY_CLASS:
-        from policies.kube_apiserver.validation.priority_class import (
+        from forewarn.policies.kube_apiserver.validation.priority_class import (
             decode_error,  # only where there is a class: pods start without it
         )
 

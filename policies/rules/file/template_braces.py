@@ -1,10 +1,10 @@
 """A file is a template that is not rendered.
 
 Why: forewarn does not know the values of a template until an engine such as Helm renders it. kube-apiserver receives
-only the rendered manifests, so forewarn does not check the objects in the template.
+only the rendered manifests.
 
-Details: the linter reports one finding for each directory, and names the engine. In templates and in the values of a
-chart, it checks literal class names.
+Details: the linter reports one finding for each directory, and names the engine. In the template, it checks only the
+fields that do not depend on values.
 
 Bad:
 
@@ -27,15 +27,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Severity
-from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.rule_text import diagnostics
+from forewarn.policies.findings import Severity
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.rules.support.rule_text import diagnostics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.findings import Problem
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.findings import Problem
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "template-braces"
 TARGETS: Final = (Target.FILE,)

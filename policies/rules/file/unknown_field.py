@@ -37,18 +37,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.findings import Problem, Severity, field_path, listed, quote
-from policies.kube_apiserver.validation.strict import Unknown, fields_of, homes, minors_of, type_of, unknown_fields
-from policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.findings import Problem, Severity, field_path, listed, quote
+from forewarn.policies.kube_apiserver.validation.strict import (
+    Unknown,
+    fields_of,
+    homes,
+    minors_of,
+    type_of,
+    unknown_fields,
+)
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.findings import Path
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "unknown-field"
 TARGETS: Final = (
+    Target.POD_GROUP,
     Target.OTHER,
     Target.PRIORITY_CLASS,
     Target.POD,

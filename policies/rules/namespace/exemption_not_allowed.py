@@ -30,17 +30,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, cut
-from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, exempt_until
-from policies.objects.reviewed_object import User
-from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.rule_text import text_at
-from policies.selectors import one_of
+from forewarn.policies.findings import Action, Problem, cut
+from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, exempt_until
+from forewarn.policies.objects.reviewed_object import User
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.rules.support.rule_text import text_at
+from forewarn.policies.selectors import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "exemption-not-allowed"
 TARGETS: Final = (Target.NAMESPACE,)
@@ -62,5 +62,5 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         yield Problem(
             f"user {cut(user.name, _LONGEST) or 'unknown'} may not set annotation {EXEMPT_UNTIL_ANNOTATION}",
             _PATH,
-            "ask a member of breakGlass.groups of forewarn's configuration, or remove it",
+            "remove it, or ask a member of breakGlass.groups",
         )

@@ -28,15 +28,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
-from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, not_honoured
-from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.rule_text import text_at
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, not_honoured
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.rules.support.rule_text import text_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "exemption-without-effect"
 TARGETS: Final = (Target.NAMESPACE,)

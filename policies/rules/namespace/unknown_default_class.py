@@ -36,16 +36,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, quote
-from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.recommended import recommended_to
-from policies.rules.support.rule_text import is_template_variable, text_at
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
+from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.details import UnknownClass
+from forewarn.policies.rules.support.recommended import recommended_to
+from forewarn.policies.rules.support.rule_text import is_template_variable, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "unknown-default-class"
 TARGETS: Final = (Target.NAMESPACE,)
@@ -60,11 +61,6 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if not name or not context.classes_known or name in context.classes:
         return
     if not is_template_variable(name, subject, context):
-        yield Problem(
-            lambda audience: (
-                f"PriorityClass {quote(name)} not found; Pods here get the cluster's default"
-                f"{recommended_to(subject, context).nearest(name, audience)}"
-            ),
-            ("metadata", "annotations", DEFAULT_CLASS_ANNOTATION),
-            "create it, or use one that exists",
-        )
+        known, fix = recommended_to(subject, context), "create it, or use one that exists"
+        details = UnknownClass(name, "; Pods here get the cluster's default", known, fix)
+        yield Problem(details, ("metadata", "annotations", DEFAULT_CLASS_ANNOTATION))

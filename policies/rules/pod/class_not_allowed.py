@@ -57,22 +57,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.findings import Action, Problem, Severity, quote
-from policies.kinds import NAMESPACE
-from policies.kube_apiserver.priority import SYSTEM_NAMESPACE
-from policies.objects.fields import NOTHING, group_kind
-from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
-from policies.objects.workload import pod_template_of
-from policies.rules.support.allowed_classes import entries_of, is_allowed
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import class_to_be, resolved, text_at
+from forewarn.policies.findings import Action, Problem, Severity, quote
+from forewarn.policies.kinds.registry import NAMESPACE
+from forewarn.policies.kube_apiserver.priority import SYSTEM_NAMESPACE
+from forewarn.policies.objects.fields import NOTHING, group_kind
+from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
+from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.rules.support.allowed_classes import entries_of, is_allowed
+from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.rule_text import class_to_be, resolved, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.findings import Path
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.objects.workload import PodTemplate
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.workload import PodTemplate
 
 ID: Final = "class-not-allowed"
 TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART, Target.NAMESPACE)
@@ -82,7 +82,10 @@ DEPENDS_ON: Final = DependsOn(("namespaces", "classes"), "the namespace may have
 
 
 class _Use(NamedTuple):
-    """A class that the pods of a namespace shall have, and where that is said. `had`: the stored object said it too."""
+    """A PriorityClass that an object requests for Pods of a namespace, and the path of the field.
+
+    `had`: the old object requested it too.
+    """
 
     name: str
     namespace: str

@@ -43,15 +43,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
-from policies.objects.priority_class import OWN_CLASSES
-from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.rule_text import class_name, text_at
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.objects.priority_class import OWN_CLASSES
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.rules.support.rule_text import class_name, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "class-of-forewarn"
 TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART)

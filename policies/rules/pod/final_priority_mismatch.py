@@ -45,15 +45,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem
-from policies.objects.fields import at
-from policies.rules.support.context import Context, DependsOn, Phase, Target
-from policies.rules.support.rule_text import class_name, is_earlier_than_the_default, resolved
+from forewarn.policies.findings import Action, Problem
+from forewarn.policies.objects.fields import at
+from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target
+from forewarn.policies.rules.support.rule_text import class_name, is_earlier_than_the_default, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "final-priority-mismatch"
 TARGETS: Final = (Target.POD,)

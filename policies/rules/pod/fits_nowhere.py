@@ -3,7 +3,8 @@
 Why: kube-apiserver accepts the workload, but its Pods do not run until a node is added or other Pods terminate.
 
 Details: forewarn considers only the current nodes. An autoscaler may add nodes. If a rollout terminates old Pods and
-its new Pods then stay Pending, the message shows how many old Pods the rollout terminates.
+its new Pods then stay Pending, the message shows how many old Pods the rollout terminates. A Pod
+of a PodGroup stays Pending with its group, for example until the group has `minCount` Pods.
 
 Cluster:
 
@@ -68,98 +69,44 @@ tolerations. `forewarn predict` shows for each node why a Pod does not fit.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, plural
-from policies.metering import CutShort
-from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
-from policies.rules.support.impact import (
-    fix_of,
-    node_of,
-    nodes_that_fit,
-    of_new_pods,
-    predicted_of,
-    reasons_of,
-)
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.metering import CutShort
+from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
+from forewarn.policies.rules.support.details import GroupPending, StaysPending
+from forewarn.policies.rules.support.pending_reasons import reasons_of
+from forewarn.policies.rules.support.predictions import predicted_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.disclosure import Audience
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.objects.workload import PodTemplate
-    from policies.rules.support.impact import Impact
-    from policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "fits-nowhere"
 TARGETS: Final = (Target.POD, Target.UPDATED_POD, Target.TEMPLATE)
 SEVERITY: Final = Severity.WARNING
 _LOOKED_AT: Final = 100
-"""Pods with a node each whose reasons are read."""
+"""Maximum number of Pods with one possible node whose reasons are read."""
 ACTION: Final = Action.WARN
 DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
-_PREDICT: Final = "run `forewarn predict` for the reason on each node"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The new Pods that no node can take."""
+    """The new Pods that fit on no node."""
     impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None:
+        return
+    if impact.group is not None:
+        if impact.group.outcome == "pending":
+            yield Problem(GroupPending(impact, impact.group), template.at("schedulingGroup", "podGroupName"))
         return
     if not impact.pending:
         impact.check_bounds()
         return
-    try:
-        yield _told(impact, template)
-    except CutShort:
-        what = "even with preemption: no known node fits; time ran out before the reasons were predicted"
-        yield Problem(
-            lambda audience: f"{_stay(impact, audience)} {what}",
-            template.at("containers"),
-            _PREDICT,
-            detail=impact.to_dict(),
-        )
-
-
-def _stay(impact: Impact, audience: Audience) -> str:
-    return f"{of_new_pods(impact.pending, impact, audience)}{'stays' if impact.new == 1 else 'stay'} Pending"
-
-
-def _told(impact: Impact, template: PodTemplate) -> Problem:
-    """The problem with its reasons. Raises CutShort."""
     pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"][:_LOOKED_AT]
-    reasons = reasons_of(pending)
-    stuck = pending[0]
-    later = "" if node_of(stuck.pod) else ", unless an autoscaler adds one"
-
-    def why(audience: Audience) -> str:
-        if stuck.pre_filter is not None:
-            return f": {reasons[0][0]}"
-        return f" {_even(stuck)}: {nodes_that_fit(reasons, audience)}{later}"
-
-    return Problem(
-        lambda audience: (
-            f"{_stay(impact, audience)}{why(audience)}{_rolled_out(impact, audience)}{impact.cut_short(audience)}"
-        ),
-        template.at("containers"),
-        fix_of(reasons) or _PREDICT,
-        detail=impact.to_dict(),
-    )
-
-
-def _even(stuck: Prediction) -> str:
-    """Why preemption does not help."""
-    reason = stuck.preemption.ineligible_reason
-    return f"and may not preempt ({_reason(reason)})" if reason else "even with preemption"
-
-
-def _reason(text: str) -> str:
-    """kube-scheduler's reason, without how its sentence begins."""
-    return text.rstrip(".").removeprefix("not eligible due to ")
-
-
-def _rolled_out(impact: Impact, audience: Audience) -> str:
-    if not impact.ended_first:
-        return ""
-    terminated = "old Pods" if audience.coarse else plural(impact.ended_first, "old Pod")
-    return f". Its rollout terminates {terminated} before that"
+    reasons: list[tuple[str, int]] = []
+    with suppress(CutShort):
+        reasons = reasons_of(pending)
+    yield Problem(StaysPending(impact, pending[0], reasons), template.at("containers"))

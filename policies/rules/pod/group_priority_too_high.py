@@ -32,17 +32,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.class_paths import GROUPS
-from policies.findings import Action, Problem, Severity
-from policies.objects.fields import group_kind
-from policies.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY, SYSTEM_CLASSES
-from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.rule_text import class_name
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.kinds.class_paths import GROUPS
+from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY, SYSTEM_CLASSES
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.rules.support.rule_text import class_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "group-priority-too-high"
 TARGETS: Final = (Target.PART,)

@@ -53,15 +53,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Problem, Severity
-from policies.objects.fields import InvalidObject, at, group_kind, int32, text
-from policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.findings import Problem, Severity
+from forewarn.policies.objects.fields import InvalidObject, at, group_kind, int32, text
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.fields import ApiObject
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "job-fails-on-eviction"
 TARGETS: Final = (Target.TEMPLATE,)
@@ -70,7 +70,7 @@ ACTION: Final = None
 DEPENDS_ON: Final = NOTHING_STORED
 _JOBS: Final = {"batch/Job": (), "batch/CronJob": ("spec", "jobTemplate")}
 """Kind -> where the Job stands in it."""
-_IGNORE: Final = "make action: Ignore for DisruptionTarget the first podFailurePolicy rule"
+_IGNORE: Final = "ignore DisruptionTarget in the first podFailurePolicy rule"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -91,7 +91,11 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 def _fault(job: ApiObject) -> tuple[str, str] | None:
     """What is wrong, and the field of the Job's spec. Raises InvalidObject."""
-    from policies.controllers.job import backoff_limit, disruption_action, wanted_active  # the linter starts without it
+    from forewarn.policies.objects.job import (  # the linter starts without it
+        backoff_limit,
+        disruption_action,
+        wanted_active,
+    )
 
     action, per_index = disruption_action(job), int32(job, "spec", "backoffLimitPerIndex")
     if action == "FailJob":

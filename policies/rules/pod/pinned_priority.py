@@ -43,14 +43,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
-from policies.rules.support.context import NOTHING_STORED, Context, Phase, Target
-from policies.rules.support.rule_text import class_name, integer, resolved
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Phase, Target
+from forewarn.policies.rules.support.rule_text import class_name, integer, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "pinned-priority"
 TARGETS: Final = (

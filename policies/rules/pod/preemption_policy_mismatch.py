@@ -41,17 +41,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, cut, quote
-from policies.kube_apiserver.priority import preemption_policy_mismatch
-from policies.objects.priority_class import POLICIES
-from policies.rules.support.context import Context, DependsOn, Phase, Target
-from policies.rules.support.names import nearest
-from policies.rules.support.rule_text import is_template_variable, resolved
+from forewarn.policies.findings import Action, Problem, Severity, cut, quote
+from forewarn.policies.kube_apiserver.priority import preemption_policy_mismatch
+from forewarn.policies.objects.priority_class import POLICIES
+from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target
+from forewarn.policies.rules.support.names import nearest
+from forewarn.policies.rules.support.rule_text import is_template_variable, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "preemption-policy-mismatch"
 TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART)

@@ -13,7 +13,8 @@ default, placeholder Pods are Pods with a negative priority and only the pause i
 Pending Pods of other workloads may use the free capacity. The rule reports these Pending Pods only if they preempt
 running Pods, and are not themselves preempted by new Pods of the rollout. The rule does not evaluate changes that
 create no Pods, such as a smaller number of replicas or a deletion. To see which Pending Pods start after such a change,
-run `forewarn whatif scale` or `forewarn whatif delete`.
+run `forewarn whatif scale` or `forewarn whatif delete`. For a Pod of a PodGroup, the rule reports the victims of the
+whole group, with its Pending Pods in the cluster.
 
 Cluster:
 
@@ -80,20 +81,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.disclosure import seconds_range
-from policies.findings import Action, Problem, Severity, plural
-from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
-from policies.rules.support.impact import of_new_pods, predicted_of, victims_of, victims_text
-from policies.rules.support.placeholders import is_placeholder
-from policies.rules.support.rule_text import counted
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.forecast.impact import victims_of
+from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
+from forewarn.policies.rules.support.details import Cause, GroupPreemption, NotPredicted, Preemption
+from forewarn.policies.rules.support.placeholders import is_placeholder
+from forewarn.policies.rules.support.predictions import predicted_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.disclosure import Audience
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.objects.workload import PodTemplate
-    from policies.rules.support.impact import Impact
+    from forewarn.policies.findings import Path
+    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.scheduling.schedule_one import Prediction
 
 ID: Final = "preempts-running-pods"
 TARGETS: Final = (Target.POD, Target.UPDATED_POD, Target.TEMPLATE)
@@ -102,7 +104,7 @@ ACTION: Final = Action.WARN
 DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
 _FIX: Final = "lower requests or priority"
 _PLACEHOLDERS_FIX: Final = "none needed: placeholder Pods reserve this capacity"
-_PREDICT: Final = "run `forewarn predict`"
+_UNMODELLED_FIX: Final = "keep enough capacity free, or use a PriorityClass that never preempts"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -110,111 +112,42 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None:
         return
-    preempting, own = impact.preempting, impact.own | impact.let_in
+    if impact.group is not None:
+        if impact.group.units:
+            path = template.at("schedulingGroup", "podGroupName")
+            yield Problem(GroupPreemption(impact, impact.group, _FIX), path)
+        return
+    preempting, own, path = impact.preempting, impact.own | impact.let_in, template.at("priorityClassName")
     if own:
         preempting = tuple(p for p in preempting if any(v.identity not in own for v in p.victims))
     victims = [victim for victim in victims_of(preempting) if not own or victim.identity not in own]
-    if impact.by_waiting:
-        yield _of_waiting(impact, template)
+    if waiting := impact.by_waiting:
+        fix = "free capacity for the pending Pods first"
+        yield Problem(Preemption(Cause.PENDING_PODS, impact, waiting, victims_of(waiting), fix), path)
     if impact.why_not:
-        yield _unmodelled(impact, template)
-    if not victims:
-        if impact.is_incomplete and not (impact.preempting or (impact.pending and impact.first_only)):
-            impact.check_bounds()
-            yield _not_known(impact, template)
-        return
-    from policies.objects.pod import wait_seconds  # the linter starts without it
+        yield Problem(NotPredicted(impact, _UNMODELLED_FIX), path)
+    if victims:
+        yield _preemption(impact, preempting, victims, path, context)
+    elif impact.is_incomplete and not (impact.preempting or (impact.pending and impact.first_only)):
+        impact.check_bounds()
+        yield Problem(NotPredicted(impact, "run `forewarn predict`", is_late=True), path)
 
-    violations = sum(prediction.num_pdb_violations for prediction in preempting)
+
+def _preemption(
+    impact: Impact, preempting: tuple[Prediction, ...], victims: list[Pod], path: Path, context: Context
+) -> Problem:
+    from forewarn.policies.objects.pod import wait_seconds  # the linter starts without it
+
     placeholders = [victim for victim in victims if is_placeholder(victim, context.options)]
-    only, seconds = len(placeholders) == len(victims), wait_seconds(victims)
-
-    def message(audience: Audience) -> str:
-        new = of_new_pods(len(preempting), impact, audience)
-        head = f"during its rollout, {new or 'a new Pod '}would preempt" if impact.beside_old else f"{new}would preempt"
-        known = 0 if only else sum(audience.is_told_of(victim.namespace) for victim in placeholders)
-        facts = (
-            *_violated(violations, len(victims), audience),
-            *((plural(known, "placeholder"),) if known else ()),
-            *(impact.aftermath.facts(coarse=audience.coarse) if impact.aftermath else ()),
-            _grace(seconds, len(victims), audience),
-        )
-        noun = "placeholder Pod" if only else "Pod"
-        text = victims_text(head, preempting, victims, audience, facts, noun)
-        return f"{text}{impact.cut_short(audience)}"
-
-    yield Problem(
-        message,
-        template.at("priorityClassName"),
-        _PLACEHOLDERS_FIX if only else _FIX,
-        detail=impact.to_dict(),
-        severity=Severity.NOTE if only else None,
+    are_placeholders = len(placeholders) == len(victims)
+    details = Preemption(
+        Cause.NEW_PODS,
+        impact,
+        preempting,
+        victims,
+        _PLACEHOLDERS_FIX if are_placeholders else _FIX,
+        placeholders,
+        sum(prediction.num_pdb_violations for prediction in preempting),
+        wait_seconds(victims),
     )
-
-
-def _violated(violations: int, victims: int, audience: Audience) -> tuple[str, ...]:
-    """How many victims have a PodDisruptionBudget that the preemption violates."""
-    if not violations:
-        return ()
-    if audience.coarse or victims == violations == 1:
-        return ("violates a PDB",)
-    return (f"{violations} {'violates' if violations == 1 else 'violate'} a PDB",)
-
-
-def _grace(seconds: int, victims: int, audience: Audience) -> str:
-    """`30s grace`, of several Pods the longest; to a reader of ranges rounded up to half a minute."""
-    longest = seconds_range(seconds).highest if audience.coarse else seconds
-    if longest is None:
-        return f"more than {_MINUTES} minutes grace"
-    return f"{longest}s grace" if victims == 1 and not audience.coarse else f"up to {longest}s grace"
-
-
-_MINUTES: Final = 5
-
-
-def _of_waiting(impact: Impact, template: PodTemplate) -> Problem:
-    """Pending Pods of others that preempt when the rollout terminates old Pods."""
-    preempting = impact.by_waiting
-    victims = victims_of(preempting)
-    return Problem(
-        lambda audience: victims_text(
-            f"when its rollout terminates old Pods, {counted(len(preempting), 'pending Pod', audience)} would preempt",
-            preempting,
-            victims,
-            audience,
-        ),
-        template.at("priorityClassName"),
-        "free capacity for the pending Pods first",
-        detail=impact.to_dict(),
-    )
-
-
-def _unmodelled(impact: Impact, template: PodTemplate) -> Problem:
-    """Without it, the answer would read as `preempts no Pod`."""
-    left = impact.new - impact.predicted
-    pods = "" if impact.new == 1 else f" ({left} of {impact.new} new Pods)"
-    return Problem(
-        f"not predicted{pods}: {impact.why_not}",
-        template.at("priorityClassName"),
-        "keep enough capacity free, or use a PriorityClass that never preempts",
-        detail=impact.to_dict(),
-    )
-
-
-_SOME: Final = "time ran out before it was predicted whether each new Pod would preempt others"
-
-
-def _not_known(impact: Impact, template: PodTemplate) -> Problem:
-    """Without it, the answer would read as `preempts no Pod`."""
-    told = f"only {impact.predicted} of {impact.new} new Pods were predicted in time; they preempt no Pod"
-    if impact.rest != "unknown":
-        told = "the rollout is too large to predict it to its end; its first new Pods preempt no Pod"
-    elif not impact.predicted:
-        pods = "its Pod" if impact.new == 1 else f"any of {impact.new} new Pods"
-        told = f"time ran out before it was predicted whether {pods} would preempt others"
-    return Problem(
-        lambda audience: _SOME if audience.coarse else told,
-        template.at("priorityClassName"),
-        _PREDICT,
-        detail=impact.to_dict(),
-    )
+    return Problem(details, path, severity=Severity.NOTE if are_placeholders else None)

@@ -30,15 +30,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Problem, Severity, quote
-from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.names import is_reserved
-from policies.rules.support.rule_text import class_name, is_template_variable
+from forewarn.policies.findings import Problem, Severity, quote
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.rules.support.names import is_reserved
+from forewarn.policies.rules.support.rule_text import class_name, is_template_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "priority-class-not-checked"
 TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART, Target.UNRENDERED)

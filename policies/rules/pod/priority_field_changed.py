@@ -46,14 +46,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
-from policies.objects.fields import at
-from policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.objects.fields import at
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "priority-field-changed"
 TARGETS: Final = (Target.UPDATED_POD,)

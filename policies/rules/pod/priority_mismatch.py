@@ -38,15 +38,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
-from policies.kube_apiserver.priority import priority_mismatch
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import class_name, integer, is_earlier_than_the_default, resolved
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.kube_apiserver.priority import priority_mismatch
+from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.rule_text import class_name, integer, is_earlier_than_the_default, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "priority-mismatch"
 TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART)

@@ -4,7 +4,7 @@ Why: if the new template has a higher priority than the running Pods, new Pods c
 regardless of maxUnavailable.
 
 Details: if maxUnavailable allows the Deployment to terminate old Pods immediately, timing determines which old Pods are
-preempted. The message then contains `may` instead of `would`. maxSurge: 0 does not prevent the preemption, because the
+preempted. The message then contains "may" instead of "would". maxSurge: 0 does not prevent the preemption, because the
 Deployment creates the new Pod while the old Pod still terminates.
 
 Cluster:
@@ -82,14 +82,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
-from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
-from policies.rules.support.impact import predicted_of, victims_of, victims_text
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.forecast.impact import victims_of
+from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
+from forewarn.policies.rules.support.details import Cause, Preemption
+from forewarn.policies.rules.support.predictions import predicted_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "rollout-preempts-itself"
 TARGETS: Final = (Target.TEMPLATE,)
@@ -99,21 +101,16 @@ DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The victims among a workload's own pods."""
+    """The victims among the Pods of the workload itself."""
     impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None:
         return
     preempting = tuple(p for p in impact.preempting if any(v.identity in impact.own for v in p.victims))
     victims = [victim for victim in victims_of(preempting) if victim.identity in impact.own]
     if victims:
-        verb = "may" if impact.by_timing else "would"
-        timing = ". It depends on which old Pods terminate first" if impact.by_timing else ""
-        head, fix = f"its own rollout {verb} preempt", "free capacity first"
-        yield Problem(
-            lambda audience: f"{victims_text(head, preempting, victims, audience)}{timing}{impact.cut_short(audience)}",
-            template.at("priorityClassName"),
-            f"{fix}, or use strategy Recreate" if subject.ref.kind == "Deployment" else fix,
-            detail=impact.to_dict(),
-        )
+        fix = "free capacity first"
+        fix = f"{fix}, or use strategy Recreate" if subject.ref.kind == "Deployment" else fix
+        details = Preemption(Cause.OWN_ROLLOUT, impact, preempting, victims, fix)
+        yield Problem(details, template.at("priorityClassName"))
     else:
         impact.check_bounds()

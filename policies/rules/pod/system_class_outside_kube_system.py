@@ -4,8 +4,9 @@ Why: Pods with the class system-cluster-critical or system-node-critical can pre
 kube-apiserver allows these classes in every namespace. Both classes are meant for components that the cluster needs to
 work.
 
-Details: the linter reports only objects whose namespace is known from `metadata.namespace`, `-n`, a kustomization or
-`render` in the configuration.
+Details: many components outside kube-system use these classes on purpose, so the finding of the linter is a note. The
+linter reports only objects whose namespace is known from `metadata.namespace`, `-n`, a kustomization or `render` in the
+configuration.
 
 Bad:
 
@@ -35,21 +36,21 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
-from policies.kinds import DEFAULT_NAMESPACE, RELEASE_NAMESPACE
-from policies.objects.fields import at
-from policies.objects.priority_class import SYSTEM_CLASSES
-from policies.rules.support.context import NOTHING_STORED, Context, Phase, Target
-from policies.rules.support.rule_text import class_name
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE
+from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Phase, Target
+from forewarn.policies.rules.support.rule_text import class_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "system-class-outside-kube-system"
 TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART)
-SEVERITY: Final = Severity.WARNING
+SEVERITY: Final = Severity.NOTE
 ACTION: Final = Action.WARN
 DEPENDS_ON: Final = NOTHING_STORED
 _ALLOWED: Final = ("kube-system", RELEASE_NAMESPACE)
@@ -64,7 +65,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         return
     if (template.namespace or subject.ref.namespace) in _ALLOWED:
         return
-    if context.phase is Phase.LINT and not (template.namespace or _is_known(subject)):
+    if context.phase is Phase.LINT and not (template.namespace or _is_known(subject, context)):
         return
     yield Problem(
         f"class {class_name(template)} outside kube-system: its Pods can preempt all your workloads",
@@ -73,7 +74,8 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     )
 
 
-def _is_known(subject: ReviewedObject) -> bool:
+def _is_known(subject: ReviewedObject, context: Context) -> bool:
     """Whether a file or `-n` gives the namespace: not a placeholder of a template, and not the default of kubectl."""
     own = at(subject.object, "metadata", "namespace")
-    return bool(own or subject.namespace != DEFAULT_NAMESPACE) and bool(_NAME.fullmatch(subject.ref.namespace))
+    is_given = own or context.options.namespace or subject.namespace != DEFAULT_NAMESPACE
+    return bool(is_given) and bool(_NAME.fullmatch(subject.ref.namespace))

@@ -47,21 +47,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, quote
-from policies.kinds import GROUP_TEMPLATES, POD, POD_GROUP
-from policies.kube_apiserver.priority import Forbidden, establish_priority
-from policies.objects.fields import group_kind
-from policies.rules.support.context import Context, DependsOn, Phase, Target
-from policies.rules.support.names import is_misspelt, is_reserved
-from policies.rules.support.recommended import recommended_to
-from policies.rules.support.rule_text import class_name, is_template_variable, listed_of
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.kinds.registry import GROUP_TEMPLATES, POD, POD_GROUP
+from forewarn.policies.kube_apiserver.priority import Forbidden, establish_priority
+from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.rules.support.context import Context, DependsOn, Phase, Target
+from forewarn.policies.rules.support.details import UnknownClass
+from forewarn.policies.rules.support.names import is_misspelt, is_reserved
+from forewarn.policies.rules.support.recommended import recommended_to
+from forewarn.policies.rules.support.rule_text import class_name, is_template_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.disclosure import Audience
-    from policies.findings import Path
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "unknown-priority-class"
 TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART, Target.UNRENDERED)
@@ -92,30 +92,12 @@ def _unknown(name: str, path: Path, subject: ReviewedObject, context: Context) -
     rejected = _REJECTED.get(group_kind(subject.object), "Pods")
     is_certain = context.classes_whole or is_reserved(name)
     consequence = f"; {rejected} will be rejected" if is_certain else " in this input"
-    said = f"PriorityClass {quote(name)} not found{consequence}"
-    meant = recommended_to(subject, context).meant(name) if context.phase is Phase.LINT else ""
+    known = recommended_to(subject, context)
+    meant = known.meant(name) if context.phase is Phase.LINT else ""
     return Problem(
-        lambda audience: said + recommended_to(subject, context).nearest(name, audience),
+        UnknownClass(
+            name, consequence, known, is_certain=context.classes_whole, is_reserved=is_reserved(name), meant=meant
+        ),
         path,
-        lambda audience: _remedy(name, subject, context, audience),
-        detail={"class": name, **({"meant": meant} if meant else {})},
         severity=None if is_certain or (meant and is_misspelt(name, meant)) else Severity.WARNING,
     )
-
-
-def _remedy(name: str, subject: ReviewedObject, context: Context, audience: Audience) -> str:
-    """What to do; of the classes that exist, those that the reader may be told of."""
-    known = recommended_to(subject, context).sorted
-    known = known if audience.sees_all else list(filter(audience.knows, known))
-    use = [f"use {' or '.join(known) if len(known) < _FEW else listed_of(known, len(known))}"] if known else []
-    if not known and not audience.sees_all:
-        use = ["use one that exists"]
-    if is_reserved(name):
-        first, rest = "correct the name", use or ["create a class of another name"]
-    else:
-        first, rest = "create it", [*use, *([] if context.classes_whole else ["pass --cluster"])]
-    *most, last = [first, *rest]
-    return f"{', '.join(most)}, or {last}" if most else last
-
-
-_FEW: Final = 3

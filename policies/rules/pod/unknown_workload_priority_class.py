@@ -48,17 +48,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Problem, Severity, quote
-from policies.kinds import WORKLOAD_PRIORITY_CLASS
-from policies.objects.fields import group_kind
-from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.names import Names, is_misspelt
-from policies.rules.support.rule_text import is_template_variable, name_of, text_at
+from forewarn.policies.findings import Problem, Severity, Text, quote
+from forewarn.policies.kinds.registry import WORKLOAD_PRIORITY_CLASS
+from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.rules.support.names import Names, is_misspelt
+from forewarn.policies.rules.support.rule_text import is_template_variable, name_of, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "unknown-workload-priority-class"
 TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.OTHER)
@@ -78,9 +78,12 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         return
     meant = known.meant(name)
     yield Problem(
-        f"WorkloadPriorityClass {quote(name)} not found in this input{known.nearest(name)}",
+        Text(
+            f"WorkloadPriorityClass {quote(name)} not found in this input",
+            f"create it, or use {meant}" if meant else "create it, or use one that exists",
+            (f"Did you mean {quote(meant)}?",) if meant else (),
+        ),
         _LABEL,
-        f"create it, or use {meant}" if meant else "create it, or use one that exists",
         detail={"class": name},
         severity=None if meant and is_misspelt(name, meant) else Severity.WARNING,
     )

@@ -83,23 +83,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, cut, plural, quote
-from policies.metering import each
-from policies.objects.fields import NOTHING, at
-from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
-from policies.rules.support.impact import of_new_pods, predicted_of, victims_of, victims_text
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.forecast.impact import victims_of
+from forewarn.policies.metering import each
+from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
+from forewarn.policies.rules.support.details import Cause, NotPredicted, Preemption
+from forewarn.policies.rules.support.predictions import predicted_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.cluster import ClusterSnapshot
-    from policies.disclosure import Audience
-    from policies.objects.pod import Pod
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.objects.workload import PodTemplate
-    from policies.options import Promise
-    from policies.rules.support.impact import Impact
-    from policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.workload import PodTemplate
+    from forewarn.policies.options import Promise
+    from forewarn.policies.scheduling.schedule_one import Prediction
 
     _Pods = tuple[str, str, str]
     _Push = tuple[Prediction, Pod]
@@ -152,7 +153,7 @@ def _pusher(pod: Pod, subject: ReviewedObject, template: PodTemplate, cluster: C
     """What selects a new Pod. One of a workload counts as the workload's, whatever controller creates it."""
     if not template.is_template:
         return pod.namespace, pod.priority_class_name, cluster.top_workload_of(pod)
-    from policies.objects.pod import Owner  # the linter starts without it
+    from forewarn.policies.objects.pod import Owner  # the linter starts without it
 
     owner = Owner.from_api(subject.object)
     name = owner.name if owner else subject.ref.name
@@ -180,32 +181,19 @@ def _broken(
     protected = {victim.identity for _, victim in hit}
     victims = [victim for victim in victims_of(preempting) if victim.identity in protected]
 
-    def message(audience: Audience) -> str:
-        name = quote(cut(promise.name, _LONGEST_NAME)) if audience.sees_all else promise.number
-        head = f"violates expectation {name}: {of_new_pods(len(preempting), impact, audience)}would preempt"
-        return f"{victims_text(head, preempting, victims, audience)}{impact.cut_short(audience)}"
-
-    return Problem(
-        message,
-        template.at("priorityClassName"),
-        "lower requests or priority, or ask the owner of the expectation",
-        detail=impact.to_dict(),
-        severity=Severity.NOTE if _takes_replicas_away(subject) else None,
+    details = Preemption(
+        Cause.NEW_PODS,
+        impact,
+        preempting,
+        victims,
+        "lower requests or priority, or ask its owner",
+        expectation=promise,
     )
-
-
-_LONGEST_NAME: Final = 40
+    severity = Severity.NOTE if _takes_replicas_away(subject) else None
+    return Problem(details, template.at("priorityClassName"), severity=severity)
 
 
 def _not_known(kept: int, impact: Impact, template: PodTemplate) -> Problem:
-    """A note: nobody is denied what is not predicted."""
-    told = f"only {impact.predicted} of {plural(impact.new, 'new Pod')} predicted in time"
-    if impact.why_not:
-        told = f"not predicted: {impact.why_not}"
-    return Problem(
-        f"{plural(kept, 'expectation')} not checked: {told}",
-        template.at("priorityClassName"),
-        "run `forewarn predict`",
-        detail=impact.to_dict(),
-        severity=Severity.NOTE,
-    )
+    """A note: a missing prediction denies nothing."""
+    details = NotPredicted(impact, "run `forewarn predict`", expectations=kept)
+    return Problem(details, template.at("priorityClassName"), severity=Severity.NOTE)

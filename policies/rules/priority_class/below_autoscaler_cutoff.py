@@ -30,15 +30,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
-from policies.rules.support.autoscaler_cutoff import autoscaler_cutoff
-from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.rule_text import integer
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.rules.support.autoscaler_cutoff import autoscaler_cutoff
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.rules.support.rule_text import integer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "below-autoscaler-cutoff"
 TARGETS: Final = (Target.PRIORITY_CLASS,)

@@ -44,19 +44,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, ObjectRef, Problem, Severity, plural
-from policies.kinds import BY_GROUP_KIND, GROUP_TEMPLATES, POD_GROUP
-from policies.objects.fields import InvalidObject, at
-from policies.objects.workload import pod_template_of
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import class_name, naming
+from forewarn.policies.findings import Action, ObjectRef, Problem, Severity
+from forewarn.policies.kinds.registry import BY_GROUP_KIND, GROUP_TEMPLATES, POD_GROUP
+from forewarn.policies.objects.fields import InvalidObject, at
+from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.details import ClassInUse
+from forewarn.policies.rules.support.rule_text import class_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from policies.disclosure import Audience
-    from policies.objects.pod_group import GroupTemplates, PodGroup
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.pod_group import GroupTemplates, PodGroup
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "class-still-in-use"
 TARGETS: Final = (Target.DELETED_PRIORITY_CLASS,)
@@ -71,26 +71,9 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     users = sorted(_workloads_naming(name, context), key=str)
     named = any(other == name for other, _ in context.pod_counts_by_priority)
     pods = [p for p in context.pods if p.priority_class_name == name and not p.terminal] if named else []
-    loose = sorted((p.namespace, f"Pod {p.namespace}/{p.name}") for p in pods if p.owner is None)
-    if users or loose:
-        objects = [(ref.namespace, str(ref)) for ref in users] + loose
-        yield Problem(
-            lambda audience: _in_use(objects, len(pods), audience),
-            remediation="move these workloads to another class first",
-            detail={"workloads": [str(ref) for ref in users], "pods": len(pods)},
-        )
-
-
-def _in_use(objects: list[tuple[str, str]], pods: int, audience: Audience) -> str:
-    """`Deployment team/web and 2 more still use it; …`; a number if the reader may be told of none.
-
-    `objects`: (namespace, text); `pods`: how many Pods run with the class.
-    """
-    keep = f" ({plural(pods, 'running Pod')} {'keeps its' if pods == 1 else 'keep their'} priority)" if pods else ""
-    use = "uses" if len(objects) == 1 else "use"
-    after = f" still {use} this class; new Pods will be rejected{keep}"
-    named = [text for namespace, text in objects if audience.is_told_of(namespace)]
-    return naming("", named, len(objects), after) if named else f"{plural(len(objects), 'object')}{after}"
+    without_owner = sorted(ObjectRef("v1", "Pod", p.namespace, p.name) for p in pods if p.owner is None)
+    if users or without_owner:
+        yield Problem(ClassInUse(users, without_owner, len(pods)))
 
 
 def _workloads_naming(name: str, context: Context) -> Iterator[ObjectRef]:

@@ -38,15 +38,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, plural
-from policies.objects.priority_class import PriorityClass
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import class_of
+from forewarn.policies.findings import Action, Problem, Severity, plural
+from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.rule_text import class_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "default-not-retroactive"
 TARGETS: Final = (Target.PRIORITY_CLASS,)

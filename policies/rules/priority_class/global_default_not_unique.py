@@ -42,15 +42,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, quote
-from policies.kube_apiserver.priority import already_default
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import class_of, elsewhere
+from forewarn.policies.findings import Action, Problem, Severity, quote
+from forewarn.policies.kube_apiserver.priority import already_default
+from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.rule_text import class_of, elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "global-default-not-unique"
 TARGETS: Final = (Target.PRIORITY_CLASS,)

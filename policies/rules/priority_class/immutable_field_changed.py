@@ -35,15 +35,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
-from policies.objects.priority_class import PriorityClass
-from policies.rules.support.context import NOTHING_STORED, Context, Phase, Target
-from policies.rules.support.rule_text import class_of
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Phase, Target
+from forewarn.policies.rules.support.rule_text import class_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "immutable-field-changed"
 TARGETS: Final = (Target.PRIORITY_CLASS,)
@@ -56,7 +56,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Each immutable field that the update changes."""
     if subject.old is None:
         return
-    from policies.kube_apiserver.validation.priority_class import (
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
         validate_priority_class_update,  # only where there is a class: pods start without it
     )
 

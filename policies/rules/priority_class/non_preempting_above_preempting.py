@@ -40,20 +40,18 @@ the queue.
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, plural, quote
-from policies.objects.priority_class import PREEMPT_NEVER
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import class_of, naming
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.details import PreemptingClasses
+from forewarn.policies.rules.support.rule_text import class_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from policies.disclosure import Audience
-    from policies.objects.priority_class import PriorityClass
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "non-preempting-above-preempting"
 TARGETS: Final = (Target.PRIORITY_CLASS,)
@@ -69,24 +67,4 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         return
     above = bisect_right(context.preempting, -new.value, key=lambda c: -c.value)
     if above < len(context.preempting):
-        lowest = context.preempting[-1]
-        yield Problem(
-            lambda audience: _told(context.preempting, above, audience),
-            ("preemptionPolicy",),
-            lambda audience: (
-                f"set value below {lowest.value}"
-                if audience.knows(lowest.name)
-                else "set value below those of the classes that preempt"
-            ),
-        )
-
-
-def _told(classes: Sequence[PriorityClass], start: int, audience: Audience) -> str:
-    """Names the classes from `start` on: `lower class "web" (500)`; only counts those that the reader must not know."""
-    below, count = (classes[index] for index in range(start, len(classes))), len(classes) - start
-    known = [f"{quote(c.name)} ({c.value})" for c in islice((c for c in below if audience.knows(c.name)), 3)]
-    lower = "lower class" if count == 1 else "lower classes"
-    after = f" {'does' if count == 1 else 'do'} and can take its capacity"
-    if not known:
-        return f"never preempts, but {plural(count, 'lower class', 'lower classes')}{after}"
-    return naming(f"never preempts, but {lower} ", known, count, after)
+        yield Problem(PreemptingClasses(context.preempting, above), ("preemptionPolicy",))

@@ -27,15 +27,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, cut, quote
-from policies.objects.priority_class import POLICIES
-from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.names import nearest
+from forewarn.policies.findings import Action, Problem, Severity, cut, quote
+from forewarn.policies.objects.priority_class import POLICIES
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.rules.support.names import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "preemption-policy-invalid"
 TARGETS: Final = (Target.PRIORITY_CLASS,)
@@ -47,15 +47,11 @@ _LONGEST: Final = 40
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """An unknown policy of a new class; on update, any change is rejected already."""
-    from policies.kube_apiserver.validation.priority_class import (
-        policy_fault,  # only where there is a class: pods start without it
-    )
-
     policy = subject.object.get("preemptionPolicy")
-    fault = policy_fault(policy) if subject.old is None and isinstance(policy, str) else ""
-    if fault:
-        hint = nearest(str(policy).capitalize(), POLICIES)
-        shown = quote(cut(policy, _LONGEST)) if policy else "empty string"
-        yield Problem(
-            f"unsupported preemptionPolicy: {shown}{hint}", ("preemptionPolicy",), "write PreemptLowerPriority or Never"
-        )
+    if subject.old is not None or not isinstance(policy, str) or policy in POLICIES:
+        return
+    hint = nearest(policy.capitalize(), POLICIES)
+    shown = quote(cut(policy, _LONGEST)) if policy else "empty string"
+    yield Problem(
+        f"unsupported preemptionPolicy: {shown}{hint}", ("preemptionPolicy",), "write PreemptLowerPriority or Never"
+    )

@@ -27,14 +27,14 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, cut, quote
-from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.rule_text import is_template_variable
+from forewarn.policies.findings import Action, Problem, Severity, cut, quote
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.rules.support.rule_text import is_template_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "priority-class-name-invalid"
 TARGETS: Final = (Target.PRIORITY_CLASS,)
@@ -49,13 +49,15 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if subject.old is not None or not isinstance(metadata, Mapping) or metadata.get("generateName"):
         return
     name = metadata.get("name") or ""
-    from policies.kube_apiserver.validation.priority_class import (
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
         name_faults,  # only where there is a class: pods start without it
     )
 
     if not isinstance(name, str):
         return
     path = ("metadata", "name")
+    if not name and subject.is_partial:
+        return
     if not name:
         yield Problem("no name", path, "set metadata.name")
     elif len(name) > _LONGEST:

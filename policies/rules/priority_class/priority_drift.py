@@ -38,15 +38,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
-from policies.objects.priority_class import PriorityClass
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import class_of, pods_text, priorities_of
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.details import PodsWithPriority
+from forewarn.policies.rules.support.rule_text import class_of, priorities_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "priority-drift"
 TARGETS: Final = (Target.PRIORITY_CLASS,)
@@ -67,9 +68,4 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         ]
         have = "has" if len(pods) == 1 else "have"
         after = f" of this class {have} priority {priorities_of(pods)}, not {value}"
-        yield Problem(
-            lambda audience: pods_text(pods, audience, after),
-            ("value",),
-            "restart their workloads",
-            detail={"pods": len(pods), "value": value},
-        )
+        yield Problem(PodsWithPriority(pods, after, "restart their workloads", value), ("value",))

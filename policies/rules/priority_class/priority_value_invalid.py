@@ -25,13 +25,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
-from policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "priority-value-invalid"
 TARGETS: Final = (Target.PRIORITY_CLASS,)
@@ -42,7 +42,7 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A value that cannot be decoded, in kube-apiserver's words."""
-    from policies.kube_apiserver.validation.priority_class import (
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
         decode_error,  # only where there is a class: pods start without it
     )
 

@@ -27,13 +27,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
-from policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "priority-value-missing"
 TARGETS: Final = (Target.PRIORITY_CLASS,)

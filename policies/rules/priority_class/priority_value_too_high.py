@@ -26,15 +26,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
-from policies.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY
-from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.rule_text import integer
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.rules.support.rule_text import integer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "priority-value-too-high"
 TARGETS: Final = (Target.PRIORITY_CLASS,)
@@ -47,7 +47,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A new class over the limit; on update only a change of the value is refused."""
     if subject.old is not None or (integer(subject.object.get("value")) or 0) <= HIGHEST_USER_DEFINABLE_PRIORITY:
         return
-    from policies.kube_apiserver.validation.priority_class import (
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
         validate_priority_class,  # only where there is a class: pods start without it
     )
 

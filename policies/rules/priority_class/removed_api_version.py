@@ -25,14 +25,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, cut, quote
-from policies.objects.priority_class import SERVED_VERSION
-from policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.findings import Action, Problem, Severity, cut, quote
+from forewarn.policies.objects.priority_class import SERVED_VERSION
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "removed-api-version"
 TARGETS: Final = (Target.PRIORITY_CLASS,)

@@ -26,39 +26,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
-from policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX
-from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.rule_text import class_of, name_of
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, SYSTEM_PRIORITY_CLASS_PREFIX
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.rules.support.rule_text import class_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "reserved-system-name"
 TARGETS: Final = (Target.PRIORITY_CLASS,)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
 DEPENDS_ON: Final = NOTHING_STORED
-_UNKNOWN: Final = "is not a known system priority class"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A new class with a system name that is not one of the two, or not as they are."""
     if subject.old is not None or not name_of(subject).startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
         return
-    class_of(subject)
-    from policies.kube_apiserver.validation.priority_class import (
-        validate_priority_class,  # only where there is a class: pods start without it
+    found = class_of(subject)
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
+        system_class_fault,  # only where there is a class: pods start without it
     )
 
-    for fault in validate_priority_class(subject.object):
-        if fault.text.startswith("Forbidden: priority class names"):
-            _, _, why = fault.text.partition(" error: ")
-            detail = "" if why.endswith(_UNKNOWN) else f": {why}"
-            yield Problem(
-                f'prefix "{SYSTEM_PRIORITY_CLASS_PREFIX}" is reserved for Kubernetes{detail}',
-                fault.path,
-                f'use a name without the prefix "{SYSTEM_PRIORITY_CLASS_PREFIX}"',
-            )
+    if fault := system_class_fault(found.name, found.value, found.global_default):
+        detail = f": {fault}" if any(known.name == found.name for known in SYSTEM_CLASSES) else ""
+        yield Problem(
+            f'prefix "{SYSTEM_PRIORITY_CLASS_PREFIX}" is reserved for Kubernetes{detail}',
+            ("metadata", "name"),
+            f'use a name without the prefix "{SYSTEM_PRIORITY_CLASS_PREFIX}"',
+        )

@@ -70,14 +70,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, cut
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import class_to_be
+from forewarn.policies.findings import Action, Problem, Severity, cut
+from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.rule_text import class_to_be
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "limited-class-without-quota"
 TARGETS: Final = (Target.POD, Target.TEMPLATE)
@@ -90,8 +90,8 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """What is limited and not covered."""
     if not context.options.limited_resources or not (context.cluster or context.defines_quotas):
         return
-    from policies.kube_apiserver.quota import FaultKind
-    from policies.rules.support.quota_use import uncovered_of
+    from forewarn.policies.kube_apiserver.quota import FaultKind
+    from forewarn.policies.rules.support.quota_use import uncovered_of
 
     template = context.template(subject)
     for fault in uncovered_of(subject, context, context.options.limited_resources):

@@ -51,22 +51,20 @@ ResourceQuota.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, cut, quote
-from policies.metering import charge
-from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.rule_text import MOST_CHARACTERS
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.metering import charge
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.rules.support.details import UncoveredClass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.disclosure import Audience
-    from policies.findings import Path
-    from policies.objects.resource_quota import ResourceQuota
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.options import ScopeSelector
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.options import ScopeSelector
 
 ID: Final = "limited-resources-loophole"
 TARGETS: Final = (Target.RESOURCE_QUOTA,)
@@ -75,7 +73,6 @@ ACTION: Final = Action.WARN
 DEPENDS_ON: Final = NOTHING_STORED
 
 _CLASS: Final = "PriorityClass"
-_LONGEST: Final = 40
 _MOST_SELECTORS: Final = 16
 _MOST_NAMES: Final = 500
 """Scopes of a quota, and classes in them, that are checked."""
@@ -88,7 +85,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     limited = [s for entry in context.options.limited_resources for s in entry.match_scopes if s.scope_name == _CLASS]
     if not limited:
         return
-    from policies.rules.support.quota_scopes import placed_selectors
+    from forewarn.policies.rules.support.quota_scopes import placed_selectors
 
     quota = context.quota_of(subject)
     selectors = [(s, path) for s, path in placed_selectors(quota, subject) if s.scope_name == _CLASS]
@@ -105,7 +102,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 def _covered(
     quota: ResourceQuota, selector: ScopeSelector, path: Path, limited: list[ScopeSelector]
 ) -> Iterator[Problem]:
-    from policies.rules.support.quota_scopes import holds
+    from forewarn.policies.rules.support.quota_scopes import holds
 
     ours = [scope for scope in quota.scope_selectors if len(scope.values) <= _MOST_NAMES][:_MOST_SELECTORS]
     named = {value for scope in (*limited, *ours) for value in scope.values}
@@ -114,28 +111,22 @@ def _covered(
         if not any(holds(scope, name) for scope in limited) or not holds(selector, name):
             continue
         for why, remedy in _how(quota, selector, name):
-            yield Problem(partial(_told, name, quota, why), path, remedy)
+            is_in_quota = any(name in scope.values for scope in quota.scope_selectors)
+            yield Problem(UncoveredClass("" if name == _ANY_OTHER else name, is_in_quota, why, remedy), path)
             return
-
-
-def _told(name: str, quota: ResourceQuota, why: str, audience: Audience) -> str:
-    shown = "all other classes" if name == _ANY_OTHER else "a limited class"
-    if name != _ANY_OTHER and (audience.knows(name) or any(name in s.values for s in quota.scope_selectors)):
-        shown = f"class {quote(cut(name, _LONGEST))}"
-    return cut(f"allows {shown} under limitedResources {why}", MOST_CHARACTERS)
 
 
 def _how(quota: ResourceQuota, selector: ScopeSelector, name: str) -> Iterator[tuple[str, str]]:
     """Why covering this class is a loophole."""
-    from policies.kube_apiserver.quota.scopes import matching_resources
-    from policies.rules.support.quota_scopes import holds
+    from forewarn.policies.kube_apiserver.quota.scopes import matching_resources
+    from forewarn.policies.rules.support.quota_scopes import holds
 
     if not matching_resources(quota.spec_hard):
         yield "but limits nothing that Pods use", "limit pods, cpu or memory in spec.hard"
     elif selector.operator == "NotIn":
         yield (
             f"without naming it ({selector.operator} [{' '.join(selector.values)}])",
-            "list the classes in a scope with operator: In",
+            "list the classes with operator: In",
         )
     elif any(other.scope_name != _CLASS or not holds(other, name) for other in quota.scope_selectors):
         others = ", ".join(s.scope_name for s in quota.scope_selectors if s is not selector)

@@ -72,18 +72,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, cut
-from policies.objects.fields import group_kind
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import MOST_CHARACTERS
+from forewarn.policies.findings import Action, Problem, Severity, cut
+from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.findings import Path
-    from policies.kube_apiserver.quota import Fault
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.rules.support.quota_use import Use
+    from forewarn.policies.findings import Path
+    from forewarn.policies.kube_apiserver.quota import Fault
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.rules.support.quota_use import Use
 
 ID: Final = "quota-exceeded"
 TARGETS: Final = (Target.POD, Target.TEMPLATE)
@@ -104,7 +104,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The first Pod that a ResourceQuota rejects."""
     if not context.has_quotas(subject):
         return
-    from policies.rules.support.quota_use import quota_use_of
+    from forewarn.policies.rules.support.quota_use import quota_use_of
 
     use = quota_use_of(context).of(subject)
     if use is None or not use.first or not use.faults:
@@ -146,7 +146,7 @@ _LONGEST: Final = 40
 
 def _requested(use: Use, name: str) -> str:
     """`, each requests 2`: what of a resource one Pod requests."""
-    from policies.kube_apiserver.quota import usage
+    from forewarn.policies.kube_apiserver.quota import usage
 
     amount, given = usage(use.pod, 0)[name], usage({"spec": use.template.spec}, 0)
     by_default = "" if given.get(name) == amount else " by LimitRange default"
@@ -155,7 +155,7 @@ def _requested(use: Use, name: str) -> str:
 
 def _notes(subject: ReviewedObject, context: Context, use: Use, fault: Fault) -> str:
     """What the used amount consists of, as sentences, if it is not simply that of the cluster."""
-    from policies.rules.support.quota_use import quota_use_of
+    from forewarn.policies.rules.support.quota_use import quota_use_of
 
     quota = use.found(fault.quota)
     if quota is None or not fault.resources:

@@ -49,22 +49,21 @@ without scopes.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, cut, quote
-from policies.metering import charge, each
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.recommended import recommended_to
-from policies.rules.support.rule_text import MOST_CHARACTERS, is_template_variable
+from forewarn.policies.findings import Action, Problem, Severity, cut
+from forewarn.policies.metering import charge, each
+from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.details import UnknownClass
+from forewarn.policies.rules.support.recommended import recommended_to
+from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS, is_template_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.disclosure import Audience
-    from policies.objects.resource_quota import ResourceQuota
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.options import ScopeSelector
+    from forewarn.policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.options import ScopeSelector
 
 ID: Final = "quota-matches-nothing"
 TARGETS: Final = (Target.RESOURCE_QUOTA,)
@@ -82,7 +81,7 @@ _OF_CLAIMS: Final = "VolumeAttributesClass"
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Classes that do not exist, scopes that no pod meets together, resources that are never charged."""
-    from policies.rules.support.quota_scopes import placed_selectors
+    from forewarn.policies.rules.support.quota_scopes import placed_selectors
 
     quota = context.quota_of(subject)
     if not quota.scope_selectors or any(s.scope_name == _OF_CLAIMS for s in quota.scope_selectors):
@@ -93,19 +92,16 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
             unknown += 1
             if is_template_variable(name, subject, context):
                 continue
-            told = partial(_no_class, name, subject, context, suggest=unknown <= _SUGGESTIONS)
-            yield Problem(told, (*path, "values", index), "create the class, or use one that exists")
+            known = recommended_to(subject, context) if unknown <= _SUGGESTIONS else None
+            fix = "create the class, or use one that exists"
+            details = UnknownClass(name, "; this scope matches no Pod", known, fix, longest=_LONGEST)
+            yield Problem(details, (*path, "values", index))
     if not unknown and _excludes_all(quota, context):
         selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
         shown = " and ".join(map(_shown, selectors[:_SUGGESTIONS])) + (" and others" * (len(selectors) > _SUGGESTIONS))
         message = cut(f"no Pod matches all of its scopes: {shown}", MOST_CHARACTERS)
         yield Problem(message, ("spec", "scopeSelector"), "remove one of them")
     yield from _never_charged(quota)
-
-
-def _no_class(name: str, subject: ReviewedObject, context: Context, audience: Audience, *, suggest: bool) -> str:
-    near = recommended_to(subject, context).nearest(name, audience) if suggest else ""
-    return f"PriorityClass {quote(cut(name, _LONGEST))} not found; this scope matches no Pod{near}"
 
 
 def _unknown(selector: ScopeSelector, context: Context) -> Iterator[tuple[int, str]]:
@@ -118,7 +114,7 @@ def _unknown(selector: ScopeSelector, context: Context) -> Iterator[tuple[int, s
 
 def _excludes_all(quota: ResourceQuota, context: Context) -> bool:
     """Whether no class, known or only named, nor its absence is in all PriorityClass scopes."""
-    from policies.rules.support.quota_scopes import is_readable
+    from forewarn.policies.rules.support.quota_scopes import is_readable
 
     selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
     if not all(map(is_readable, selectors)):
@@ -149,8 +145,8 @@ def _shown(selector: ScopeSelector) -> str:
 
 def _never_charged(quota: ResourceQuota) -> Iterator[Problem]:
     """Resources of a scoped quota that pods do not use; what the API server refuses is not told again."""
-    from policies.kube_apiserver.quota.scopes import matching_resources
-    from policies.kube_apiserver.validation.resource_quota import is_scope_valid_for
+    from forewarn.policies.kube_apiserver.quota.scopes import matching_resources
+    from forewarn.policies.kube_apiserver.validation.resource_quota import is_scope_valid_for
 
     scopes = {selector.scope_name for selector in quota.scope_selectors}
     for name in sorted({*quota.spec_hard} - matching_resources(quota.spec_hard)):

@@ -63,14 +63,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, cut
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import MOST_CHARACTERS
+from forewarn.policies.findings import Action, Problem, Severity, cut
+from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "quota-requirement-missing"
 TARGETS: Final = (Target.POD, Target.TEMPLATE)
@@ -83,7 +83,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """What the first ResourceQuota that is not satisfied requires."""
     if not context.has_quotas(subject):
         return
-    from policies.rules.support.quota_use import quota_use_of
+    from forewarn.policies.rules.support.quota_use import quota_use_of
 
     use = quota_use_of(context).of(subject)
     fault = use.faults[0] if use is not None and use.faults else None

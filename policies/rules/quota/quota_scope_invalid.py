@@ -45,17 +45,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, cut
-from policies.objects.fields import at
-from policies.rules.support.context import NOTHING_STORED, Context, Target
-from policies.rules.support.rule_text import MOST_CHARACTERS, naming
+from forewarn.policies.findings import Action, Problem, Severity, cut
+from forewarn.policies.objects.fields import at
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
+from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS, completed, naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.findings import Path
-    from policies.objects.fields import ApiObject
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "quota-scope-invalid"
 TARGETS: Final = (Target.RESOURCE_QUOTA,)
@@ -67,14 +66,14 @@ DEPENDS_ON: Final = NOTHING_STORED
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Each fault that kube-apiserver finds."""
     # Only where there is a quota: linting starts without these.
-    from policies.kube_apiserver.validation.field_errors import MOST_FAULTS
-    from policies.kube_apiserver.validation.resource_quota import (
+    from forewarn.policies.kube_apiserver.validation.field_errors import MOST_FAULTS
+    from forewarn.policies.kube_apiserver.validation.resource_quota import (
         validate_resource_quota,
         validate_resource_quota_update,
     )
 
     context.quota_of(subject)
-    quota = _completed(subject)
+    quota = completed(subject)
     faults = validate_resource_quota_update(quota, subject.old) if subject.old else validate_resource_quota(quota)
     told = set[str]()
     for fault in faults[:MOST_FAULTS]:
@@ -111,8 +110,8 @@ def _present(subject: ReviewedObject, path: Path) -> Path:
 
 def _unsupported(subject: ReviewedObject, path: Path) -> tuple[str, str, Path]:
     """Message, fix and path of resources that a scope does not support; without texts if it is not at this path."""
-    from policies.kube_apiserver.validation.resource_quota import is_scope_valid_for
-    from policies.objects.fields import mapping
+    from forewarn.policies.kube_apiserver.validation.resource_quota import is_scope_valid_for
+    from forewarn.policies.objects.fields import mapping
 
     found = at(subject.object, *path)
     entries = found if isinstance(found, list) else [found]
@@ -133,12 +132,3 @@ def _unsupported(subject: ReviewedObject, path: Path) -> tuple[str, str, Path]:
 
 
 _LONGEST: Final = 30
-
-
-def _completed(subject: ReviewedObject) -> ApiObject:
-    """The object with its namespace, and a name if one is generated."""
-    metadata = dict(subject.object.get("metadata") or {})
-    metadata["namespace"] = subject.effective_namespace
-    if metadata.get("generateName") and not metadata.get("name"):
-        metadata["name"] = f"{metadata['generateName'][:58]}xxxxx"
-    return {**subject.object, "metadata": metadata}

@@ -61,16 +61,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, cut
-from policies.objects.priority_class import SYSTEM_CLASSES
-from policies.options import LimitedResource, ScopeSelector
-from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import class_to_be
+from forewarn.policies.findings import Action, Problem, Severity, cut
+from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
+from forewarn.policies.options import LimitedResource, ScopeSelector
+from forewarn.policies.rules.support.context import Context, DependsOn, Target
+from forewarn.policies.rules.support.rule_text import class_to_be
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "system-class-blocked-by-quota"
 TARGETS: Final = (Target.POD, Target.TEMPLATE)
@@ -95,7 +95,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     limited, is_gke = context.options.limited_resources, _is_gke(context)
     if not limited and not is_gke:
         return
-    from policies.rules.support.quota_use import uncovered_of
+    from forewarn.policies.rules.support.quota_use import uncovered_of
 
     quotas_known = context.cluster is not None or context.defines_quotas
     by_configuration = bool(limited) and bool(uncovered_of(subject, context, limited))
@@ -109,7 +109,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         yield Problem(
             f"{who} a ResourceQuota for {name}; {what} rejected unless namespace {namespace} has one",
             template.at("priorityClassName"),
-            "use a class of your own, or add a ResourceQuota for this one to the namespace",
+            "use another class, or add a ResourceQuota for this one",
         )
 
 

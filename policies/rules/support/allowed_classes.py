@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.selectors import one_of
+from forewarn.policies.selectors import one_of
 
 if TYPE_CHECKING:
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.options import AllowedClasses
-    from policies.rules.support.context import Context
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.options import AllowedClasses
+    from forewarn.policies.rules.support.context import Context
 
 _KINDS: Final = ("deployment", "replicaset", "replication", "statefulset", "daemon-set", "job", "cronjob")
 CONTROLLERS: Final = frozenset(

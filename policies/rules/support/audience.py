@@ -5,17 +5,17 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from policies.disclosure import OPEN, Audience, Disclose
-from policies.kube_apiserver.priority import default_priority_class
-from policies.objects.priority_class import SYSTEM_CLASSES
-from policies.selectors import one_of
+from forewarn.policies.disclosure import OPEN, Audience, Disclose
+from forewarn.policies.kube_apiserver.priority import default_priority_class
+from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
+from forewarn.policies.selectors import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.options import AllowedClasses
-    from policies.rules.support.context import Context
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.options import AllowedClasses
+    from forewarn.policies.rules.support.context import Context
 
 _SYSTEM: Final = frozenset(c.name for c in SYSTEM_CLASSES)
 _LOOKED_AT: Final = 500

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.objects.fields import at
-from policies.options import Options
+from forewarn.policies.objects.fields import at
+from forewarn.policies.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.fields import ApiObject
-    from policies.rules.support.context import Context
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.rules.support.context import Context
 
 _FLAG: Final = "--expendable-pods-priority-cutoff"
 _DEPLOYMENT: Final = "apps/Deployment"

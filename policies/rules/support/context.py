@@ -10,26 +10,27 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 from weakref import proxy
 
-from policies.disclosure import EXACT, Disclose, Shown
-from policies.findings import NOWHERE, Action, Location, Path, Problem, Severity
-from policies.kinds import CLAIM, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
-from policies.kube_apiserver.priority import Classes
-from policies.objects.fields import InvalidObject, group_kind
-from policies.objects.namespace import Namespace
-from policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES, PriorityClass
-from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
-from policies.objects.workload import PodTemplate, pod_template_of
-from policies.selectors import one_of
+from forewarn.policies.disclosure import EXACT, Disclose, Shown
+from forewarn.policies.findings import NOWHERE, Action, Location, Path, Problem, Severity
+from forewarn.policies.kinds.registry import CLAIM, LIMIT_RANGE, NAMESPACE, POD_GROUP, PRIORITY_CLASS, RESOURCE_QUOTA
+from forewarn.policies.kube_apiserver.priority import Classes
+from forewarn.policies.objects.fields import InvalidObject, group_kind
+from forewarn.policies.objects.namespace import Namespace
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES, PriorityClass
+from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.objects.workload import PodTemplate, pod_template_of
+from forewarn.policies.selectors import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from policies.cluster import ClusterSnapshot
-    from policies.objects.limit_range import LimitRange
-    from policies.objects.pod import Pod
-    from policies.objects.resource_quota import ResourceQuota
-    from policies.options import Options
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.limit_range import LimitRange
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.options import Options
 
 T = TypeVar("T")
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -48,6 +49,7 @@ class Target(StrEnum):
     UNRENDERED = "class name in a template or in values of a chart"
     NAMESPACE = "Namespace"
     RESOURCE_QUOTA = "ResourceQuota"
+    POD_GROUP = "PodGroup or Workload"
     OTHER = "other objects"
     FILE = "file"
     CLUSTER = "whole cluster"
@@ -183,7 +185,7 @@ class Context:
     def quota_of(self, subject: ReviewedObject) -> ResourceQuota:
         """The subject as a quota, read once for all rules: one of 10,000 owners takes long. Raises InvalidObject."""
         if id(subject) not in self._quotas:
-            from policies.rules.support.quota_scopes import read_quota
+            from forewarn.policies.rules.support.quota_scopes import read_quota
 
             try:
                 self._quotas[id(subject)] = read_quota(subject)
@@ -195,9 +197,15 @@ class Context:
         return found
 
     def has_quotas(self, subject: ReviewedObject) -> bool:
-        """Whether any quota may limit a subject: one of its namespace, or one of the apply."""
-        stored = self.cluster is not None and bool(self.cluster.quotas_of(subject.effective_namespace))
-        return stored or self.defines_quotas
+        """Whether any quota may limit a subject: one of its namespace, in the cluster or in the apply."""
+        namespace = subject.effective_namespace
+        stored = self.cluster is not None and bool(self.cluster.quotas_of(namespace))
+        return stored or namespace in self._with_quotas
+
+    @cached_property
+    def _with_quotas(self) -> frozenset[str]:
+        """The namespaces in which the apply has quotas."""
+        return frozenset(quota.effective_namespace for quota in self.of_kind(RESOURCE_QUOTA))
 
     @cached_property
     def defines_quotas(self) -> bool:
@@ -209,19 +217,21 @@ class Context:
 
         One that is exempt has no annotations: they mean nothing there.
         """
-        found = self._namespaces.get(name)
+        found = None
+        for subject in self._namespaces.get(name, ()):
+            with suppress(InvalidObject):
+                new = Namespace.from_api(subject.object)
+                found = new._replace(labels={**new.labels, NAME_LABEL: name})
         if found is None and self.cluster is not None:
             found = self.cluster.namespace(name) or Namespace(name, {NAME_LABEL: name}, {})
         return found._replace(annotations={}) if found and self._is_exempt(found) else found
 
     @cached_property
-    def _namespaces(self) -> Mapping[str, Namespace]:
-        """The namespaces that the apply defines; unreadable ones are left out."""
-        found = {}
+    def _namespaces(self) -> Mapping[str, Sequence[ReviewedObject]]:
+        """The namespaces that the apply defines, by name."""
+        found: dict[str, list[ReviewedObject]] = defaultdict(list)
         for subject in self.of_kind(NAMESPACE):
-            with suppress(InvalidObject):
-                new = Namespace.from_api(subject.object)
-                found[new.name] = new._replace(labels={**new.labels, NAME_LABEL: new.name})
+            found[subject.ref.name].append(subject)
         return found
 
     def limit_ranges_of(self, namespace: str) -> Sequence[LimitRange]:
@@ -237,7 +247,7 @@ class Context:
         """The LimitRanges that the apply defines, by namespace and name; unreadable ones are left out."""
         from dataclasses import replace
 
-        from policies.objects.limit_range import LimitRange
+        from forewarn.policies.objects.limit_range import LimitRange
 
         found: dict[str, dict[str, LimitRange]] = {}
         for subject in self.of_kind(LIMIT_RANGE):
@@ -271,7 +281,8 @@ class Context:
 
     @cached_property
     def cluster_to_be(self) -> ClusterSnapshot | None:
-        """The cluster as it will be: with the classes, LimitRanges, claims and namespaces' annotations of the apply."""
+        """The cluster as it will be: with the classes, LimitRanges, claims, PodGroups and namespaces' annotations of
+        the apply."""
         from dataclasses import replace
 
         if self.cluster is None:
@@ -287,11 +298,22 @@ class Context:
         claims = frozenset((s.ref.namespace, s.ref.name) for s in self.of_kind(CLAIM))
         own = [r for of_namespace in self._limit_ranges.values() for r in of_namespace.values()]
         to_be = self.cluster.with_limit_ranges(own) if own else self.cluster
-        return replace(to_be, priority_classes=self.classes, namespaces=namespaces, pending_claims=claims)
+        to_be = replace(to_be, priority_classes=self.classes, namespaces=namespaces, pending_claims=claims)
+        return to_be.with_pod_groups(_groups_of(self, to_be))
 
     def template(self, subject: ReviewedObject) -> PodTemplate | None:
         """The pod, or the pod template, of a subject. Raises InvalidObject."""
         return subject.part or pod_template_of(subject.object, self.options.pod_template_paths)
+
+
+def _groups_of(context: Context, cluster: ClusterSnapshot) -> Iterator[PodGroup]:
+    """The PodGroups of the apply that kube-apiserver accepts."""
+    for subject in context.of_kind(POD_GROUP):
+        from forewarn.policies.cluster.admission import admitted_group  # only if there is a PodGroup
+
+        metadata = {"name": subject.ref.name, "namespace": subject.effective_namespace}
+        with suppress(InvalidObject):
+            yield admitted_group({**subject.object, "metadata": metadata}, cluster)
 
 
 class DependsOn(NamedTuple):

@@ -8,7 +8,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from policies.rules.support.context import Rule
+    from forewarn.policies.rules.support.context import Rule
 
 _EXAMPLE: Final = re.compile(r"^(Options|Cluster|Bad|Good)(?: \(([^)]+)\))?:\n\n((?:    .*\n|\n)+)", re.MULTILINE)
 

@@ -8,14 +8,14 @@ from functools import cached_property
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Final
 
-from policies.disclosure import OPEN
-from policies.findings import quote
-from policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX
+from forewarn.policies.disclosure import OPEN
+from forewarn.policies.findings import quote
+from forewarn.policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policies.disclosure import Audience
+    from forewarn.policies.disclosure import Audience
 
 _LONGEST: Final = 253
 """Characters of a name that another one may be meant by."""
@@ -49,13 +49,11 @@ class Names:
         return sorted((len(name), name) for name in self._known)
 
     def nearest(self, name: str, audience: Audience = OPEN) -> str:
-        """A sentence of its own, `. Did you mean "high"?`; empty if no known name is near.
+        """The most similar name that the audience may know; "" if there is none.
 
-        Only classes that the reader may be told of: a guess that is half right must not reveal the rest.
+        A name that the audience may not know is never the answer, because a similar name would reveal it.
         """
-        known = filter(audience.knows, self._known)
-        meant = self.meant(name) if audience.sees_all else _nearest(name, known)
-        return f". Did you mean {quote(meant)}?" if meant else ""
+        return self.meant(name) if audience.sees_all else _nearest(name, filter(audience.knows, self._known))
 
     def meant(self, name: str) -> str:
         """The known name that is nearest to this one; empty where none is near."""

@@ -9,8 +9,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from policies.objects.pod import Pod
-    from policies.options import Options
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.options import Options
 
 _PAUSE: Final = re.compile(r"(?:.*/)?pause(?:-[a-z0-9]+)?(?:[:@].*)?", re.DOTALL)
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.extent import check_quota_extent
-from policies.kube_apiserver.quota.scopes import InvalidScope, matches_scope
-from policies.kube_apiserver.validation.decode import decode_fault
-from policies.kube_apiserver.validation.schema import RESOURCE_QUOTA_STRUCT
-from policies.metering import TooLarge
-from policies.objects.fields import InvalidObject, sequence
-from policies.objects.resource_quota import ResourceQuota
+from forewarn.policies.kube_apiserver.quota.scopes import InvalidScope, matches_scope
+from forewarn.policies.kube_apiserver.validation.decode import decode_fault
+from forewarn.policies.kube_apiserver.validation.schema import RESOURCE_QUOTA_STRUCT
+from forewarn.policies.metering import TooLarge
+from forewarn.policies.objects.extent import check_quota_extent
+from forewarn.policies.objects.fields import InvalidObject, sequence
+from forewarn.policies.objects.resource_quota import ResourceQuota
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.findings import Path
-    from policies.objects.fields import ApiObject
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.options import ScopeSelector
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.options import ScopeSelector
 
 
 def read_quota(subject: ReviewedObject) -> ResourceQuota:

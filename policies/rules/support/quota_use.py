@@ -10,35 +10,35 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.controllers.arrivals import Arrivals, arrivals, present
-from policies.extent import check_extent, check_quota_extent, check_quotas
-from policies.kinds import PRIORITY_CLASS, RESOURCE_QUOTA
-from policies.kube_apiserver.priority import Forbidden, Resolved, establish_priority, resolved_spec
-from policies.kube_apiserver.quota import FaultKind, Pods, check_request, first_refused, matches, uncovered
-from policies.kube_apiserver.quota.scopes import InvalidScope
-from policies.kube_apiserver.validation.decode import decode_fault
-from policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
-from policies.kube_apiserver.validation.schema import POD_STRUCT
-from policies.metering import CutShort, TooLarge
-from policies.objects.fields import NOTHING, InvalidObject, at, group_kind
-from policies.objects.pod import Owner
-from policies.objects.resource_list import mask, subtract_to_zero
-from policies.objects.resource_quota import ResourceQuota
-from policies.objects.reviewed_object import Operation
-from policies.objects.workload import pod_template_of
-from policies.quantity import ZERO, Quantity
-from policies.rules.support.context import Context, Phase
-from policies.rules.support.rule_text import class_to_be
+from forewarn.policies.controllers.arrivals import Arrivals, arrivals, present
+from forewarn.policies.kinds.registry import PRIORITY_CLASS, RESOURCE_QUOTA
+from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_priority, resolved_spec
+from forewarn.policies.kube_apiserver.quota import FaultKind, Pods, check_request, first_refused, matches, uncovered
+from forewarn.policies.kube_apiserver.quota.scopes import InvalidScope
+from forewarn.policies.kube_apiserver.validation.decode import decode_fault
+from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+from forewarn.policies.kube_apiserver.validation.schema import POD_STRUCT
+from forewarn.policies.metering import CutShort, TooLarge
+from forewarn.policies.objects.extent import check_extent, check_quota_extent, check_quotas
+from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind
+from forewarn.policies.objects.pod import Owner
+from forewarn.policies.objects.resource_list import mask, subtract_to_zero
+from forewarn.policies.objects.resource_quota import ResourceQuota
+from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.quantity import ZERO, Quantity
+from forewarn.policies.rules.support.context import Context, Phase
+from forewarn.policies.rules.support.rule_text import class_to_be
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.cluster import ClusterSnapshot
-    from policies.kube_apiserver.quota import Fault
-    from policies.objects.fields import ApiObject
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.objects.workload import PodTemplate
-    from policies.options import LimitedResource
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kube_apiserver.quota import Fault
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.workload import PodTemplate
+    from forewarn.policies.options import LimitedResource
 
 Quotas = tuple[ResourceQuota, ...]
 """The quotas of a namespace, by name."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.kinds import NAMESPACE, RESOURCE_QUOTA
-from policies.metering import each
-from policies.objects.fields import group_kind
-from policies.objects.priority_class import SERVED_VERSION
-from policies.recommended_classes import is_recommended
-from policies.rules.support.allowed_classes import is_allowed
-from policies.rules.support.names import Names
+from forewarn.policies.kinds.registry import NAMESPACE, RESOURCE_QUOTA
+from forewarn.policies.metering import each
+from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.objects.priority_class import SERVED_VERSION
+from forewarn.policies.recommended_classes import is_recommended
+from forewarn.policies.rules.support.allowed_classes import is_allowed
+from forewarn.policies.rules.support.names import Names
 
 if TYPE_CHECKING:
-    from policies.objects.priority_class import PriorityClass
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.rules.support.context import Context
+    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.rules.support.context import Context
 
 
 class Recommended:
@@ -47,7 +47,9 @@ class Recommended:
 
     def _is_covered(self, found: PriorityClass, subject: ReviewedObject) -> bool:
         """Whether allowedClasses lets it be used, and a quota covers what limitedResources limits of it."""
-        from policies.rules.support.quota_use import uncovered_of  # late: ask for it only where something is limited
+        from forewarn.policies.rules.support.quota_use import (
+            uncovered_of,  # late: ask for it only where something is limited
+        )
 
         context = self._context
         return self._is_allowed(found, subject) and not uncovered_of(
@@ -59,7 +61,7 @@ def _rejected(context: Context) -> set[str]:
     """The classes of the apply that kube-apiserver rejects, so that they do not exist afterwards."""
     if not context.defined:
         return set()
-    from policies.kube_apiserver.validation.priority_class import (
+    from forewarn.policies.kube_apiserver.validation.priority_class import (
         decode_error,  # only where there is a class: pods start without it
         validate_priority_class,
     )

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
-from policies.objects.fields import InvalidObject, group_kind, mapping
-from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
-from policies.objects.workload import pod_template_of
-from policies.rules.support.context import Context
-from policies.rules.support.impact import Predicted
+from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
+from forewarn.policies.objects.fields import InvalidObject, group_kind, mapping
+from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.rules.support.context import Context
+from forewarn.policies.rules.support.predictions import Predicted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.findings import ObjectRef
-    from policies.objects.fields import ApiObject
-    from policies.rules.support.impact import Impact
+    from forewarn.policies.findings import ObjectRef
+    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.objects.fields import ApiObject
 
 _ROLLED_OUT: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
 _RESTARTED: Final = "kubectl.kubernetes.io/restartedAt"

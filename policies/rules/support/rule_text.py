@@ -6,27 +6,34 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.disclosure import Disclose, count_range, priority_range
-from policies.findings import Location, Problem, cut, plural
-from policies.kube_apiserver.priority import Forbidden, Resolved, class_by_namespace, establish_priority
-from policies.objects.fields import INT32, at
-from policies.objects.priority_class import PriorityClass
-from policies.rules.support.context import Phase
+from forewarn.policies.findings import Location, Problem, cut
+from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, class_by_namespace, establish_priority
+from forewarn.policies.objects.fields import INT32, at
+from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.policies.rules.support.context import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from policies.disclosure import Audience
-    from policies.objects.fields import ApiObject
-    from policies.objects.pod import Pod
-    from policies.objects.reviewed_object import ReviewedObject
-    from policies.objects.workload import PodTemplate
-    from policies.rules.support.context import Context
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.objects.workload import PodTemplate
+    from forewarn.policies.rules.support.context import Context
 
 
 def name_of(subject: ReviewedObject) -> str:
     """The object's name, empty where it has none that can be read."""
     return text_at(subject.object, "metadata", "name")
+
+
+def completed(subject: ReviewedObject) -> ApiObject:
+    """The object with its namespace, and a name if one is generated. Its metadata must decode."""
+    metadata = dict(subject.object.get("metadata") or {})
+    metadata["namespace"] = subject.effective_namespace
+    if metadata.get("generateName") and not metadata.get("name"):
+        metadata["name"] = f"{metadata['generateName'][:58]}xxxxx"
+    return {**subject.object, "metadata": metadata}
 
 
 def text_at(obj: ApiObject, *path: str) -> str:
@@ -96,61 +103,14 @@ def naming(before: str, names: Sequence[str], count: int, after: str = "", limit
     return f"{before}{cut(names[0], max(room - len(rest), _SHORTEST_NAME)) if names else ''}{rest}{after}"
 
 
-def pods_text(pods: Sequence[Pod], audience: Audience, after: str, *, in_namespace: bool = False) -> str:
-    """`12 Pods (team/web-1, team/web-2 and 10 more)`, `after`; only their number if the reader may be told of none.
-
-    `in_namespace`: without the namespace, which is named beside the message.
-    """
-    names, count = keys_of(pods, audience), plural(len(pods), "Pod")
-    if in_namespace:
-        names = [name.partition("/")[2] for name in names]
-    return naming(f"{count} (", names, len(pods), f"){after}", 2) if names else f"{count}{after}"
-
-
-def keys_of(pods: Iterable[Pod], audience: Audience) -> list[str]:
-    """The first few pods by name, as `namespace/name`, of those that the reader may be told of."""
-    from heapq import nsmallest  # only if there is a problem
-
-    return nsmallest(3, (f"{p.namespace}/{p.name}" for p in pods if audience.is_told_of(p.namespace)))
-
-
 def listed_of(named: Sequence[str], count: int, limit: int = 3) -> str:
     """The first `limit` names of `count` things, and how many more there are: `a, b and 2 more`."""
     shown = named[:limit]
     return ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
 
 
-def counted(count: int, noun: str, audience: Audience, many: str = "") -> str:
-    """`2 Pods`; `1 to 5 Pods` or `more than 5 Pods` for a reader of ranges."""
-    if not audience.coarse or count == 0:
-        return plural(count, noun, many)
-    lowest, highest = count_range(count)
-    return f"{f'{lowest} to {highest}' if highest else f'more than {(lowest or 0) - 1}'} {many or f'{noun}s'}"
-
-
-def of_namespaces(pods: Sequence[Pod], audience: Audience) -> str:
-    """` of another namespace`, ` of other namespaces`: of pods that are only counted; empty for a reader of counts."""
-    if audience.disclose is not Disclose.OWN_NAMESPACE:
-        return ""
-    one = not audience.coarse and len({pod.namespace for pod in pods}) == 1
-    return " of another namespace" if one else " of other namespaces"
-
-
-def priority_band(pods: Sequence[Pod], audience: Audience) -> str:
-    """`priority 100`, `priority 100 to 500`; for a reader of ranges the bands that they are in."""
-    values = [pod.effective_priority for pod in pods]
-    lowest, highest = min(values), max(values)
-    if not audience.coarse:
-        return f"priority {lowest}" if lowest == highest else f"priority {lowest} to {highest}"
-    band = priority_range(lowest, highest)
-    if band.lowest is None:
-        below = "below 0" if band.highest == -1 else "of any value" if band.highest is None else f"up to {band.highest}"
-        return f"priority {below}"
-    return f"priority {f'{band.lowest} or more' if band.highest is None else f'{band.lowest} to {band.highest}'}"
-
-
-def priorities_of(pods: list[Pod]) -> str:
-    """`100` or `100 or 200`: the priority values that pods have, the most frequent first."""
+def priorities_of(pods: Sequence[Pod]) -> str:
+    """`100` or `100 or 200`: the priority values of Pods, the most frequent first."""
     return " or ".join(str(value) for value, _ in Counter(p.priority or 0 for p in pods).most_common(3))
 
 

@@ -6,24 +6,24 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kube_apiserver.validation.field_errors import FieldError, aggregate, go_quote
-from policies.profiles import DEFAULT_SCHEDULER, Extender, Profile, SchedulerConfiguration
-from policies.scheduling.configuration.decoding import decoding_faults
-from policies.scheduling.configuration.expansion import Expansion
-from policies.scheduling.configuration.plugin_arguments import READERS
-from policies.scheduling.configuration.plugin_sets import PluginSet, plugin_sets
-from policies.scheduling.configuration.schema import API_VERSION, KIND, MULTI_POINT, POINTS
-from policies.scheduling.configuration.validation import GONE, backoff, validate
-from policies.scheduling.plugins.registry import IN_TREE
+from forewarn.policies.kube_apiserver.validation.field_errors import FieldError, aggregate, go_quote
+from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER, Extender, Profile, SchedulerConfiguration
+from forewarn.policies.scheduling.configuration.decoding import decoding_faults
+from forewarn.policies.scheduling.configuration.expansion import Expansion
+from forewarn.policies.scheduling.configuration.plugin_arguments import READERS
+from forewarn.policies.scheduling.configuration.plugin_sets import PluginSet, plugin_sets
+from forewarn.policies.scheduling.configuration.schema import API_VERSION, KIND, MULTI_POINT, POINTS
+from forewarn.policies.scheduling.configuration.validation import GONE, backoff, validate
+from forewarn.policies.scheduling.plugins.registry import IN_TREE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from policies.objects.fields import ApiObject
-    from policies.semantics import Semantics
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.releases.semantics import Semantics
 
 _ANYWHERE: Final = frozenset(POINTS) - {"queueSort", "bind"}
-"""Where a plugin at multiPoint may have a part: of these two a profile has its own."""
+"""The extension points at which a multiPoint plugin may take part: a profile has its own plugins at these two."""
 _KNOWN: Final = 64
 """Releases, with their gates, whose default profile is kept."""
 

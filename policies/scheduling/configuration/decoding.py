@@ -11,17 +11,17 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.findings import cut
-from policies.kube_apiserver.validation.decode import decode_fault
-from policies.kube_apiserver.validation.field_errors import FieldError
-from policies.kube_apiserver.validation.schema import ListOf, Struct, Type
-from policies.metering import each
-from policies.objects.fields import json_type
-from policies.scheduling.configuration.schema import API_VERSION, ARGUMENTS, CONFIGURATION, KIND, OPAQUE
+from forewarn.policies.findings import cut
+from forewarn.policies.kube_apiserver.validation.decode import decode_fault
+from forewarn.policies.kube_apiserver.validation.field_errors import FieldError
+from forewarn.policies.kube_apiserver.validation.schema import ListOf, Struct, Type
+from forewarn.policies.metering import each
+from forewarn.policies.objects.fields import json_type
+from forewarn.policies.scheduling.configuration.schema import API_VERSION, ARGUMENTS, CONFIGURATION, KIND, OPAQUE
 
 if TYPE_CHECKING:
-    from policies.findings import Path
-    from policies.objects.fields import ApiObject
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.fields import ApiObject
 
 MOST_ENTRIES: Final = 256
 """Profiles, plugins of a point, resources, terms …: each costs something at every node."""
@@ -34,7 +34,7 @@ _TOLD: Final = 100
 
 
 def decoding_faults(config: Any) -> list[FieldError]:
-    """What keeps kube-scheduler from reading a configuration at all."""
+    """Errors for which kube-scheduler cannot decode a configuration."""
     if not isinstance(config, Mapping):
         return [FieldError((), f"a configuration is an object, not {json_type(config)}")]
     faults = _of_struct(config, CONFIGURATION, ()) + _of_header(config, (), KIND, must_be_given=True)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kube_apiserver.validation.field_errors import FieldError, go_quote
-from policies.scheduling.configuration.plugin_sets import ALL, PluginSet
-from policies.scheduling.configuration.schema import MULTI_POINT, POINTS
-from policies.scheduling.framework import extends
-from policies.scheduling.plugin import MAX_NODE_SCORE
+from forewarn.policies.kube_apiserver.validation.field_errors import FieldError, go_quote
+from forewarn.policies.scheduling.configuration.plugin_sets import ALL, PluginSet
+from forewarn.policies.scheduling.configuration.schema import MULTI_POINT, POINTS
+from forewarn.policies.scheduling.framework import extends
+from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.findings import Path
-    from policies.semantics import Semantics
+    from forewarn.policies.findings import Path
+    from forewarn.policies.releases.semantics import Semantics
 
 _MAX_TOTAL_SCORE: Final = 2**63 - 1
 
@@ -41,7 +41,7 @@ class Expansion:
             self._check_weights()
 
     def weights(self) -> dict[str, int]:
-        """What stands at score itself comes first; a weight that is not given is 1."""
+        """Return the plugins at score: explicit plugins first; the default weight is 1."""
         weights: dict[str, int] = {}
         for name, weight in (*self._sets["score"].enabled, *self._sets[MULTI_POINT].enabled):
             if name in self._plugins and self._extends(name, "score"):
@@ -113,7 +113,7 @@ class Expansion:
 
 
 def _as_int64(number: int) -> int:
-    """A number as Go's int64 has it: beyond its ends it goes on at the other one."""
+    """Return a number with the overflow of Go's int64."""
     return (number + 2**63) % 2**64 - 2**63
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kube_apiserver.validation.field_errors import (
+from forewarn.policies.kube_apiserver.validation.field_errors import (
     FieldError,
     duplicate,
     forbidden,
@@ -15,12 +15,12 @@ from policies.kube_apiserver.validation.field_errors import (
     not_supported,
     required,
 )
-from policies.kube_apiserver.validation.names import qualified_name
-from policies.metering import each
-from policies.objects.fields import InvalidObject
-from policies.objects.node_selector import NodeAffinity
-from policies.objects.topology_spread import read_topology_spread
-from policies.scheduling.arguments import (
+from forewarn.policies.kube_apiserver.validation.names import qualified_name
+from forewarn.policies.metering import each
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.node_selector import NodeAffinity
+from forewarn.policies.objects.topology_spread import read_topology_spread
+from forewarn.policies.scheduling.arguments import (
     CPU_AND_MEMORY,
     LEAST_ALLOCATED,
     LIST_DEFAULTING,
@@ -39,14 +39,14 @@ from policies.scheduling.arguments import (
     ShapePoint,
     VolumeBindingArgs,
 )
-from policies.scheduling.configuration.duration import seconds
+from forewarn.policies.scheduling.configuration.duration import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from policies.findings import Path
-    from policies.objects.fields import ApiObject
-    from policies.semantics import Semantics
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.releases.semantics import Semantics
 
 _ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 _FULL: Final = 100
@@ -137,18 +137,21 @@ def resources_fit(args: ApiObject, path: Path, faults: list[FieldError], _: Sema
             text = f"resource weight of {resource.name} not in valid range (0, 100]"
             faults.append(invalid((*path, "resources", index, "weight"), resource.weight, text))
     ratio = (strategy or {}).get("requestedToCapacityRatio")
-    of_ratio = (*path, "requestedToCapacityRatio")
     shape = _shape(ratio or {})
-    if kind == REQUESTED_TO_CAPACITY_RATIO:
-        if ratio is None:
-            faults.append(required(of_ratio, "must be specified when type is RequestedToCapacityRatio"))
-        else:
-            faults += _of_shape(shape, (*of_ratio, "shape"))
-    elif ratio is not None:
-        faults.append(forbidden(of_ratio, "must be nil when type is not RequestedToCapacityRatio"))
+    faults += _of_ratio(kind, ratio, shape, (*path, "requestedToCapacityRatio"))
     return NodeResourcesFitArgs(
         frozenset(name or "" for name in ignored), frozenset(group or "" for group in groups), kind, resources, shape
     )
+
+
+def _of_ratio(kind: str, ratio: ApiObject | None, shape: Sequence[ShapePoint], path: Path) -> list[FieldError]:
+    """The faults of requestedToCapacityRatio."""
+    if kind != REQUESTED_TO_CAPACITY_RATIO:
+        text = "must be nil when type is not RequestedToCapacityRatio"
+        return [] if ratio is None else [forbidden(path, text)]
+    if ratio is None:
+        return [required(path, "must be specified when type is RequestedToCapacityRatio")]
+    return list(_of_shape(shape, (*path, "shape")))
 
 
 def topology_spread(args: ApiObject, path: Path, faults: list[FieldError], _: Semantics) -> PodTopologySpreadArgs:

@@ -1,4 +1,4 @@
-"""Which plugins a profile has before its extension points are worked out: the defaults, and what is said beside them.
+"""The plugins of a profile before its extension points are expanded: the defaults and the configured plugins.
 
 Source: kubernetes `pkg/scheduler/apis/config/v1/default_plugins.go`.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.scheduling.configuration.schema import MULTI_POINT, POINTS
+from forewarn.policies.scheduling.configuration.schema import MULTI_POINT, POINTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.semantics import Semantics
+    from forewarn.policies.releases.semantics import Semantics
 
 ALL = "*"
 
@@ -25,7 +25,7 @@ class EnabledPlugin(NamedTuple):
 
 
 class PluginSet(NamedTuple):
-    """What an extension point says."""
+    """The configuration of an extension point."""
 
     enabled: tuple[EnabledPlugin, ...] = ()
     disabled: tuple[str, ...] = ()
@@ -79,7 +79,10 @@ def _read(given: Mapping[str, Any] | None) -> PluginSet:
 
 
 def _merged(defaults: tuple[EnabledPlugin, ...], custom: PluginSet) -> PluginSet:
-    """Defaults that are named anew keep their place; all other named ones follow. Source: upstream `mergePluginSet`."""
+    """Return the merged set: configured defaults keep their position; other plugins follow.
+
+    Source: upstream `mergePluginSet`.
+    """
     last = {plugin.name: index for index, plugin in enumerate(custom.enabled)}
     replaced: set[int] = set()
     enabled: list[EnabledPlugin] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.scheduling.configuration.schema import API_VERSION, KIND
+from forewarn.policies.scheduling.configuration.schema import API_VERSION, KIND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a KubeSchedulerConfiguration and the arguments of plugins may hold: every field, with its type.
+"""The schema of a KubeSchedulerConfiguration and of plugin arguments: every field with its type.
 
 Source: kube-scheduler `config/v1/types.go`, `config/v1/types_pluginargs.go`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from policies.kube_apiserver.validation.schema import ListOf, MapOf, Plain, Struct, Type
+from forewarn.policies.kube_apiserver.validation.schema import ListOf, MapOf, Plain, Struct, Type
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
@@ -172,4 +172,4 @@ ARGUMENTS: Final[dict[str, Struct]] = {
 }
 """Plugin -> what its arguments may hold."""
 OPAQUE: Final = {"PluginConfig": ("args",), "ClientConnectionConfiguration": ("qps",)}
-"""Struct -> fields whose type is looked at elsewhere."""
+"""Struct -> fields whose type is checked elsewhere."""

@@ -1,4 +1,4 @@
-"""What kube-scheduler refuses of a configuration that it can read.
+"""kube-scheduler's validation of a configuration that it can decode.
 
 Source: kubernetes `pkg/scheduler/apis/config/validation/validation.go`, component-base `config/validation`.
 """
@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kube_apiserver.validation.field_errors import FieldError, duplicate, invalid, required
-from policies.kube_apiserver.validation.names import qualified_name
-from policies.metering import each
-from policies.scheduling.configuration.duration import seconds
-from policies.scheduling.configuration.schema import API_VERSION, POINTS
+from forewarn.policies.kube_apiserver.validation.field_errors import FieldError, duplicate, invalid, required
+from forewarn.policies.kube_apiserver.validation.names import qualified_name
+from forewarn.policies.metering import each
+from forewarn.policies.scheduling.configuration.duration import seconds
+from forewarn.policies.scheduling.configuration.schema import API_VERSION, POINTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from policies.findings import Path
-    from policies.objects.fields import ApiObject
-    from policies.scheduling.configuration.plugin_sets import PluginSet
+    from forewarn.policies.findings import Path
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.scheduling.configuration.plugin_sets import PluginSet
 
 GONE: Final = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 """Plugins that older versions had."""

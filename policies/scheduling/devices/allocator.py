@@ -5,30 +5,36 @@ Source: dynamic-resource-allocation `structured/internal/incubating/allocator_in
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.metering import meter
-from policies.objects.devices import ALL, AllocatedDevice, Allocation, Attribute, DeviceId
+from forewarn.policies.metering import meter
+from forewarn.policies.objects.devices import ALL, AllocatedDevice, Allocation, DeviceId, Readiness
+from forewarn.policies.objects.node_selector import FieldRequirement, NodeSelector, NodeSelectorTerm
+from forewarn.policies.scheduling.devices.capacity import NotRepresentable, has_room, shares_of
+from forewarn.policies.scheduling.devices.constraints import constraint
+from forewarn.policies.scheduling.devices.in_use import counters_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from policies.objects.devices import (
+    from forewarn.policies.objects.devices import (
         Device,
         DeviceClass,
-        DeviceConstraint,
         DeviceRequest,
         DeviceTaintRule,
         ResourceClaim,
         ResourceSlice,
     )
-    from policies.scheduling.devices.pools import Pool
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.devices.in_use import InUse
+    from forewarn.policies.scheduling.devices.pools import Pool
 
 MOST_RESULTS: Final = 32
 """Devices of one claim at most (upstream `AllocationResultsMaxSize`)."""
 MOST_STEPS: Final = 20_000
-"""Devices that are tried on one node at most: upstream gives up after ten seconds."""
+"""Devices that are tried on one node at most. Upstream may try more, for ten seconds: nothing is predicted then."""
 NO_SCHEDULE: Final = ("NoSchedule", "NoExecute")
 
 Found = tuple["ResourceSlice", "Device", DeviceId]
@@ -42,28 +48,41 @@ class NodeFailure(Exception):
     """The node cannot be used; others may."""
 
 
+class NotWorkedOut(Exception):
+    """The allocation cannot be predicted; the message is the reason."""
+
+
 class _TooMany(Exception):
     """A claim would get more devices than one may have."""
 
 
-class World(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class World:
     """What allocation goes by beside the claims. `matches`: whether all CEL selectors match a device of a driver.
-    `taint_rules`: taints that devices have beside those of their slices."""
+    `taint_rules`: taints that devices have beside those of their slices. `counters`: by pool what is left of them."""
 
     classes: Mapping[tuple[str, str], DeviceClass]
-    in_use: frozenset[DeviceId]
+    in_use: InUse
     matches: Callable[[tuple[str, ...], str, Device], bool]
-    taints: bool
-    binding_conditions: bool
+    semantics: Semantics
     taint_rules: Sequence[DeviceTaintRule] = ()
+    counters: dict[tuple[str, str], dict[tuple[str, str], int]] = field(default_factory=dict)
 
 
 class Node(NamedTuple):
-    """The node that is asked for."""
+    """The node of the allocation."""
 
     name: str
     labels: Mapping[str, str]
     pools: Sequence[Pool]
+
+
+class _Result(NamedTuple):
+    """A device that a claim would get."""
+
+    allocated: AllocatedDevice
+    part: ResourceSlice
+    device: Device
 
 
 class Allocator:
@@ -72,22 +91,36 @@ class Allocator:
     def __init__(self, world: World, node: Node, claims: Sequence[ResourceClaim]) -> None:
         self._world, self._node, self._claims = world, node, claims
         self._work, self._steps = meter(), MOST_STEPS
+        semantics = world.semantics
+        self._taints = semantics.enabled("DRADeviceTaints")
+        self._binding_conditions = semantics.device_binding_conditions_are_awaited
+        self._shares, self._fractional = semantics.devices_are_shared, semantics.capacity_ranges_may_be_fractional
+        self._pools = {(pool.driver, pool.name): pool for pool in node.pools}
         usable = (pool for pool in node.pools if not (pool.incomplete or pool.invalid))
         self._tried = [found for pool in usable for found in pool.devices()]
+        self._constraints = [[constraint(each, semantics) for each in claim.constraints] for claim in claims]
         self._taken: list[tuple[int, DeviceId]] = []
-        self._results: list[list[tuple[AllocatedDevice, Device]]] = [[] for _ in claims]
+        self._shared: dict[DeviceId, list[Mapping[str, int]]] = {}
+        self._consumed: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
+        self._results: list[list[_Result]] = [[] for _ in claims]
         self._all: dict[tuple[int, int, int], list[Found]] = {}
         self._selectable: dict[tuple[int, int, int, DeviceId], bool] = {}
 
     def allocate(self) -> list[Allocation] | None:
-        """What each claim gets, None where not all get what they ask for. Raises AllocationError and NodeFailure."""
+        """What each claim gets, None where not all get what they ask for.
+
+        Raises AllocationError, NodeFailure and NotWorkedOut.
+        """
         for claim_index, claim in enumerate(self._claims):
             self._prepare(claim_index, claim)
         if not self._claim(0):
             if any(pool.invalid for pool in self._node.pools):
                 raise NodeFailure("invalid resource pools were encountered")
             return None
-        return [Allocation(tuple(allocated for allocated, _ in results)) for results in self._results]
+        return [
+            Allocation(tuple(result.allocated for result in results), nodes_of(results, self._node.name))
+            for results in self._results
+        ]
 
     def _prepare(self, claim_index: int, claim: ResourceClaim) -> None:
         """Find the devices of requests for all there are. Source: `validateDeviceRequest`."""
@@ -102,8 +135,12 @@ class Allocator:
                     counts.append(alternative.count)
                     continue
                 key = claim_index, index, sub
+                passed_over = self._world.semantics.full_devices_are_passed_over
                 self._all[key] = [
-                    found for found in self._every(claim, alternative) if self._fits(key, alternative, found)
+                    found
+                    for found in self._every(claim, alternative)
+                    if self._fits(key, alternative, found)
+                    and self._has_room(claim, alternative, found, anew=not passed_over)
                 ]
                 counts.append(len(self._all[key]))
             least += min(counts)
@@ -166,6 +203,8 @@ class Allocator:
             self._step()
             if self._in_use(found[2], key[0], request) or not self._fits(key, request, found):
                 continue
+            if not self._has_room(self._claims[key[0]], request, found):
+                continue
             if self._with(key, request, found, partial(self._devices, key, request, have + 1, place + 1)):
                 return True
         return False
@@ -174,18 +213,18 @@ class Allocator:
         self._work.charge(2)
         self._steps -= 1
         if self._steps < 0:
-            raise AllocationError(f"node {self._node.name}: timed out trying to allocate devices")
+            raise NotWorkedOut(f"tries more than {MOST_STEPS} devices on one node")
 
     def _in_use(self, device: DeviceId, claim_index: int, request: DeviceRequest) -> bool:
         """A request with admin access may have what others have, but nothing twice."""
         if request.admin_access:
             return (claim_index, device) in self._taken
-        return device in self._world.in_use or any(taken == device for _, taken in self._taken)
+        return device in self._world.in_use.dedicated or any(taken == device for _, taken in self._taken)
 
     def _fits(self, key: tuple[int, int, int], request: DeviceRequest, found: Found) -> bool:
         """Source: upstream `isSelectable`."""
         part, device, identity = found
-        if device.binding_conditions and not self._world.binding_conditions:
+        if device.binding_conditions and not self._binding_conditions:
             return False
         place = (*key, identity)
         if place not in self._selectable:
@@ -198,38 +237,132 @@ class Allocator:
             self._selectable[place] = fits
         return self._selectable[place]
 
-    def _with(self, key: tuple[int, int, int], request: DeviceRequest, found: Found, rest: Callable[[], bool]) -> bool:
-        """Take a device and go on; give it back where that comes to nothing. Source: upstream `allocateDevice`."""
+    def _has_room(self, claim: ResourceClaim, request: DeviceRequest, found: Found, *, anew: bool = False) -> bool:
+        """Whether a device has the capacity that is asked for; `anew`: whoever has some of it.
+
+        Source: upstream `CmpRequestOverCapacity`.
+        """
         _, device, identity = found
+        if not self._shares or not device.capacity:
+            return not request.capacity
+        in_use = self._world.in_use.shared.get(identity)
+        taken = [] if anew else [*([in_use] if in_use else ()), *self._shared.get(identity, ())]
+        self._work.charge(len(device.capacity) * (1 + len(taken)))
+        try:
+            return has_room(device, request.capacity, taken, fractional=self._fractional)
+        except NotRepresentable as error:
+            if self._world.semantics.large_amounts_of_devices_go_wrong:
+                raise NotWorkedOut("is asked for more capacity than it can count") from None
+            where = f"claim {claim.key}, request {request.name}"
+            raise AllocationError(f"{where}: checking capacity for device {device.name}: {error}") from None
+
+    def _with(self, key: tuple[int, int, int], request: DeviceRequest, found: Found, rest: Callable[[], bool]) -> bool:
+        """Allocate a device and continue; release it if that fails. Source: upstream `allocateDevice`."""
         claim_index, index, _ = key
-        if self._in_use(identity, claim_index, request) or self._tainted(device, identity, request):
-            return False
         claim = self._claims[claim_index]
         outer = claim.requests[index]
         name = f"{outer.name}/{request.name}" if outer.alternatives else outer.name
-        if not all(self._agrees(c, claim_index, outer.name, name, device, identity) for c in claim.constraints):
-            if key in self._all:
-                told = "/".join(identity)
-                what = f"cannot add device {told} because a claim constraint would not be satisfied"
-                raise AllocationError(f"claim {claim.key}, request {request.name}: {what}")
+        counted = self._takes_counters(found)
+        if self._in_use(found[2], claim_index, request) or (counted and not self._take_counters(found)):
             return False
-        self._taken.append((claim_index, identity))
-        self._results[claim_index].append((AllocatedDevice(name, identity, request.admin_access), device))
+        if not self._passes(key, request, found, outer.name, name):
+            if counted:
+                self._count(found, -1)
+            return False
+        self._take(claim_index, request, found, name)
         try:
             done = rest()
         except _TooMany:
-            self._give_back(claim_index)
+            self._give_back(claim_index, outer.name, counted=counted)
             raise
         if not done:
-            self._give_back(claim_index)
+            self._give_back(claim_index, outer.name, counted=counted)
         return done
 
-    def _give_back(self, claim_index: int) -> None:
-        self._taken.pop()
-        self._results[claim_index].pop()
+    def _passes(self, key: tuple[int, int, int], request: DeviceRequest, found: Found, outer: str, name: str) -> bool:
+        """Whether taints, constraints and capacity let it be taken; the constraints know it then."""
+        _, device, identity = found
+        claim = self._claims[key[0]]
+        if self._tainted(device, identity, request):
+            return False
+        constraints = self._constraints[key[0]]
+        added = 0
+        for each in constraints:
+            if not each.add(outer, name, device, identity):
+                break
+            added += 1
+        agrees = added == len(constraints)
+        if agrees and self._has_room(claim, request, found):
+            return True
+        for each in reversed(constraints[:added]):
+            each.remove(outer, name)
+        if not agrees and key in self._all:
+            what = f"cannot add device {'/'.join(identity)} because a claim constraint would not be satisfied"
+            raise AllocationError(f"claim {claim.key}, request {request.name}: {what}")
+        return False
+
+    def _take(self, claim_index: int, request: DeviceRequest, found: Found, name: str) -> None:
+        part, device, identity = found
+        share = None
+        if self._shares and device.shared:
+            share = shares_of(device, request.capacity, fractional=self._fractional)
+            self._shared.setdefault(identity, []).append(share)
+        else:
+            self._taken.append((claim_index, identity))
+        readiness = Readiness.AWAITED if device.binding_conditions else Readiness.READY
+        allocated = AllocatedDevice(name, identity, request.admin_access, share, readiness, request.tolerations)
+        self._results[claim_index].append(_Result(allocated, part, device))
+
+    def _give_back(self, claim_index: int, outer: str, *, counted: bool) -> None:
+        allocated, part, device = self._results[claim_index].pop()
+        identity = allocated.id
+        if allocated.share is None:
+            self._taken.pop()
+        else:
+            self._shared[identity].pop()
+        for each in reversed(self._constraints[claim_index]):
+            each.remove(outer, allocated.request)
+        if counted:
+            self._count((part, device, identity), -1)
+
+    def _takes_counters(self, found: Found) -> bool:
+        """Whether it takes of the counters of its pool; a further share of a device takes none of them."""
+        _, device, identity = found
+        if not device.consumes:
+            return False
+        if not (self._shares and device.shared):
+            return True
+        in_use = self._world.in_use.shared.get(identity)
+        known = bool(in_use) if self._world.semantics.shares_need_capacity else in_use is not None
+        return not (known or self._shared.get(identity))
+
+    def _take_counters(self, found: Found) -> bool:
+        """Take them, where the pool has enough of all its counters. Source: upstream `checkAvailableCounters`."""
+        pool = self._pools[found[2][:2]]
+        if pool.counters is None:
+            return False
+        key = pool.driver, pool.name
+        if key not in self._world.counters:
+            self._work.charge(sum(len(part.devices) for part in pool.counters.slices))
+            self._world.counters[key] = counters_left(pool, pool.counters, self._world.in_use)
+        left = self._world.counters[key]
+        self._work.charge(len(left) // 4)
+        self._count(found, 1)
+        consumed = self._consumed[key]
+        if all(consumed.get(counter, 0) <= amount for counter, amount in left.items()):
+            return True
+        self._count(found, -1)
+        return False
+
+    def _count(self, found: Found, sign: int) -> None:
+        _, device, identity = found
+        consumed = self._consumed.setdefault(identity[:2], {})
+        for taken in device.consumes:
+            for name, amount in taken.counters.items():
+                consumed[taken.name, name] = consumed.get((taken.name, name), 0) + sign * amount
 
     def _tainted(self, device: Device, identity: DeviceId, request: DeviceRequest) -> bool:
-        if not self._world.taints:
+        if not self._taints:
             return False
         self._work.charge(len(self._world.taint_rules) // 4)
         of_rules = (rule.taint for rule in self._world.taint_rules if rule.taints(identity))
@@ -238,29 +371,20 @@ class Allocator:
             for taint in (*device.taints, *of_rules)
         )
 
-    def _agrees(
-        self, constraint: DeviceConstraint, claim_index: int, outer: str, name: str, device: Device, identity: DeviceId
-    ) -> bool:
-        """Whether a device has the value that those before it have. Source: `matchAttributeConstraint`."""
-        if not _concerns(constraint, outer, name):
-            return True
-        value = attribute_of(device, identity.driver, constraint.attribute)
-        if value is None:
-            return False
-        for allocated, other in self._results[claim_index]:
-            if _concerns(constraint, allocated.request.partition("/")[0], allocated.request):
-                known = attribute_of(other, allocated.id.driver, constraint.attribute)
-                return type(known) is type(value) and known == value
-        return True
 
-
-def _concerns(constraint: DeviceConstraint, outer: str, name: str) -> bool:
-    return not constraint.requests or outer in constraint.requests or name in constraint.requests
-
-
-def attribute_of(device: Device, driver: str, name: str) -> Attribute | None:
-    """An attribute by its full name; a driver's own may stand without its domain. Source: `lookupAttribute`."""
-    if name in device.attributes:
-        return device.attributes[name]
-    domain, slash, own = name.partition("/")
-    return device.attributes.get(own) if slash and domain == driver else None
+def nodes_of(results: Sequence[_Result], node: str) -> NodeSelector | None:
+    """From which nodes the devices of a claim can be reached. Source: upstream `createNodeSelector`."""
+    whole = NodeSelectorTerm()
+    for _, part, device in results:
+        place = device.place if part.per_device else part.place
+        if place.node_name or device.binds_to_node:
+            this = FieldRequirement("metadata.name", "In", node)
+            return NodeSelector((NodeSelectorTerm(fields=(this,), names=frozenset({node})),))
+        terms = place.selector.terms if place.selector is not None else ()
+        if len(terms) > 1:
+            raise AllocationError(f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms")
+        for term in terms:
+            expressions = (*whole.expressions, *(e for e in term.expressions if e not in whole.expressions))
+            fields = (*whole.fields, *(f for f in term.fields if f not in whole.fields))
+            whole = NodeSelectorTerm(expressions, fields, whole.error or term.error)
+    return NodeSelector((whole,)) if whole.expressions or whole.fields or whole.error else None

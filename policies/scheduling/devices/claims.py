@@ -8,18 +8,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from policies.objects.devices import DEVICE_CLASS_PREFIX, DeviceRequest
-from policies.quantity import NANO
-from policies.scheduling.devices.selectors import NotModelled, SelectorError
+from forewarn.policies.metering import charge
+from forewarn.policies.objects.devices import DEVICE_CLASS_PREFIX, DeviceRequest, Readiness
+from forewarn.policies.quantity import NANO
+from forewarn.policies.scheduling.devices.selectors import NotModelled, SelectorError
+from forewarn.policies.scheduling.devices.unmodelled import beyond
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from policies.objects.devices import DeviceClass, ResourceClaim
-    from policies.objects.pod import Pod, PodClaim
-    from policies.objects.resources import ContainerRequests
-    from policies.scheduling.cluster_objects import ClusterObjects
-    from policies.scheduling.devices.selectors import Selectors
+    from forewarn.policies.objects.devices import DeviceClass, ResourceClaim
+    from forewarn.policies.objects.pod import Pod, PodClaim
+    from forewarn.policies.objects.resources import ContainerRequests
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.scheduling.devices.selectors import Selectors
 
 _MOST_CLAIMS: Final = 64
 _MOST_DEVICES: Final = 128
@@ -63,6 +66,18 @@ def classes_of_resources(classes: Mapping[tuple[str, str], DeviceClass]) -> dict
     return found
 
 
+def claim_of_an_earlier_cycle(pod: Pod, objects: ClusterObjects) -> ResourceClaim | None:
+    """The claim that an earlier cycle made for the pod's extended resources, where it asks for any.
+
+    Source: upstream `findExtendedResourceClaim`.
+    """
+    if not pod.uid:
+        return None
+    charge(len(objects.resource_claims) // 16)
+    found = (c for c in objects.resource_claims.values() if c.for_extended_resources and c.owner_uid == pod.uid)
+    return next((claim for claim in found if claim.requests), None)
+
+
 def extended_resources_of(pod: Pod, provided: Mapping[str, DeviceClass]) -> dict[str, int]:
     """The extended resources that the pod requests and a DeviceClass provides."""
     if not provided:
@@ -73,7 +88,7 @@ def extended_resources_of(pod: Pod, provided: Mapping[str, DeviceClass]) -> dict
 def requests_of(
     pod: Pod, extended: Mapping[str, int], allocatable: Mapping[str, int], provided: Mapping[str, DeviceClass]
 ) -> list[DeviceRequest]:
-    """What is requested of devices on a node, where no device plugin offers it. Source: `createRequestsAndMappings`."""
+    """Return the requested devices on a node without a device plugin for them. Source: `createRequestsAndMappings`."""
     requests: list[DeviceRequest] = []
     for name in sorted(extended):
         if allocatable.get(name, 0) == 0:
@@ -122,7 +137,7 @@ def _container_request(
 
 
 def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, DeviceClass], selectors: Selectors) -> str:
-    """Why nothing can be said of a pod with devices, empty where something can."""
+    """Return the reason why a Pod with devices is not predicted, empty if it is."""
     extended = extended_resources_of(pod, provided)
     if not pod.device_claims and not extended:
         return ""
@@ -136,11 +151,10 @@ def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, Devic
     except ClaimProblem:
         return ""
     unallocated = [claim for claim in claims if claim.allocation is None]
-    asked = (claim.unmodelled for claim in unallocated)
-    offered = (part.unmodelled for part in objects.resource_slices.values())
-    found = next((what for what in asked if what), "") or next((what for what in offered if what), "")
+    allocated = filter(None, (_of_allocation(claim, objects.semantics) for claim in claims))
+    found = next(allocated, "") or beyond(unallocated, objects.resource_slices.values(), objects.semantics)
     if found:
-        return f"the pod claims devices (DRA): {found} are not modelled"
+        return f"the pod claims devices (DRA): {found}"
     requests = [a for claim in unallocated for request in claim.requests for a in (request.alternatives or (request,))]
     if sum(request.count for request in requests) + sum(extended.values()) > _MOST_DEVICES:
         return "the pod claims too many devices (DRA)"
@@ -148,10 +162,23 @@ def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, Devic
     return _unreadable(requests, classes, objects, selectors)
 
 
+def _of_allocation(claim: ResourceClaim, semantics: Semantics) -> str:
+    """Return the reason why an allocated claim is not predicted; empty if it is."""
+    allocation = claim.allocation
+    if allocation is None:
+        return ""
+    if allocation.unmodelled:
+        return f"{allocation.unmodelled} are not modelled"
+    awaited = allocation.readiness is Readiness.AWAITED and allocation.timed
+    if awaited and semantics.device_binding_conditions_are_awaited:
+        return "its devices are not ready (binding conditions), and kube-scheduler may have stopped waiting for them"
+    return ""
+
+
 def _unreadable(
     requests: Sequence[DeviceRequest], classes: Iterable[str], objects: ClusterObjects, selectors: Selectors
 ) -> str:
-    """What selectors say that is not known here; what they make of each device is kept for the allocation."""
+    """Return the unsupported parts of selectors; the results for each device are cached for the allocation."""
     found = (objects.device_classes.get(("", name)) for name in sorted(classes))
     of_classes = [device_class.selectors for device_class in found if device_class is not None]
     for part in objects.resource_slices.values():

@@ -5,26 +5,40 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.metering import each
-from policies.objects.devices import Device, DeviceId, ResourceSlice
+from forewarn.policies.metering import charge, each
+from forewarn.policies.objects.devices import Device, DeviceId, ResourceSlice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.releases.semantics import Semantics
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """The shared counters of a pool, (set, name) -> billionths, and the slices whose devices take from them."""
+
+    values: Mapping[tuple[str, str], int]
+    slices: tuple[ResourceSlice, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The slices of a pool that target a node. `incomplete`: not all of its slices are there; `invalid`: no use."""
+    """A DRA pool with its ResourceSlices for one node.
+
+    `incomplete`: slices of its generation are missing. `invalid`: duplicate device names or inconsistent counters.
+    """
 
     driver: str
     name: str
     slices: tuple[ResourceSlice, ...] = ()
     incomplete: bool = False
     invalid: bool = False
+    counters: Counters | None = None
 
     @property
     def binding_conditions(self) -> bool:
-        """Whether a device of it must be made ready once it is chosen: such pools are asked last."""
+        """Whether a device must become ready after its allocation: such pools are used last."""
         return any(device.binding_conditions for part in self.slices for device in part.devices)
 
     def devices(self) -> Iterator[tuple[ResourceSlice, Device, DeviceId]]:
@@ -37,19 +51,22 @@ class Pool:
 class Pools:
     """All slices of a cluster, by what they are asked for."""
 
-    def __init__(self, slices: Iterable[ResourceSlice]) -> None:
+    def __init__(self, slices: Iterable[ResourceSlice], semantics: Semantics) -> None:
+        self._everywhere = semantics.counters_reach_every_node
         self._by_node: dict[str, list[ResourceSlice]] = {}
         self._shared: list[ResourceSlice] = []
         self._of_pool: dict[tuple[str, str], list[ResourceSlice]] = {}
+        self._counters: dict[tuple[str, str, int], Counters | None] = {}
         for part in slices:
-            (self._by_node.setdefault(part.place.node_name, []) if part.place.node_name else self._shared).append(part)
+            local = part.place.node_name and not (part.counter_sets and self._everywhere)
+            (self._by_node.setdefault(part.place.node_name, []) if local else self._shared).append(part)
             self._of_pool.setdefault((part.driver, part.pool), []).append(part)
 
     def of_node(self, labels: Mapping[str, str], name: str) -> list[Pool]:
         """The pools with slices for a node. Source: upstream `GatherPools`."""
         found: dict[tuple[str, str], list[ResourceSlice]] = {}
         for part in each((*self._by_node.get(name, ()), *self._shared), 1):
-            if _relevant(part, labels, name):
+            if (part.counter_sets and self._everywhere) or _relevant(part, labels, name):
                 _add(found, part)
         pools = [pool for pool in (self._pool(key, parts) for key, parts in sorted(found.items())) if pool is not None]
         return [p for p in pools if not p.binding_conditions] + [p for p in pools if p.binding_conditions]
@@ -66,16 +83,47 @@ class Pools:
     def _pool(self, key: tuple[str, str], parts: Sequence[ResourceSlice]) -> Pool | None:
         """None where there are newer slices than those for this node."""
         generation, wanted = parts[0].generation, parts[0].slices
+        every = parts
         if len(parts) != wanted:
-            every = self._of_pool[key]
-            if any(part.generation > generation for part in every):
+            of_pool = self._of_pool[key]
+            if any(part.generation > generation for part in of_pool):
                 return None
-            if sum(part.generation == generation for part in every) != wanted:
+            every = [part for part in of_pool if part.generation == generation]
+            if len(every) != wanted:
                 return Pool(*key, incomplete=True)
-        names = [device.name for part in parts for device in part.devices]
-        if len(names) != len(set(names)):
+        targeting = [part for part in parts if not part.counter_sets]
+        names = [device.name for part in targeting for device in part.devices]
+        counters = self._counters_of(key, every)
+        if counters is None or len(names) != len(set(names)):
             return Pool(*key, invalid=True)
-        return Pool(*key, slices=tuple(sorted(parts, key=lambda part: part.name)))
+        return Pool(*key, slices=tuple(sorted(targeting, key=lambda part: part.name)), counters=counters)
+
+    def _counters_of(self, key: tuple[str, str], parts: Sequence[ResourceSlice]) -> Counters | None:
+        """The counters in all slices of a pool; None: they are named twice, or a device names others."""
+        generation = parts[0].generation
+        if len(parts) != sum(part.generation == generation for part in self._of_pool[key]):
+            return _read_counters(parts)
+        place = (*key, generation)
+        if place not in self._counters:
+            self._counters[place] = _read_counters(parts)
+        return self._counters[place]
+
+
+def _read_counters(parts: Sequence[ResourceSlice]) -> Counters | None:
+    """Source: upstream `getAndValidateCounterSets`, `validateDeviceCounterConsumption`."""
+    sets = [counter_set for part in parts for counter_set in part.counter_sets]
+    known = {counter_set.name: counter_set.counters for counter_set in sets}
+    if len(known) != len(sets):
+        return None
+    slices = tuple(part for part in parts if not part.counter_sets)
+    for part in slices:
+        for device in part.devices:
+            charge(1 + len(device.consumes))
+            for taken in device.consumes:
+                if taken.name not in known or not taken.counters.keys() <= known[taken.name].keys():
+                    return None
+    values = {(name, counter): value for name, counters in known.items() for counter, value in counters.items()}
+    return Counters(values, slices)
 
 
 def _relevant(part: ResourceSlice, labels: Mapping[str, str], name: str) -> bool:

@@ -1,7 +1,7 @@
 """CEL selectors of devices. Source: dynamic-resource-allocation `cel/compile.go`.
 
-cel-python reads and evaluates; each step of it is charged, and an expression has so many. What it does not know of
-Kubernetes' CEL (cel.bind, optional fields, parts of the libraries) is said by `NotModelled`, never taken for an answer.
+cel-python parses and evaluates; each step has a cost, and an expression has a limit. Unsupported parts of Kubernetes'
+CEL (cel.bind, optional fields, parts of the libraries) raise `NotModelled`; they never give a result.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.metering import meter
-from policies.quantity import NANO, InvalidQuantity, parse_quantity
+from forewarn.policies.metering import meter
+from forewarn.policies.quantity import NANO, InvalidQuantity, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.objects.devices import Attribute, Device
+    from forewarn.policies.objects.devices import Attribute, Device
 
 MOST_TEXT: Final = 10 * 1024
 """Characters of an expression (upstream `CELSelectorExpressionMaxLength`)."""
@@ -28,7 +28,7 @@ MOST_STEPS: Final = 20_000
 
 
 class NotModelled(Exception):
-    """An expression that says something that is not known here."""
+    """An expression with unsupported parts."""
 
 
 class SelectorError(Exception):
@@ -36,13 +36,13 @@ class SelectorError(Exception):
 
 
 class Selectors:
-    """Whether selectors match devices; what was worked out is kept, up to a size. Any thread may use it."""
+    """A cache of matches of selectors and devices, with a maximum size. Thread-safe."""
 
     def __init__(self) -> None:
         self._kept = _Kept({}, {})
 
     def match(self, expressions: tuple[str, ...], driver: str, device: Device) -> bool:
-        """Whether all of them match a device of a driver. Raises NotModelled and SelectorError."""
+        """Report whether all of them match a device of a driver. Raises NotModelled and SelectorError."""
         kept = self._kept
         kept.devices[id(device)] = device  # so that no other takes its place
         for expression in expressions:
@@ -90,7 +90,7 @@ def selectors_of(resource_slices: object) -> Selectors:
 
 
 def evaluate(expression: str, driver: str, device: Device) -> bool:
-    """Whether one expression matches a device. Raises NotModelled and SelectorError."""
+    """Report whether one expression matches a device. Raises NotModelled and SelectorError."""
     from celpy import CELEvalError, celtypes
 
     program = _program(expression)
@@ -176,7 +176,7 @@ class Semver:
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        """What versions are compared by; a release comes after what leads to it."""
+        """Return the sort key of a version; a release sorts after its pre-releases."""
         identifiers = tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in self.before)
         return self.numbers, not self.before, identifiers
 
@@ -207,7 +207,7 @@ def _device(driver: str, device: Device) -> Any:
         "driver": StringType(driver),
         "attributes": attributes,
         "capacity": capacity,
-        "allowMultipleAllocations": BoolType(False),
+        "allowMultipleAllocations": BoolType(device.shared),
     }
     return MapType({StringType(name): part for name, part in parts.items()})
 

@@ -1,13 +1,13 @@
-"""DefaultBinder: tells the API server where a pod runs. Source: upstream `plugins/defaultbinder`."""
+"""DefaultBinder: binds a Pod to its node. Source: upstream `plugins/defaultbinder`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from policies.scheduling.framework import CycleState, Plugin, Status
+from forewarn.policies.scheduling.framework import CycleState, Plugin, Status
 
 if TYPE_CHECKING:
-    from policies.objects.pod import Pod
+    from forewarn.policies.objects.pod import Pod
 
 
 class DefaultBinder(Plugin):
@@ -16,5 +16,5 @@ class DefaultBinder(Plugin):
     name: ClassVar[str] = "DefaultBinder"
 
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
-        """Upstream `Bind`: what the API server says of it is not known here; it takes the pod."""
+        """Upstream `Bind`: the response of the API server is unknown here, so the binding succeeds."""
         return None

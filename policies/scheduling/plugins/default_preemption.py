@@ -5,12 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from policies.scheduling.framework import CycleState, NodeToStatus, Plugin, PostFilterResult, Status, unschedulable
-from policies.scheduling.preemption import Preemption, pod_eligible_to_preempt_others, preempt
+from forewarn.policies.scheduling.framework import (
+    CycleState,
+    NodeToStatus,
+    Plugin,
+    PostFilterResult,
+    Status,
+    unschedulable,
+)
+from forewarn.policies.scheduling.preemption import Preemption, pod_eligible_to_preempt_others, preempt
 
 if TYPE_CHECKING:
-    from policies.objects.pod import Pod
-    from policies.scheduling.arguments import DefaultPreemptionArgs
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.arguments import DefaultPreemptionArgs
 
 
 class DefaultPreemption(Plugin):

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.objects.fields import at
-from policies.selectors import InvalidSelector, LabelSelector, Requirement, parse_label_selector
+from forewarn.policies.objects.fields import at
+from forewarn.policies.selectors import InvalidSelector, LabelSelector, Requirement, parse_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.objects.fields import ApiObject
-    from policies.objects.pod import Pod
-    from policies.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 
 _GROUPS: Final = {"v1": "", "apps/v1": "apps"}
 
 
 def default_selector(pod: Pod, objects: ClusterObjects) -> LabelSelector:
-    """What the pod's Services and its controller (ReplicationController, ReplicaSet, StatefulSet) select, together."""
+    """Return the combined selector of the Pod's Services and controller (ReplicationController, ReplicaSet,
+    StatefulSet).
+    """
     labels: dict[str, str] = {}
     for service in objects.services.values():
         if service.namespace == pod.namespace and service.matches(pod.labels):

@@ -9,15 +9,29 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from policies.objects.devices import ResourceClaim
-from policies.scheduling.devices.allocator import AllocationError, Allocator, Node, NodeFailure, World
-from policies.scheduling.devices.claims import ClaimProblem, claims_of, extended_resources_of, requests_of
-from policies.scheduling.devices.selectors import SelectorError
-from policies.scheduling.framework import (
+from forewarn.policies.objects.devices import Readiness, ResourceClaim
+from forewarn.policies.scheduling.devices.allocator import (
+    AllocationError,
+    Allocator,
+    Node,
+    NodeFailure,
+    NotWorkedOut,
+    World,
+)
+from forewarn.policies.scheduling.devices.claims import (
+    ClaimProblem,
+    claim_of_an_earlier_cycle,
+    claims_of,
+    extended_resources_of,
+    requests_of,
+)
+from forewarn.policies.scheduling.devices.selectors import SelectorError
+from forewarn.policies.scheduling.framework import (
     SKIP,
     CycleState,
     NodeToStatus,
     Plugin,
+    PluginFault,
     PostFilterResult,
     PreFilterResult,
     Status,
@@ -26,33 +40,40 @@ from policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
-from policies.scheduling.status import NOT_FOUND
-from policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.status import NOT_FOUND
+from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from policies.objects.devices import Allocation, DeviceRequest
-    from policies.objects.pod import Pod
-    from policies.objects.pod_spec import PodSpec
-    from policies.scheduling.devices.pools import Pools
-    from policies.scheduling.node_info import NodeInfo
-    from policies.scheduling.vectorized.problem import NodeFitProblem
-    from policies.scheduling.vectorized.rejections import Present, Rejections
-    from policies.semantics import Semantics
+    from forewarn.policies.objects.devices import Allocation, DeviceRequest
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_spec import PodSpec
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.devices.pools import Pools
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem
+    from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections
 
 MOST_ALTERNATIVES: Final = 8
 """Upstream `FirstAvailableDeviceRequestMaxSize`: what the first alternative is worth."""
 NOT_AVAILABLE: Final = unresolvable("resourceclaim not available on the node")
 NOT_ALL: Final = unresolvable("cannot allocate all claims")
+OF_AN_EARLIER_CYCLE: Final = unresolvable("cannot schedule extended resource claim")
+MOST_USERS: Final = 256
+"""Upstream `ResourceClaimReservedForMaxSize`: so many Pods may use one claim."""
 
 
 @dataclass(slots=True)
 class _State:
-    """The pod's claims, and what those to be allocated get on each node that was filtered."""
+    """The pod's claims, and what those to be allocated get on each node that was filtered.
+
+    `tried`: an earlier cycle left a claim for its extended resources.
+    """
 
     claims: tuple[ResourceClaim, ...]
     extended: Mapping[str, int]
+    tried: bool = False
     world: World | None = None
     pools: Pools | None = None
     allocations: dict[str, tuple[Sequence[ResourceClaim], Sequence[Allocation]]] = field(default_factory=dict)
@@ -89,7 +110,10 @@ class DynamicResources(Plugin):
         extended = extended_resources_of(pod, self.snapshot.extended_resources)
         if not claims and not extended:
             return PreFilterResult(status=SKIP)
-        state.data[self.name] = found = _State(claims, extended)
+        earlier = claim_of_an_earlier_cycle(pod, objects) if extended else None
+        if any(_is_in_use(pod, claim) for claim in (*claims, *([earlier] if earlier else ()))):
+            return PreFilterResult(status=unresolvable("resourceclaim in use"))
+        state.data[self.name] = found = _State(claims, extended, earlier is not None)
         unallocated = [claim for claim in claims if claim.allocation is None]
         for claim in unallocated:
             for request in claim.requests:
@@ -97,11 +121,9 @@ class DynamicResources(Plugin):
                 if reason:
                     return PreFilterResult(status=unresolvable(reason))
         if unallocated or extended:
-            in_use = self.snapshot.devices_in_use
-            taints, conditions = (semantics.enabled(g) for g in ("DRADeviceTaints", "DRADeviceBindingConditions"))
+            in_use, matches = self.snapshot.devices_in_use, self.snapshot.device_selectors.match
             rules = tuple(objects.device_taint_rules.values()) if semantics.device_taint_rules_apply else ()
-            matches = self.snapshot.device_selectors.match
-            found.world = World(objects.device_classes, in_use, matches, taints, conditions, rules)
+            found.world = World(objects.device_classes, in_use, matches, semantics, rules)
             found.pools = self.snapshot.device_pools
         return PreFilterResult()
 
@@ -117,21 +139,24 @@ class DynamicResources(Plugin):
         return ""
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
-        """Upstream `Filter`. What it comes to does not depend on the pods of the node."""
+        """Upstream `Filter`. Its result does not depend on the Pods of the node."""
         found: _State = state.data[self.name]
         node = node_info.node
         to_allocate = [claim for claim in found.claims if claim.allocation is None]
+        if found.tried:
+            return OF_AN_EARLIER_CYCLE
         if found.extended:
             requests = requests_of(pod, found.extended, node.allocatable.scalars, self.snapshot.extended_resources)
             if not requests and not found.claims:
                 return None
             if requests:
                 to_allocate.append(_special_claim(pod, requests))
+        conditions = self.semantics.device_binding_conditions_are_awaited
+        allocated = [claim.allocation for claim in found.claims if claim.allocation is not None]
         elsewhere = any(
-            claim.allocation is not None
-            and claim.allocation.nodes is not None
-            and not claim.allocation.nodes.matches(node.labels, node.name)
-            for claim in found.claims
+            (allocation.nodes is not None and not allocation.nodes.matches(node.labels, node.name))
+            or (conditions and allocation.readiness is Readiness.FAILED)
+            for allocation in allocated
         )
         if found.world is not None and found.pools is not None:
             status = self._allocate(found, found.world, found.pools, node_info, to_allocate)
@@ -151,6 +176,8 @@ class DynamicResources(Plugin):
             allocations = Allocator(world, place, claims).allocate()
         except NodeFailure as failure:
             return unresolvable(str(failure))
+        except NotWorkedOut as why:
+            raise PluginFault(self.name, str(why)) from None
         except (AllocationError, SelectorError) as error:
             return failed(str(error))
         if allocations is None:
@@ -177,18 +204,18 @@ class DynamicResources(Plugin):
         return PostFilterResult(unschedulable())
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
-        """Upstream `Reserve` writes to the API server: see `allocated_on` for what it comes to."""
+        """Upstream `Reserve` writes to the API server: `allocated_on` returns the result."""
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Upstream `Unreserve` writes to the API server: see `allocated_on` for what it comes to."""
+        """Upstream `Unreserve` writes to the API server: `allocated_on` returns the result."""
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
-        """Upstream `PreBindPreFlight` writes to the API server: see `allocated_on` for what it comes to."""
+        """Upstream `PreBindPreFlight` writes to the API server: `allocated_on` returns the result."""
         return SKIP
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
-        """Upstream `PreBind` writes to the API server: see `allocated_on` for what it comes to."""
+        """Upstream `PreBind` writes to the API server: `allocated_on` returns the result."""
         return None
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
@@ -213,6 +240,19 @@ def allocated_on(state: CycleState, node: str) -> list[ResourceClaim]:
     found: _State | None = state.data.get(DynamicResources.name)
     claims, allocations = found.allocations.get(node, ((), ())) if found else ((), ())
     return [replace(claim, allocation=allocation) for claim, allocation in zip(claims, allocations, strict=True)]
+
+
+def awaits_devices(state: CycleState, node: str) -> bool:
+    """Whether the pod's binding to a node waits until drivers have made its devices ready."""
+    found: _State | None = state.data.get(DynamicResources.name)
+    claims = (*found.claims, *allocated_on(state, node)) if found else ()
+    return any(claim.allocation and claim.allocation.readiness is Readiness.AWAITED for claim in claims)
+
+
+def _is_in_use(pod: Pod, claim: ResourceClaim) -> bool:
+    """Whether as many others use it as may."""
+    full = claim.allocation is not None and len(claim.reserved_for) >= MOST_USERS
+    return full and pod.uid not in claim.reserved_for
 
 
 def _worth(claim: ResourceClaim, allocation: Allocation) -> int:

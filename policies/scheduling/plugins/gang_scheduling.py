@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from policies.scheduling.framework import CycleState, PermitResult, Plugin, Status
+from forewarn.policies.scheduling.framework import CycleState, PermitResult, Plugin, Status
 
 if TYPE_CHECKING:
-    from policies.objects.pod import Pod
+    from forewarn.policies.objects.pod import Pod
 
 
 class GangScheduling(Plugin):
@@ -28,12 +28,12 @@ class GangScheduling(Plugin):
 
 
 class TopologyPlacement(Plugin):
-    """Where a group of pods may be put: nothing of a pod alone."""
+    """Placements of a PodGroup: none for a single Pod."""
 
     name: ClassVar[str] = "TopologyPlacementGenerator"
 
 
 class PodGroupPodsCount(Plugin):
-    """How good a place for a group of pods is: nothing of a pod alone."""
+    """The score of a placement of a PodGroup: none for a single Pod."""
 
     name: ClassVar[str] = "PodGroupPodsCount"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from policies.scheduling.framework import MAX_NODE_SCORE, CycleState, Plugin
+from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, CycleState, Plugin
 
 if TYPE_CHECKING:
-    from policies.objects.pod import Pod
-    from policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.node_info import NodeInfo
 
 MIN_THRESHOLD: Final = 23 * 1024 * 1024
 MAX_CONTAINER_THRESHOLD: Final = 1000 * 1024 * 1024
 
 
 class ImageLocality(Plugin):
-    """Scores the bytes of images that are there already, the more, the more nodes have them."""
+    """Score a node by the size of the Pod's images on it, each scaled by the share of nodes that have the image."""
 
     name: ClassVar[str] = "ImageLocality"
 

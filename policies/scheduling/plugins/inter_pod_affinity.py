@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from policies.metering import charge, each, meter
-from policies.objects.pod_affinity import merge_namespaces
-from policies.scheduling.framework import (
+from forewarn.policies.metering import charge, each, meter
+from forewarn.policies.objects.pod_affinity import merge_namespaces
+from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
     SKIP,
     CycleState,
@@ -17,25 +17,25 @@ from policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
-from policies.scheduling.plugins.inter_pod_affinity_columns import (
+from forewarn.policies.scheduling.plugins.inter_pod_affinity_columns import (
     NO_LABELS,
     anti_affinity,
     anti_affinity_of_its_own,
     required_affinity,
 )
-from policies.scheduling.status import NOT_FOUND
-from policies.scheduling.vectorized.rejections import rejected
+from forewarn.policies.scheduling.status import NOT_FOUND
+from forewarn.policies.scheduling.vectorized.rejections import rejected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from policies.objects.pod import Pod
-    from policies.objects.pod_affinity import AffinityTerm, WeightedAffinityTerm
-    from policies.scheduling.arguments import InterPodAffinityArgs
-    from policies.scheduling.node_info import NodeInfo
-    from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.vectorized.problem import NodeFitProblem
-    from policies.scheduling.vectorized.rejections import Present, Rejections
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_affinity import AffinityTerm, WeightedAffinityTerm
+    from forewarn.policies.scheduling.arguments import InterPodAffinityArgs
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem
+    from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections
 
 AFFINITY: Final = unresolvable("node(s) didn't match pod affinity rules")
 ANTI_AFFINITY: Final = unschedulable("node(s) didn't match pod anti-affinity rules")
@@ -67,7 +67,7 @@ class _FilterState:
         )
 
     def update_with_pod(self, other: Pod, labels: Mapping[str, str], delta: int) -> None:
-        """Another pod comes to, or goes from, a node with these labels. Source: upstream `updateWithPod`."""
+        """Add another Pod to the counts of a node with these labels, or remove it. Source: upstream `updateWithPod`."""
         pod = self.pod
         for term in each(other.spec.pod_affinity.required_anti_affinity, 1):
             if term.matches(other.namespace, pod.namespace, pod.labels, self.namespace_labels):
@@ -213,7 +213,7 @@ class InterPodAffinity(Plugin):
 
 
 def matches_all(terms: tuple[AffinityTerm, ...], owner: Pod, pod: Pod) -> bool:
-    """Whether a pod matches every one of the owner's terms. Source: upstream `podMatchesAllAffinityTerms`."""
+    """Report whether a Pod matches all of the owner's terms. Source: upstream `podMatchesAllAffinityTerms`."""
     return bool(terms) and all(t.matches(owner.namespace, pod.namespace, pod.labels, NO_LABELS) for t in each(terms, 1))
 
 

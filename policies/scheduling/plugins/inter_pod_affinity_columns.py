@@ -6,31 +6,31 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from policies.metering import VECTOR, charge, each
-from policies.objects.pod_affinity import merge_namespaces
-from policies.scheduling.plugin import MAX_NODE_SCORE
-from policies.scheduling.vectorized.pod_matrix import room
-from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, RequiredAffinity
+from forewarn.policies.metering import VECTOR, charge, each
+from forewarn.policies.objects.pod_affinity import merge_namespaces
+from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE
+from forewarn.policies.scheduling.vectorized.pod_matrix import room
+from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, RequiredAffinity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from policies.objects.pod import Pod
-    from policies.objects.pod_affinity import AffinityTerm
-    from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix
-    from policies.scheduling.vectorized.problem import CapacityConstraint
-    from policies.scheduling.vectorized.rejections import Present
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_affinity import AffinityTerm
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix
+    from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint
+    from forewarn.policies.scheduling.vectorized.rejections import Present
 
 KEPT: Final = 64
-"""Sets of labels for which `Against` is kept at least; `room` says how many more."""
+"""The minimum number of cached label sets for `Against`; `room` returns how many more."""
 _MOST_HITS: Final = 100
 """Terms of one pod that count: one is enough to keep another away."""
 _KEPT_ATTRACTING: Final = 1024
 _HARD_WEIGHT: Final = 1
-"""What a term of required affinity counts (`hardPodAffinityWeight` of the default profile)."""
+"""The weight of a required affinity term (`hardPodAffinityWeight` of the default profile)."""
 _MOST_NAMESPACES: Final = 2048
 """That the terms of one pod name or select together."""
 NO_LABELS: Final[Mapping[str, str]] = {}
@@ -164,9 +164,9 @@ def kinds_with_anti_affinity(matrix: PodMatrix) -> list[int]:
 
 
 class Against:
-    """What other pods' required anti-affinity has against one: topology -> kind -> number of terms.
+    """Other Pods' required anti-affinity against a Pod: topology -> equivalence class -> number of terms.
 
-    Worked out once for a kind, term by term: whoever has a thousand terms must not cost others a thousand times that.
+    Computed once for each class, term by term: a Pod with a thousand terms must not multiply the cost of other Pods.
     """
 
     def __init__(self, keys: frozenset[str]) -> None:
@@ -191,10 +191,10 @@ class Against:
 
 
 class AttractingTerms:
-    """Whether affinity terms of other pods are worth something for one. Each kind is looked at once.
+    """The affinity terms of other Pods that affect the score of a Pod. Each equivalence class is evaluated once.
 
-    `keys`: the topologies of those that match, of `known_keys`, which nodes have; `elsewhere`: whether pods of other
-    namespaces have such.
+    `keys`: the topologies of matching terms, of the `known_keys` that nodes have; `elsewhere`: whether Pods of other
+    namespaces have such terms.
     """
 
     def __init__(self, known_keys: frozenset[str]) -> None:
@@ -249,7 +249,7 @@ def affinity_scores(pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix, snapsho
 
 
 def _own_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
-    """What the pods of each node count by the pod's preferred terms, and by which topology. Raises NotValid."""
+    """Return what the Pods of each node count by the Pod's preferred terms, by topology. Raises NotValid."""
     affinity = pod.spec.pod_affinity
     weighted = [(w.weight, w.term) for w in affinity.preferred_affinity]
     weighted += [(-w.weight, w.term) for w in affinity.preferred_anti_affinity]
@@ -270,7 +270,7 @@ def _own_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tupl
 
 
 def _worth_to(terms: Sequence[tuple[int, AffinityTerm]], namespace: str) -> Callable[[Pod], int]:
-    """What a pod on a node is worth for one of a namespace with these terms."""
+    """Return the score of a Pod on a node for a Pod of a namespace with these terms."""
 
     def worth(other: Pod) -> int:
         return sum(
@@ -289,7 +289,7 @@ def _namespace_of_any(terms: Sequence[tuple[int, AffinityTerm]], own: str) -> st
 
 
 def _others_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
-    """The same by the terms of pods there."""
+    """Return the score by the terms of Pods on the nodes."""
     if not matrix.attracting_kinds:
         return
     namespaces = snapshot.objects.namespaces
@@ -319,9 +319,9 @@ def _others_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[t
 
 
 def terms_against(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Mapping[str, Mapping[int, int]]:
-    """Required anti-affinity that matches a pod, of pods on nodes now or before: topology -> kind -> number of terms.
+    """Count required anti-affinity terms of other Pods that match `pod`: topology key -> equivalence class -> terms.
 
-    Call it after `kinds_with_anti_affinity`.
+    Includes classes whose Pods are no longer on a node. Call `kinds_with_anti_affinity` first.
     """
     key = pod.namespace, id(pod.labels), id(snapshot.objects.namespaces)
     found, _ = matrix.against.get(key, (None, None))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from policies.metering import each
-from policies.scheduling.framework import (
+from forewarn.policies.metering import each
+from forewarn.policies.scheduling.framework import (
     SKIP,
     CycleState,
     Plugin,
@@ -18,11 +18,11 @@ from policies.scheduling.framework import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from policies.objects.node import Node
-    from policies.objects.node_selector import NodeSelector, PreferredSchedulingTerm
-    from policies.objects.pod import Pod
-    from policies.scheduling.arguments import NodeAffinityArgs
-    from policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.node_selector import NodeSelector, PreferredSchedulingTerm
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.arguments import NodeAffinityArgs
+    from forewarn.policies.scheduling.node_info import NodeInfo
 
 REASON: Final = unresolvable("node(s) didn't match Pod's node affinity/selector")
 ENFORCED: Final = unresolvable("node(s) didn't match scheduler-enforced node affinity")
@@ -68,7 +68,7 @@ class NodeAffinity(Plugin):
         default_normalize_score(scores, reverse=False)
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool] | None:
-        """Whether a node passes, whoever is on it; None: all do."""
+        """Return whether each node passes, regardless of its Pods; None: all nodes pass."""
         own, added = pod.spec.node_affinity, self.args.required
         if own.required is None and own.node_selector is None:
             return None if added is None else lambda node: added.matches(node.labels, node.name)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unresolvable
-from policies.scheduling.status import NOT_FOUND
+from forewarn.policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unresolvable
+from forewarn.policies.scheduling.status import NOT_FOUND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from policies.objects.node import Node
-    from policies.objects.pod import Pod
-    from policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.node_info import NodeInfo
 
 REASON: Final = unresolvable("node(s) didn't match Pod's required features")
 
@@ -34,7 +34,7 @@ class NodeDeclaredFeatures(Plugin):
         return None if required <= node_info.node.declared_features else REASON
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool] | None:
-        """Whether a node passes, whoever is on it; None: all do."""
+        """Return whether each node passes, regardless of its Pods; None: all nodes pass."""
         needed = self._needed(pod)
         return (lambda node: needed <= node.declared_features) if needed else None
 

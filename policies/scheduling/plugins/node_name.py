@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from policies.scheduling.framework import CycleState, Plugin, Status, unresolvable
+from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, unresolvable
 
 if TYPE_CHECKING:
-    from policies.objects.pod import Pod
-    from policies.scheduling.node_info import NodeInfo
-    from policies.semantics import Semantics
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.node_info import NodeInfo
 
 REASON: Final = unresolvable("node(s) didn't match the requested node name")
 

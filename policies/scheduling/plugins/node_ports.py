@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from policies.metering import charge
-from policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unschedulable
-from policies.scheduling.status import NOT_FOUND
-from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
-from policies.scheduling.vectorized.rejections import Present, Rejections, rejected
+from forewarn.policies.metering import charge
+from forewarn.policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unschedulable
+from forewarn.policies.scheduling.status import NOT_FOUND
+from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
+from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from policies.objects.pod import Pod
-    from policies.objects.pod_spec import HostPort
-    from policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_spec import HostPort
+    from forewarn.policies.scheduling.node_info import NodeInfo
 
 REASON: Final = unschedulable("node(s) didn't have free ports for the requested pod ports")
 ALL_ADDRESSES: Final = "0.0.0.0"
@@ -43,7 +43,7 @@ class NodePorts(Plugin):
         return REASON if wanted.conflicts(node_info.used_ports) else None
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Not where two pods of a node have one port: the first that goes frees it upstream."""
+        """Raises NotValid if two Pods of a node use one port: upstream frees the port with the first of them."""
         spec = problem.pod.spec
         if not spec.host_ports:
             return
@@ -59,7 +59,7 @@ class NodePorts(Plugin):
         problem.add(Constraint(per_kind, everywhere, np.flatnonzero(present), present, none, domains=here))
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
-        """Where a port is taken."""
+        """Return the nodes on which a port is in use."""
         for demand in problem.added[self.name]:
             yield rejected(amounts.exceeded(demand), REASON)
 
@@ -77,7 +77,9 @@ class WantedPorts:
         self._on_any_address = Counter((port.protocol, port.port) for port in wanted)
 
     def conflicts(self, used: Collection[HostPort]) -> int:
-        """How many pairs of a wanted port and one of these different used ports cannot be on one node."""
+        """Return the number of pairs of a requested port and one of these distinct used ports that conflict on one
+        node.
+        """
         charge(len(used) // 4)
         return sum(self._with(port) for port in used)
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 from math import sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from policies.scheduling.framework import MAX_NODE_SCORE, SKIP, CycleState, Plugin, Status
-from policies.scheduling.plugins.resource_allocation import DeviceCount, amounts_on, requests_of
+from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, SKIP, CycleState, Plugin, Status
+from forewarn.policies.scheduling.plugins.resource_allocation import DeviceCount, amounts_on, requests_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.arguments import NodeResourcesBalancedAllocationArgs
-    from policies.scheduling.node_info import NodeInfo
-    from policies.scheduling.plugin import PluginHandle
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.arguments import NodeResourcesBalancedAllocationArgs
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.plugin import PluginHandle
 
 
 class NodeResourcesBalancedAllocation(Plugin):

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from policies.metering import FEW, charge
-from policies.objects.resources import NON_ZERO_DEFAULTS
-from policies.scheduling.devices.claims import extended_resources_of
-from policies.scheduling.framework import Code, CycleState, Plugin, PreFilterResult, Status
-from policies.scheduling.plugins.resource_allocation import DeviceCount, amounts_on, requests_of, scorer
-from policies.scheduling.status import NOT_FOUND
-from policies.scheduling.vectorized.problem import MOST, CapacityConstraint, NodeFitProblem, NotValid
-from policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
+from forewarn.policies.metering import FEW, charge
+from forewarn.policies.objects.resources import NON_ZERO_DEFAULTS
+from forewarn.policies.scheduling.devices.claims import extended_resources_of
+from forewarn.policies.scheduling.framework import Code, CycleState, Plugin, PreFilterResult, Status
+from forewarn.policies.scheduling.plugins.resource_allocation import DeviceCount, amounts_on, requests_of, scorer
+from forewarn.policies.scheduling.status import NOT_FOUND
+from forewarn.policies.scheduling.vectorized.problem import MOST, CapacityConstraint, NodeFitProblem, NotValid
+from forewarn.policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.arguments import NodeResourcesFitArgs
-    from policies.scheduling.node_info import NodeInfo
-    from policies.scheduling.plugin import PluginHandle
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.arguments import NodeResourcesFitArgs
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.plugin import PluginHandle
 
 
 _BITS: Final = 60
@@ -55,7 +55,7 @@ class NodeResourcesFit(Plugin):
         return Status(code, tuple(reason for reason, _ in lacking))
 
     def ignored(self, pod: Pod) -> Collection[str]:
-        """The extended resources that the pod requests and the filter leaves out."""
+        """Return the requested extended resources that the filter ignores."""
         names, groups = self.args.ignored_resources, self.args.ignored_resource_groups
         if not names and not groups:
             return ()
@@ -66,7 +66,7 @@ class NodeResourcesFit(Plugin):
         }
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """What is not requested is not looked at; a request above what a node has puts the node out of the question."""
+        """Resources without a request are ignored; a request above a node's allocatable rejects the node for good."""
         request, ignored = problem.pod.spec.request, self.ignored(problem.pod)
         if extended_resources_of(problem.pod, problem.snapshot.extended_resources):
             raise NotValid
@@ -156,7 +156,7 @@ def insufficient_resources(
 
 
 def reason_of(resource: str) -> str:
-    """What a node says that has too little of a resource. Source: upstream `fitsRequest`."""
+    """Return the reason of a node with insufficient resources. Source: upstream `fitsRequest`."""
     return "Too many pods" if resource == "pods" else f"Insufficient {resource}"
 
 

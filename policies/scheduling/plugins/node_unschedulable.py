@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from policies.objects.taints import NO_SCHEDULE, Taint, tolerations_tolerate_taint
-from policies.scheduling.framework import CycleState, Plugin, Status, unresolvable
+from forewarn.policies.objects.taints import NO_SCHEDULE, Taint, tolerations_tolerate_taint
+from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, unresolvable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.objects.node import Node
-    from policies.objects.pod import Pod
-    from policies.scheduling.node_info import NodeInfo
-    from policies.semantics import Semantics
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.node_info import NodeInfo
 
 UNSCHEDULABLE_TAINT: Final = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 REASON: Final = unresolvable("node(s) were unschedulable")
 
 
 class NodeUnschedulable(Plugin):
-    """Rejects nodes with `spec.unschedulable`, unless the pod tolerates the taint that says the same."""
+    """Reject nodes with `spec.unschedulable`, unless the Pod tolerates the corresponding taint."""
 
     name: ClassVar[str] = "NodeUnschedulable"
 
@@ -36,7 +36,7 @@ class NodeUnschedulable(Plugin):
         return REASON
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool]:
-        """Whether a node passes, whoever is on it."""
+        """Return whether each node passes, regardless of its Pods."""
         tolerations = pod.spec.tolerations
         return lambda node: not node.unschedulable or tolerations_tolerate_taint(tolerations, UNSCHEDULABLE_TAINT)
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from policies.metering import each, meter
-from policies.objects.csi_migration import PORTWORX, driver_of_provisioner
-from policies.objects.storage import CSINode
-from policies.scheduling.framework import (
+from forewarn.policies.metering import each, meter
+from forewarn.policies.objects.csi_migration import PORTWORX, driver_of_provisioner
+from forewarn.policies.objects.storage import CSINode
+from forewarn.policies.scheduling.framework import (
     SKIP,
     CycleState,
     Plugin,
@@ -20,19 +20,19 @@ from policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
-from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
-from policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
-from policies.scheduling.vectorized.storage import MANY, StorageColumns, storage_of, volumes_of_kinds
+from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
+from forewarn.policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
+from forewarn.policies.scheduling.vectorized.storage import MANY, StorageColumns, storage_of, volumes_of_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from policies.objects.pod import Pod
-    from policies.objects.pod_volumes import Volume
-    from policies.objects.storage import PersistentVolumeClaim
-    from policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_volumes import Volume
+    from forewarn.policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.scheduling.node_info import NodeInfo
 
 REASON: Final = unschedulable("node(s) exceed max volume count")
 
@@ -48,9 +48,9 @@ class _Rejected(Exception):
 
 
 class NodeVolumeLimits(Plugin):
-    """Rejects nodes whose drivers cannot attach the pod's volumes as well.
+    """Reject nodes whose drivers cannot attach the Pod's volumes in addition.
 
-    VolumeAttachments count too: that of a pod that goes stays counted, so that preemption mostly cannot help.
+    VolumeAttachments count too: the attachment of a terminating Pod still counts, so preemption usually cannot help.
     """
 
     name: ClassVar[str] = "NodeVolumeLimits"
@@ -76,9 +76,10 @@ class NodeVolumeLimits(Plugin):
         return REASON if _full(limits, new, attached, self._attachments(node_info.name)) else None
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Most nodes are far from their limits; at the others the plugin looks itself, with and without lower pods.
+        """Most nodes are far below their limits; for the others the plugin itself decides, with and without
+        lower-priority Pods.
 
-        Not where a volume cannot be told, or where upstream may end in an error.
+        Raises NotValid for unknown volumes, or if upstream may return an error.
         """
         spec = problem.pod.spec
         if not any(v.claim_name is not None or v.ephemeral or v.migrated for v in spec.volumes):
@@ -99,14 +100,14 @@ class NodeVolumeLimits(Plugin):
         problem.narrow(self.name, Rejections(codes, statuses))
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
-        """What was found. Raises NotValid: a node is full, or not, for the sake of lower pods."""
+        """Return the result. Raises NotValid if lower-priority Pods determine whether a node is full."""
         if problem.undecided.any():
             raise NotValid
         if self.name in problem.rejections:
             yield problem.rejections[self.name]
 
     def _new_on_any_node(self, pod: Pod) -> tuple[Attached, Attached]:
-        """What the pod needs attached on a node with a CSINode, and on one without. Raises NotValid: that differs."""
+        """Return the required attachments on a node with a CSINode, and without one. Raises NotValid if they differ."""
         try:
             without = self._attachable(pod, None, new_pod=True)
             plain, annotated = (
@@ -197,7 +198,7 @@ class NodeVolumeLimits(Plugin):
         return found
 
     def _asks(self, name: str) -> bool:
-        """Whether a driver keeps its pods from nodes without it."""
+        """Report whether a driver rejects nodes without the driver."""
         driver = self.snapshot.objects.csi_drivers.get(("", name))
         return driver is not None and (driver.prevents_scheduling_if_missing or not self.semantics.drivers_opt_in)
 
@@ -278,8 +279,10 @@ def _missing(driver: str) -> Status:
 
 
 def _full(limits: Mapping[str, int], new: Attached, attached: Attached, attachments: Attached) -> bool:
-    """Whether the new volumes are too many. One that a pod of the node has already is not counted again; one that is
-    only attached is."""
+    """Report whether the new volumes exceed the limit.
+
+    Volumes that a Pod of the node already uses are not counted again; volumes that are only attached are.
+    """
     wanted = Counter(driver for volume, driver in new.items() if volume not in attached)
     return _exceeded(limits, Counter((attached | attachments).values()), wanted)
 

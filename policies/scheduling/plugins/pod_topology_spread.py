@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from math import floor, log
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from policies.metering import charge, each, meter
-from policies.objects.taints import untolerated_taint
-from policies.objects.topology_spread import TopologySpreadConstraint
-from policies.scheduling.arguments import SYSTEM_DEFAULTING
-from policies.scheduling.framework import (
+from forewarn.policies.metering import charge, each, meter
+from forewarn.policies.objects.taints import untolerated_taint
+from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
+from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING
+from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
     SKIP,
     CycleState,
@@ -21,21 +21,21 @@ from policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
-from policies.scheduling.plugins.default_selector import default_selector
-from policies.scheduling.plugins.pod_topology_spread_columns import HOSTNAME, spread
-from policies.scheduling.status import NOT_FOUND
-from policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
-from policies.scheduling.vectorized.rejections import Present, Rejections, rejected
-from policies.selectors import with_label_keys
+from forewarn.policies.scheduling.plugins.default_selector import default_selector
+from forewarn.policies.scheduling.plugins.pod_topology_spread_columns import HOSTNAME, spread
+from forewarn.policies.scheduling.status import NOT_FOUND
+from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
+from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
+from forewarn.policies.selectors import with_label_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from policies.objects.node import Node
-    from policies.objects.pod import Pod
-    from policies.scheduling.arguments import PodTopologySpreadArgs
-    from policies.scheduling.cluster_objects import ClusterObjects
-    from policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.arguments import PodTopologySpreadArgs
+    from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+    from forewarn.policies.scheduling.node_info import NodeInfo
 
 NOT_MATCHED: Final = unschedulable("node(s) didn't match pod topology spread constraints")
 LABEL_MISSING: Final = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -51,9 +51,9 @@ Constraints = tuple[TopologySpreadConstraint, ...]
 
 
 class CriticalPaths:
-    """The least of a constraint's counts, kept up while one domain changes.
+    """The minimum of a constraint's counts, updated while one domain changes.
 
-    Two domains are enough: preemption looks at one node at a time. Source: upstream `criticalPaths`.
+    Two domains suffice, because preemption evaluates one node at a time. Source: upstream `criticalPaths`.
     """
 
     __slots__ = ("least", "least_value", "other", "other_value")
@@ -147,7 +147,7 @@ class PodTopologySpread(Plugin):
             for index, constraint in enumerate(constraints):
                 if _included(constraint, pod, node):
                     value = node.labels[constraint.topology_key]
-                    count = count_pods_match_selector(node_info.pods, constraint, pod.namespace)
+                    count = self._matching(node_info.pods, constraint, pod.namespace)
                     counts[index][value] = counts[index].get(value, 0) + count
         critical_paths = [CriticalPaths() for _ in constraints]
         for paths, by_value in zip(critical_paths, counts, strict=True):
@@ -206,7 +206,7 @@ class PodTopologySpread(Plugin):
             if value is None:
                 continue
             if constraint.topology_key == HOSTNAME:
-                count = count_pods_match_selector(node_info.pods, constraint, pod.namespace)
+                count = self._matching(node_info.pods, constraint, pod.namespace)
             else:
                 count = score_state.counts[index][value]
             score += float(count) * score_state.weights[index] + float(constraint.max_skew - 1)
@@ -224,7 +224,7 @@ class PodTopologySpread(Plugin):
                 scores[name] = MAX_NODE_SCORE * (most + least - score) // most if most else MAX_NODE_SCORE
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Where the skew is one that preemption can mend."""
+        """Return the nodes whose skew preemption can resolve."""
         pod = problem.pod
         if any(c.error and c.when_unsatisfiable == DO_NOT_SCHEDULE for c in pod.spec.topology_spread):
             raise NotValid
@@ -251,6 +251,12 @@ class PodTopologySpread(Plugin):
         selector = default_selector(pod, self.snapshot.objects)
         return () if selector.empty else tuple(replace(constraint, selector=selector) for constraint in wanted)
 
+    def _matching(self, pods: Sequence[Pod], constraint: TopologySpreadConstraint, namespace: str) -> int:
+        """Pods of the namespace that match and do not terminate. Source: upstream `countPodsMatchSelector`."""
+        if not constraint.counts_pods(self.snapshot.semantics):
+            return 0
+        return sum(p.namespace == namespace and not p.terminating and constraint.matches(p.labels) for p in pods)
+
     def _count(self, constraints: Constraints, counts: list[dict[str, int]], pod: Pod, *, own: bool) -> None:
         """Count pods of every node in the domains of the feasible ones."""
         work = meter()
@@ -263,15 +269,7 @@ class PodTopologySpread(Plugin):
             for constraint, by_value in zip(constraints, counts, strict=True):
                 value = node.labels.get(constraint.topology_key, "")
                 if value in by_value and _included(constraint, pod, node):
-                    by_value[value] += count_pods_match_selector(node_info.pods, constraint, pod.namespace)
-
-
-def count_pods_match_selector(pods: Sequence[Pod], constraint: TopologySpreadConstraint, namespace: str) -> int:
-    """Pods of the namespace that match and are not going. Source: upstream `countPodsMatchSelector`."""
-    selector = constraint.selector
-    if selector is None or selector.empty:
-        return 0
-    return sum(pod.namespace == namespace and not pod.terminating and selector.matches(pod.labels) for pod in pods)
+                    by_value[value] += self._matching(node_info.pods, constraint, pod.namespace)
 
 
 def default_constraints(pod: Pod, objects: ClusterObjects) -> Constraints:
@@ -316,7 +314,7 @@ def _included(constraint: TopologySpreadConstraint, pod: Pod, node: Node) -> boo
 
 
 def _update_with_pod(state: _FilterState, pod: Pod, changed: Pod, node: Node, delta: int) -> None:
-    """Source: upstream `updateWithPod`. Unlike the count before, terminating pods and empty selectors do count."""
+    """Source: upstream `updateWithPod`. Unlike the count before, terminating pods and empty selectors always count."""
     if changed.namespace != pod.namespace or not _has_all_keys(node, state.constraints):
         return
     labels: Mapping[str, str] = changed.labels

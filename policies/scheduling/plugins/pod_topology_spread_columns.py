@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from policies.metering import VECTOR, charge
-from policies.objects.taints import untolerated_taint
-from policies.scheduling.plugin import MAX_NODE_SCORE
-from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, Skew
+from forewarn.policies.metering import VECTOR, charge
+from forewarn.policies.objects.taints import untolerated_taint
+from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE
+from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, Skew
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from policies.objects.node import Node
-    from policies.objects.pod import Pod
-    from policies.objects.topology_spread import TopologySpreadConstraint
-    from policies.scheduling.vectorized.nodes import Topology
-    from policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
+    from forewarn.policies.scheduling.vectorized.nodes import Topology
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 _MAX_INT32: Final = 2**31 - 1
@@ -42,14 +42,14 @@ def spread(problem: NodeFitProblem, constraints: Sequence[TopologySpreadConstrai
 def _spread_constraint(
     pod: Pod, matrix: PodMatrix, number: int, constraint: TopologySpreadConstraint, possible: NDArray[np.bool_]
 ) -> Constraint:
-    """Upstream's count leaves out terminating pods and empty selectors; its AddPod and RemovePod do not."""
-    empty = constraint.selector is None or constraint.selector.empty
+    """Upstream's count leaves out terminating pods, and up to 1.37 empty selectors; its AddPod and RemovePod do not."""
+    counts_pods = constraint.counts_pods(matrix.semantics)
 
     def changes(other: Pod) -> int:
         return other.namespace == pod.namespace and constraint.matches(other.labels)
 
     def counted(other: Pod) -> int:
-        return not empty and not other.terminating and changes(other)
+        return counts_pods and not other.terminating and changes(other)
 
     of_default = () if pod.spec.topology_spread else (constraint,)
     about = pod.namespace, id(pod.labels), id(pod.spec), number, *of_default
@@ -63,18 +63,20 @@ def _spread_constraint(
     others, domains = _least_elsewhere(topology.values, included, present, len(topology))
     least = others if domains >= constraint.min_domains else np.zeros(len(present), np.int64)
     limit = least + (constraint.max_skew - constraint.matches(pod.labels))
-    # What an empty selector matches is never counted, but moves a count that is there.
-    skew = None if empty else Skew(constraint.max_skew, domains < constraint.min_domains, topology.values)
+    # Pods that match a selector which is not counted still move a count that is there.
+    skew = None if not counts_pods else Skew(constraint.max_skew, domains < constraint.min_domains, topology.values)
     counts = np.flatnonzero(included & (changing > 0))
     return Constraint(per_kind, included, counts, present, limit, possible, skew=skew)
 
 
 def pods_that_match(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodMatrix) -> PodCounts:
     """The pods that count for a constraint in scores, a default one or the pod's own."""
-    namespace, empty = pod.namespace, constraint.selector is None or constraint.selector.empty
+    namespace, counts_pods = pod.namespace, constraint.counts_pods(matrix.semantics)
 
     def counted(other: Pod) -> int:
-        return not empty and other.namespace == namespace and not other.terminating and constraint.matches(other.labels)
+        return (
+            counts_pods and other.namespace == namespace and not other.terminating and constraint.matches(other.labels)
+        )
 
     return matrix.counts(("matching", namespace, constraint.selector), constraint.selector, counted, namespace)
 
@@ -138,13 +140,13 @@ def _by_domain(
 
 
 def includes_all_nodes(constraint: TopologySpreadConstraint, pod: Pod) -> bool:
-    """Whether a constraint looks at every node."""
+    """Whether a constraint counts all nodes."""
     affinity = pod.spec.node_affinity
     return affinity.node_selector is None and affinity.required is None and constraint.node_taints_policy != "Honor"
 
 
 def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMatrix) -> NDArray[np.bool_]:
-    """[node]: whether a constraint looks at it. Source: upstream `matchNodeInclusionPolicies`."""
+    """[node]: whether a constraint counts the node. Source: upstream `matchNodeInclusionPolicies`."""
     spec = pod.spec
     if includes_all_nodes(constraint, pod):
         return np.ones(len(matrix.serials), np.bool_)

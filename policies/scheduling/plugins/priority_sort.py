@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from policies.scheduling.framework import Plugin
+from forewarn.policies.scheduling.framework import Plugin
 
 
 class PrioritySort(Plugin):

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.scheduling.plugins.default_binder import DefaultBinder
-from policies.scheduling.plugins.default_preemption import DefaultPreemption
-from policies.scheduling.plugins.dynamic_resources import DynamicResources
-from policies.scheduling.plugins.gang_scheduling import GangScheduling, PodGroupPodsCount, TopologyPlacement
-from policies.scheduling.plugins.image_locality import ImageLocality
-from policies.scheduling.plugins.inter_pod_affinity import InterPodAffinity
-from policies.scheduling.plugins.node_affinity import NodeAffinity
-from policies.scheduling.plugins.node_declared_features import NodeDeclaredFeatures
-from policies.scheduling.plugins.node_name import NodeName
-from policies.scheduling.plugins.node_ports import NodePorts
-from policies.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
-from policies.scheduling.plugins.node_unschedulable import NodeUnschedulable
-from policies.scheduling.plugins.node_volume_limits import NodeVolumeLimits
-from policies.scheduling.plugins.pod_topology_spread import PodTopologySpread
-from policies.scheduling.plugins.priority_sort import PrioritySort
-from policies.scheduling.plugins.scheduling_gates import SchedulingGates
-from policies.scheduling.plugins.taint_toleration import TaintToleration
-from policies.scheduling.plugins.volume_binding import VolumeBinding
-from policies.scheduling.plugins.volume_restrictions import VolumeRestrictions
-from policies.scheduling.plugins.volume_zone import VolumeZone
+from forewarn.policies.scheduling.plugins.default_binder import DefaultBinder
+from forewarn.policies.scheduling.plugins.default_preemption import DefaultPreemption
+from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources
+from forewarn.policies.scheduling.plugins.gang_scheduling import GangScheduling, PodGroupPodsCount, TopologyPlacement
+from forewarn.policies.scheduling.plugins.image_locality import ImageLocality
+from forewarn.policies.scheduling.plugins.inter_pod_affinity import InterPodAffinity
+from forewarn.policies.scheduling.plugins.node_affinity import NodeAffinity
+from forewarn.policies.scheduling.plugins.node_declared_features import NodeDeclaredFeatures
+from forewarn.policies.scheduling.plugins.node_name import NodeName
+from forewarn.policies.scheduling.plugins.node_ports import NodePorts
+from forewarn.policies.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from forewarn.policies.scheduling.plugins.node_unschedulable import NodeUnschedulable
+from forewarn.policies.scheduling.plugins.node_volume_limits import NodeVolumeLimits
+from forewarn.policies.scheduling.plugins.pod_topology_spread import PodTopologySpread
+from forewarn.policies.scheduling.plugins.priority_sort import PrioritySort
+from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
+from forewarn.policies.scheduling.plugins.taint_toleration import TaintToleration
+from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
+from forewarn.policies.scheduling.plugins.volume_restrictions import VolumeRestrictions
+from forewarn.policies.scheduling.plugins.volume_zone import VolumeZone
 
 if TYPE_CHECKING:
-    from policies.scheduling.framework import Plugin
+    from forewarn.policies.scheduling.framework import Plugin
 
 _PLUGINS: Final[tuple[type[Plugin], ...]] = (
     SchedulingGates,

@@ -1,4 +1,4 @@
-"""What nodes have and would have allocated, of the resources that a profile scores them by.
+"""The allocatable and allocated amounts of nodes, for the resources that a profile scores.
 
 Source: upstream `plugins/noderesources/resource_allocation.go`, `least_allocated.go`, `most_allocated.go`,
 `requested_to_capacity_ratio.go`, `plugins/helper/shape_score.go`.
@@ -9,24 +9,24 @@ from __future__ import annotations
 from math import floor
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.objects.devices import DeviceId
-from policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, as_resource
-from policies.scheduling.arguments import (
+from forewarn.policies.objects.devices import DeviceId
+from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, as_resource
+from forewarn.policies.scheduling.arguments import (
     LEAST_ALLOCATED,
     MAX_CUSTOM_PRIORITY_SCORE,
     MOST_ALLOCATED,
     REQUESTED_TO_CAPACITY_RATIO,
 )
-from policies.scheduling.devices.selectors import SelectorError
-from policies.scheduling.framework import MAX_NODE_SCORE
+from forewarn.policies.scheduling.devices.selectors import SelectorError
+from forewarn.policies.scheduling.framework import MAX_NODE_SCORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from policies.objects.resources import ResourceList
-    from policies.scheduling.arguments import ResourceWeight, ShapePoint
-    from policies.scheduling.node_info import NodeInfo
-    from policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.objects.resources import ResourceList
+    from forewarn.policies.scheduling.arguments import ResourceWeight, ShapePoint
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
 _FULL: Final = 100
 
@@ -105,7 +105,7 @@ class DeviceCount:
             except SelectorError:
                 return 0, 0
             found += matches
-            used += matches and DeviceId(part.driver, part.pool, device.name) in self._snapshot.devices_in_use
+            used += matches and self._snapshot.devices_in_use.has(DeviceId(part.driver, part.pool, device.name))
         return found, used
 
 
@@ -162,7 +162,7 @@ def broken_linear(points: Sequence[tuple[int, int]], x: int) -> int:
 
 
 def scorer(strategy: str, shape: Sequence[ShapePoint]) -> Callable[[Sequence[Amount]], int]:
-    """What a scoring strategy makes of the amounts on a node."""
+    """The score of a scoring strategy for the amounts on a node."""
     if strategy == REQUESTED_TO_CAPACITY_RATIO:
         return requested_to_capacity_ratio(shape)
     return {LEAST_ALLOCATED: least_allocated, MOST_ALLOCATED: most_allocated}[strategy]

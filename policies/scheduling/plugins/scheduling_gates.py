@@ -1,13 +1,13 @@
-"""SchedulingGates: pods that wait for somebody to let them go. Source: upstream `plugins/schedulinggates`."""
+"""SchedulingGates: Pods with scheduling gates are not scheduled. Source: upstream `plugins/schedulinggates`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from policies.scheduling.framework import Plugin, Status, unresolvable
+from forewarn.policies.scheduling.framework import Plugin, Status, unresolvable
 
 if TYPE_CHECKING:
-    from policies.objects.pod import Pod
+    from forewarn.policies.objects.pod import Pod
 
 
 class SchedulingGates(Plugin):

@@ -1,16 +1,16 @@
-"""How well a pod's claims fit into a node's storage. Source: upstream `plugins/volumebinding/scorer.go`."""
+"""The score of a node's storage for a Pod's claims. Source: upstream `plugins/volumebinding/scorer.go`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.quantity import NANO
+from forewarn.policies.quantity import NANO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim
+    from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
 
 Shape = tuple[tuple[int, int], ...]
 """(utilization in percent, score), by utilization."""
@@ -27,10 +27,10 @@ class Binding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodVolumes:
-    """What a pod's claims would come to on a node: volumes that are there, and those to be provided.
+    """The volumes of a Pod's claims on a node: existing volumes, and volumes to provision.
 
-    Of `provisions` only those whose driver tells how much storage it has left. `matched`: each claim with its volume;
-    `to_provision`: the other claims that are not bound yet.
+    `provisions` only has claims whose driver reports its storage capacity. `matched`: each claim with its volume;
+    `to_provision`: the other unbound claims.
     """
 
     bindings: list[Binding] = field(default_factory=list)

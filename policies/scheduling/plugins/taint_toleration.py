@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from policies.objects.taints import PREFER_NO_SCHEDULE, tolerations_tolerate_taint, untolerated_taint
-from policies.scheduling.framework import CycleState, Plugin, Status, default_normalize_score, unresolvable
-from policies.scheduling.status import NOT_FOUND
+from forewarn.policies.objects.taints import PREFER_NO_SCHEDULE, tolerations_tolerate_taint, untolerated_taint
+from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, default_normalize_score, unresolvable
+from forewarn.policies.scheduling.status import NOT_FOUND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from policies.objects.node import Node
-    from policies.objects.pod import Pod
-    from policies.objects.taints import Toleration
-    from policies.scheduling.node_info import NodeInfo
-    from policies.semantics import Semantics
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.taints import Toleration
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.node_info import NodeInfo
 
 REASON: Final = unresolvable("node(s) had untolerated taint(s)")
 
@@ -37,7 +37,7 @@ class TaintToleration(Plugin):
         return REASON if taints and untolerated_taint(taints, pod.spec.tolerations) else None
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool]:
-        """Whether a node passes, whoever is on it."""
+        """Return whether each node passes, regardless of its Pods."""
         tolerations = pod.spec.tolerations
         return lambda node: not node.taints or untolerated_taint(node.taints, tolerations) is None
 
@@ -65,8 +65,10 @@ def of_preferences(tolerations: Sequence[Toleration]) -> tuple[Toleration, ...]:
 
 
 def untolerated_preferences(tolerations: Sequence[Toleration], node: Node) -> int:
-    """How many PreferNoSchedule taints of a node none of these tolerates. Source: upstream
-    `countIntolerableTaintsPreferNoSchedule`."""
+    """Return the number of untolerated PreferNoSchedule taints.
+
+    Source: upstream `countIntolerableTaintsPreferNoSchedule`.
+    """
     return sum(
         taint.effect == PREFER_NO_SCHEDULE and not tolerations_tolerate_taint(tolerations, taint)
         for taint in node.taints

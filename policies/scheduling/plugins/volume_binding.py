@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from policies.metering import each, meter
-from policies.objects.storage import NO_PROVISIONER
-from policies.scheduling.arguments import MAX_CUSTOM_PRIORITY_SCORE
-from policies.scheduling.framework import (
+from forewarn.policies.metering import each, meter
+from forewarn.policies.objects.storage import NO_PROVISIONER
+from forewarn.policies.scheduling.arguments import MAX_CUSTOM_PRIORITY_SCORE
+from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
     SKIP,
     Code,
@@ -21,27 +21,32 @@ from policies.scheduling.framework import (
     failed,
     unresolvable,
 )
-from policies.scheduling.plugins.node_volume_limits import not_created_for
-from policies.scheduling.plugins.storage_score import (
+from forewarn.policies.scheduling.plugins.node_volume_limits import not_created_for
+from forewarn.policies.scheduling.plugins.storage_score import (
     NO_VOLUMES,
     Binding,
     PodVolumes,
     bytes_of,
     storage_score,
 )
-from policies.scheduling.plugins.volume_binding_columns import Suits, unbindable, unmountable
-from policies.scheduling.status import NOT_FOUND
-from policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
-from policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
+from forewarn.policies.scheduling.plugins.volume_binding_columns import Suits, unbindable, unmountable
+from forewarn.policies.scheduling.status import NOT_FOUND
+from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
+from forewarn.policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.objects.pod import Pod
-    from policies.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
-    from policies.scheduling.arguments import VolumeBindingArgs
-    from policies.scheduling.node_info import NodeInfo
-    from policies.scheduling.plugin import PluginHandle
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.storage import (
+        CSIStorageCapacity,
+        PersistentVolume,
+        PersistentVolumeClaim,
+        StorageClass,
+    )
+    from forewarn.policies.scheduling.arguments import VolumeBindingArgs
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.plugin import PluginHandle
 
 _SCALE: Final = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
 BIND_CONFLICT: Final = "node(s) didn't find available persistent volumes to bind"
@@ -52,7 +57,7 @@ UNBOUND_IMMEDIATE: Final = unresolvable("pod has unbound immediate PersistentVol
 
 
 _DELAYED, _MISSING = 2, 6
-"""What a node's code counts, beside 1 where a volume is there and cannot be mounted."""
+"""The parts of a node's code other than 1, which means a volume that cannot be mounted."""
 _STATUSES: Final = tuple(
     unresolvable(*(reason for reason in (bound, delayed, missing) if reason))
     for missing in ("", VOLUME_NOT_EXIST)
@@ -136,7 +141,7 @@ class VolumeBinding(Plugin):
 
     @property
     def scores_what_pre_filter_found(self) -> str:  # type: ignore[override]
-        """Where storage is scored, it is that which Filter looked at."""
+        """If storage is scored, the score uses the result of Filter."""
         return NOT_FOUND if self.semantics.storage_capacity_is_scored else ""
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
@@ -162,7 +167,7 @@ class VolumeBinding(Plugin):
         return storage_score(claims.found.get(node_info.name, NO_VOLUMES), self._shape)
 
     def volumes_on(self, pod: Pod, node_info: NodeInfo) -> PodVolumes | None:
-        """What to bind and to provision for a pod on a node that passed Filter; None if all its claims are bound.
+        """Return what to bind and to provision for a Pod on a node that passed Filter; None if all claims are bound.
 
         Source: upstream `Reserve`, `AssumePodVolumes`.
         """
@@ -174,7 +179,7 @@ class VolumeBinding(Plugin):
         return found.get(node_info.name)
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Not where the claims reject the pod before any node is looked at, or upstream ends in an error."""
+        """Raises NotValid if the claims reject the Pod before any node is evaluated, or upstream returns an error."""
         state = CycleState()
         status = self.pre_filter(state, problem.pod, ()).status
         if status is not None:
@@ -189,7 +194,7 @@ class VolumeBinding(Plugin):
         problem.narrow(self.name, Rejections(np.where(codes > 0, codes, PASSES), _STATUSES))
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
-        """What was found, whoever is on the nodes."""
+        """Return the result, which does not depend on the Pods of the nodes."""
         if self.name in problem.rejections:
             yield problem.rejections[self.name]
 
@@ -303,8 +308,9 @@ class VolumeBinding(Plugin):
     def _candidates(
         self, claim: PersistentVolumeClaim
     ) -> tuple[Sequence[PersistentVolume], Sequence[PersistentVolume]]:
-        """The volumes that fit a claim, wherever they are: those that are meant for it, by name, and those that are
-        nobody's, smallest first."""
+        """Return the volumes for a claim on any node: volumes reserved for the claim by name, and unbound volumes,
+        smallest first.
+        """
         key = claim.namespace, claim.name
         if key not in self._fitting:
             every = each(self.snapshot.volumes_of_class.get(claim.storage_class, ()), 0.5)
@@ -316,7 +322,7 @@ class VolumeBinding(Plugin):
 
 
 def _problem(claim: PersistentVolumeClaim | None, name: str, pod: Pod, *, ephemeral: bool) -> str:
-    """What is wrong with a claim. Source: upstream `podHasPVCs`."""
+    """Return the error of a claim. Source: upstream `podHasPVCs`."""
     if claim is None:
         waiting = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
         return waiting if ephemeral else f'persistentvolumeclaim "{name}" not found'
@@ -328,7 +334,7 @@ def _problem(claim: PersistentVolumeClaim | None, name: str, pod: Pod, *, epheme
 
 
 def could_hold(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether nothing about the volume itself speaks against the claim."""
+    """Report whether the volume itself is suitable for the claim."""
     return (
         (volume.claim is None or volume.bound_to(claim))
         and volume.capacity >= (claim.request or 0)
@@ -339,7 +345,7 @@ def could_hold(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def available_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume that is nobody's fits the claim's selector and access modes."""
+    """Report whether an unbound volume matches the claim's selector and access modes."""
     return (
         volume.phase == "Available"
         and (claim.selector is None or claim.selector.matches(volume.labels))

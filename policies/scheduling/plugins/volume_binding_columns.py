@@ -1,6 +1,6 @@
-"""Where a pod's claims can be mounted, bound or provided, for all nodes at once. Source: upstream `volumebinding`.
+"""Binding and provisioning of a Pod's claims for all nodes at once. Source: upstream `volumebinding`.
 
-All of it looks at the labels of nodes, and at which of them have a CSINode that says so; nothing at the pods on them.
+The result depends on the labels of nodes and on CSINodes, but not on the Pods of the nodes.
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.cow_table import derived
-from policies.metering import charge, each
-from policies.objects.csi_migration import translated_topology
-from policies.objects.storage import NO_PROVISIONER
-from policies.scheduling.plugins.storage_score import bytes_of
-from policies.scheduling.vectorized.node_labels import Selectors, reached, selected
-from policies.scheduling.vectorized.problem import NotValid
-from policies.scheduling.vectorized.storage import storage_of
-from policies.selectors import Requirement
+from forewarn.policies.cow_table import derived
+from forewarn.policies.metering import charge, each
+from forewarn.policies.objects.csi_migration import translated_topology
+from forewarn.policies.objects.storage import NO_PROVISIONER
+from forewarn.policies.scheduling.plugins.storage_score import bytes_of
+from forewarn.policies.scheduling.vectorized.node_labels import Selectors, reached, selected
+from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized.storage import storage_of
+from forewarn.policies.selectors import Requirement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-    from policies.scheduling.vectorized.problem import NodeFitProblem
+    from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+    from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem
 
 REFUSED, TIGHT = 1, 2
 _MOST_CLAIMS: Final = 64
@@ -34,15 +34,18 @@ _MOST_TRIED: Final = 64
 
 
 class _OfClass(NamedTuple):
-    """The volumes of a class: nobody's, and those that are meant for a claim, by (namespace, name)."""
+    """The volumes of a class: unbound, and reserved for a claim, by (namespace, name)."""
 
     free: list[PersistentVolume]
     meant: dict[tuple[str, str], list[PersistentVolume]]
 
 
 class Suits(NamedTuple):
-    """What VolumeBinding asks of a volume, beside where it is. `could_hold`: nothing about the volume itself speaks
-    against the claim; `available`: one that is nobody's fits the selector and access modes."""
+    """The fields of a volume that VolumeBinding reads, except its node affinity.
+
+    `could_hold`: the volume itself is suitable for the claim; `available`: an unbound volume matches the selector and
+    access modes.
+    """
 
     could_hold: Callable[[PersistentVolume, PersistentVolumeClaim], bool]
     available: Callable[[PersistentVolume, PersistentVolumeClaim], bool]
@@ -136,7 +139,7 @@ def _one_after_the_other(
     meant: Sequence[Sequence[PersistentVolume]],
     suits: Suits,
 ) -> list[NDArray[np.bool_]]:
-    """As upstream goes through the claims, smallest first: each takes from those after it."""
+    """Bind claims in upstream's order, smallest first: each takes a volume from the claims after it."""
     nodes = problem.matrix.nodes
     found: list[NDArray[np.bool_]] = []
     taken: dict[str, NDArray[np.bool_]] = {}
@@ -173,7 +176,7 @@ def _meant(parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits
 
 
 def _free(problem: NodeFitProblem, parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits) -> Selectors:
-    """Where there are volumes that are nobody's and fit a claim; kept as long as the volumes are the same."""
+    """The nodes with suitable unbound volumes for a claim, cached while the volumes stay the same."""
 
     def made() -> Selectors:
         found = Selectors()
@@ -190,7 +193,7 @@ def _free(problem: NodeFitProblem, parts: Sequence[_OfClass], claim: PersistentV
 
 
 def _asks(claim: PersistentVolumeClaim) -> tuple[object, ...]:
-    """All that is asked of a volume that is nobody's."""
+    """The fields of an unbound volume that matter."""
     amounts = claim.request, claim.volume_mode, claim.attributes_class
     return claim.storage_class, *amounts, frozenset(claim.access_modes), claim.selector
 
@@ -228,7 +231,7 @@ def _allowed(problem: NodeFitProblem, storage_class: StorageClass) -> NDArray[np
 
 
 def _roomy(problem: NodeFitProblem, storage_class: str, request: int) -> Selectors:
-    """Where a CSIStorageCapacity of the class has room for so many bytes. Source: `hasEnoughCapacity`."""
+    """Return the nodes for which a CSIStorageCapacity of the class has so many bytes. Source: `hasEnoughCapacity`."""
     capacities = problem.snapshot.objects.storage_capacities
 
     def made() -> Selectors:

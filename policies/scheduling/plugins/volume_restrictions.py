@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from policies.metering import each
-from policies.scheduling.framework import (
+from forewarn.policies.metering import each
+from forewarn.policies.scheduling.framework import (
     SKIP,
     CycleState,
     Plugin,
@@ -18,15 +18,15 @@ from policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
-from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
-from policies.scheduling.vectorized.rejections import Present, Rejections, rejected
-from policies.scheduling.vectorized.storage import storage_of
+from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
+from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
+from forewarn.policies.scheduling.vectorized.storage import storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.node_info import NodeInfo
 
 DISK_CONFLICT: Final = unschedulable("node(s) had no available disk")
 CLAIM_CONFLICT: Final = unschedulable(
@@ -100,7 +100,7 @@ class VolumeRestrictions(Plugin):
         return CLAIM_CONFLICT if found.conflicts > 0 else None
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Not where a claim is missing, which rejects the pod before any node is looked at."""
+        """Raises NotValid if a claim is missing, which rejects the Pod before any node is evaluated."""
         pod, matrix = problem.pod, problem.matrix
         exclusive, missing = self._exclusive(pod)
         if missing is not None:

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unresolvable
-from policies.scheduling.vectorized.node_labels import with_label
-from policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
-from policies.scheduling.vectorized.rejections import Present, Rejections, rejected
-from policies.selectors import Requirement
+from forewarn.policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unresolvable
+from forewarn.policies.scheduling.vectorized.node_labels import with_label
+from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
+from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections, rejected
+from forewarn.policies.selectors import Requirement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from policies.objects.pod import Pod
-    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim
-    from policies.scheduling.node_info import NodeInfo
-    from policies.scheduling.vectorized.nodes import NodeTables
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.vectorized.nodes import NodeTables
 
 REASON: Final = unresolvable("node(s) had no available volume zone")
 GA_LABELS: Final = {
@@ -53,7 +53,7 @@ class VolumeZone(Plugin):
         return PreFilterResult()
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Not where a claim rejects the pod before any node is looked at."""
+        """Raises NotValid if a claim rejects the Pod before any node is evaluated."""
         topologies, fault = self._of_pod(problem.pod)
         if fault:
             raise NotValid("whose PreFilter rejects the pod")
@@ -71,12 +71,15 @@ class VolumeZone(Plugin):
         problem.narrow(self.name, rejected(anywhere & ~passing, REASON))
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
-        """What was found, whoever is on the nodes."""
+        """Return the result, which does not depend on the Pods of the nodes."""
         if self.name in problem.rejections:
             yield problem.rejections[self.name]
 
     def _of_pod(self, pod: Pod) -> tuple[tuple[_Topology, ...], str]:
-        """(the topologies of the pod's volumes, why they cannot be told). Source: upstream `getPVbyPod`."""
+        """Return the topologies of the Pod's volumes, and the reason if they are unknown.
+
+        Source: upstream `getPVbyPod`.
+        """
         topologies: list[_Topology] = []
         for volume in pod.spec.volumes:
             if volume.claim_name is None:

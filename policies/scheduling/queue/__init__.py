@@ -1,4 +1,4 @@
-"""kube-scheduler's queue: which pod is tried next, and what makes a rejected pod worth another try.
+"""kube-scheduler's queue: the order of Pods, and the events that retry a rejected Pod.
 
-Source: kubernetes `pkg/scheduler/backend/queue`. Nothing here waits or knows a clock: who asks says what time it is.
+Source: kubernetes `pkg/scheduler/backend/queue`. No function here waits or reads a clock: callers pass the time.
 """

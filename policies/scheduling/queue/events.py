@@ -1,4 +1,4 @@
-"""What happens in a cluster, as far as it may make a rejected pod schedulable.
+"""Events in a cluster that may make a rejected Pod schedulable.
 
 Source: kube-scheduler `framework/types.go` (ActionType), kubernetes `pkg/scheduler/framework/events.go`.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from policies.objects.node import Node
-    from policies.objects.pod import Pod
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
 
 ADD: Final = 1
 DELETE: Final = 1 << 1
@@ -32,11 +32,12 @@ UNSCHEDULABLE_POD: Final = "UnschedulablePod"
 NODE: Final = "Node"
 CLAIM: Final = "PersistentVolumeClaim"
 VOLUME: Final = "PersistentVolume"
+POD_GROUP: Final = "PodGroup"
 WILD_CARD: Final = "*"
 
 
 class ClusterEvent(NamedTuple):
-    """Something that happened to objects of a resource. `action`: bits; `label` tells wildcards apart."""
+    """An event of a resource. `action`: bits; `label` distinguishes wildcards."""
 
     resource: str
     action: int
@@ -44,11 +45,11 @@ class ClusterEvent(NamedTuple):
 
     @property
     def is_wild_card(self) -> bool:
-        """Whether it concerns every rejected pod. Source: upstream `ClusterEventIsWildCard`."""
+        """Whether the event retries every rejected Pod. Source: upstream `ClusterEventIsWildCard`."""
         return self.resource == WILD_CARD and self.action == ALL
 
     def covers(self, incoming: ClusterEvent) -> bool:
-        """Whether a plugin that registered this event is interested in another. Source: `MatchClusterEvents`."""
+        """Report whether an event matches this registered event. Source: `MatchClusterEvents`."""
         if self.is_wild_card:
             return True
         same = self.resource in (WILD_CARD, incoming.resource)
@@ -67,12 +68,15 @@ CLAIM_ADD: Final = ClusterEvent(CLAIM, ADD)
 CLAIM_UPDATE: Final = ClusterEvent(CLAIM, UPDATE)
 VOLUME_ADD: Final = ClusterEvent(VOLUME, ADD)
 VOLUME_UPDATE: Final = ClusterEvent(VOLUME, UPDATE)
+POD_GROUP_ADD: Final = ClusterEvent(POD_GROUP, ADD)
+POD_GROUP_UPDATE: Final = ClusterEvent(POD_GROUP, UPDATE)
+POD_GROUP_DELETE: Final = ClusterEvent(POD_GROUP, DELETE)
 UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(WILD_CARD, ALL, "UnschedulableTimeout")
 FORCE_ACTIVATE: Final = ClusterEvent(WILD_CARD, ALL, "ForceActivate")
 
 
 def pod_scheduling_properties_change(new: Pod, old: Pod) -> list[ClusterEvent]:
-    """What an update of a pod may have changed for the scheduler. Requests are not resized here.
+    """Return the events of a Pod's update for kube-scheduler. Resizes of requests are not modelled here.
 
     Source: upstream `PodSchedulingPropertiesChange`.
     """
@@ -90,9 +94,9 @@ def pod_scheduling_properties_change(new: Pod, old: Pod) -> list[ClusterEvent]:
 
 
 def node_scheduling_properties_change(new: Node, old: Node) -> list[ClusterEvent]:
-    """What an update of a node may have changed. Source: upstream `NodeSchedulingPropertiesChange`.
+    """Return the events of a node's update. Source: upstream `NodeSchedulingPropertiesChange`.
 
-    Conditions and annotations are not read: no plugin of the default profile waits for them.
+    Conditions and annotations are ignored: no plugin of the default profile registers for them.
     """
     actions = []
     if old.unschedulable and not new.unschedulable:

@@ -10,21 +10,24 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.metering import each
-from policies.objects.taints import tolerations_tolerate_taint, untolerated_taint
-from policies.scheduling.node_info import NodeInfo
-from policies.scheduling.plugins.inter_pod_affinity import matches_all
-from policies.scheduling.plugins.node_ports import WantedPorts
-from policies.scheduling.plugins.node_resources_fit import insufficient_resources
-from policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT
-from policies.scheduling.plugins.pod_topology_spread import do_not_schedule
-from policies.scheduling.queue.events import (
+from forewarn.policies.metering import each
+from forewarn.policies.objects.taints import tolerations_tolerate_taint, untolerated_taint
+from forewarn.policies.scheduling.node_info import NodeInfo
+from forewarn.policies.scheduling.plugins.inter_pod_affinity import matches_all
+from forewarn.policies.scheduling.plugins.node_ports import WantedPorts
+from forewarn.policies.scheduling.plugins.node_resources_fit import insufficient_resources
+from forewarn.policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT
+from forewarn.policies.scheduling.plugins.pod_topology_spread import do_not_schedule
+from forewarn.policies.scheduling.queue.events import (
     ADD,
     ALL,
+    ASSIGNED_POD,
     CLAIM,
     DELETE,
     NODE,
     POD,
+    POD_GROUP,
+    UNSCHEDULABLE_POD,
     UPDATE,
     UPDATE_NODE_ALLOCATABLE,
     UPDATE_NODE_DECLARED_FEATURE,
@@ -41,11 +44,12 @@ from policies.scheduling.queue.events import (
 )
 
 if TYPE_CHECKING:
-    from policies.objects.node import Node
-    from policies.objects.pod import Pod
-    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim
-    from policies.objects.topology_spread import TopologySpreadConstraint
-    from policies.semantics import Semantics
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
+    from forewarn.policies.objects.topology_spread import TopologySpreadConstraint
+    from forewarn.policies.releases.semantics import Semantics
 
 Hint = Callable[["Pod", Any, Any], bool]
 """(rejected pod, object before, object after) -> whether the pod is worth another try. None: not there then, or now."""
@@ -62,7 +66,7 @@ def skip(_pod: Pod, _old: Any, _new: Any) -> bool:
 
 
 def _on_a_node(pod: Pod | None) -> bool:
-    """Whether a pod took up room, in fact or by nomination; one that was not there did nobody any harm."""
+    """Report whether a Pod used resources, as scheduled or nominated; other Pods did not prevent scheduling."""
     return pod is None or bool(pod.node_name or pod.nominated_node_name)
 
 
@@ -213,13 +217,28 @@ def of_its_claim(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
 
 
 def of_a_claim_by_name(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
-    """The same, less ephemeral volumes. Source: upstream `isSchedulableAfterPersistentVolumeClaimAdded`."""
+    """As upstream, without ephemeral volumes. Source: upstream `isSchedulableAfterPersistentVolumeClaimAdded`."""
     return pod.namespace == new.namespace and any(v.claim_name == new.name for v in pod.spec.volumes)
 
 
 def new_or_moved_volume(_pod: Pod, old: PersistentVolume | None, new: PersistentVolume) -> bool:
     """Source: upstream `isSchedulableAfterPersistentVolumeChange` of VolumeZone."""
     return old is None or old.labels != new.labels
+
+
+def member_added(pod: Pod, _old: Pod | None, new: Pod) -> bool:
+    """A Pod of the same PodGroup. Source: upstream `isSchedulableAfterPodAdded` of GangScheduling."""
+    return bool(pod.spec.pod_group) and (pod.namespace, pod.spec.pod_group) == (new.namespace, new.spec.pod_group)
+
+
+def group_added(pod: Pod, _old: PodGroup | None, new: PodGroup) -> bool:
+    """Its PodGroup. Source: upstream `isSchedulableAfterPodGroupAdded`."""
+    return (pod.namespace, pod.spec.pod_group) == (new.namespace, new.name)
+
+
+def fewer_members_suffice(pod: Pod, old: PodGroup, new: PodGroup) -> bool:
+    """The minCount of its PodGroup decreased. Source: upstream `isSchedulableAfterPodGroupUpdated`."""
+    return group_added(pod, old, new) and 0 < new.min_count < old.min_count
 
 
 class Registration(NamedTuple):
@@ -285,12 +304,18 @@ EVENTS_TO_REGISTER: Final[Mapping[str, tuple[Registration, ...]]] = {
         Registration(ClusterEvent(POD, UPDATE_POD_GENERATED_RESOURCE_CLAIM), queue),
     ),
     "DefaultPreemption": (Registration(_POD_GOES, skip),),
+    "GangScheduling": (
+        Registration(ClusterEvent(UNSCHEDULABLE_POD, ADD), member_added),
+        Registration(ClusterEvent(ASSIGNED_POD, ADD), member_added),
+        Registration(ClusterEvent(POD_GROUP, ADD), group_added),
+        Registration(ClusterEvent(POD_GROUP, UPDATE), fewer_members_suffice),
+    ),
     "NodeDeclaredFeatures": (
         Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_DECLARED_FEATURE), queue),
         Registration(ClusterEvent(POD, UPDATE), its_own),
     ),
 }
-"""What the plugins of the default profile register, by plugin."""
+"""The registered events of the default profile's plugins, by plugin."""
 
 
 class QueueingHints:
@@ -316,7 +341,7 @@ class QueueingHints:
         return self._interested(event)
 
     def events_of(self, plugin: str) -> tuple[ClusterEvent, ...]:
-        """What a plugin registered for."""
+        """Return the events that a plugin registered for."""
         return tuple(registration.event for registration in self._by_plugin.get(plugin, ()))
 
     def _look_up(self, event: ClusterEvent) -> dict[str, tuple[Hint, ...]]:
@@ -325,7 +350,7 @@ class QueueingHints:
 
 
 def _mended(given: Iterable[Registration]) -> tuple[Registration, ...]:
-    """Who waits for nodes is woken by any change of taints too, as upstream mends issue 109437."""
+    """Pods that wait for nodes are also retried after any change of taints, as upstream's fix of issue 109437 does."""
     actions = [r.event.action for r in given if r.event.resource == NODE]
     if any(action & ADD for action in actions) and not any(action & UPDATE_NODE_TAINT for action in actions):
         return (Registration(ClusterEvent(NODE, UPDATE_NODE_TAINT), queue),)

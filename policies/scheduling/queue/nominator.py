@@ -1,4 +1,4 @@
-"""Which pending pods are nominated to which node, in memory: the API server is told a moment later.
+"""The nominations of Pending Pods in memory; the API server gets them a moment later.
 
 Source: kubernetes `pkg/scheduler/backend/queue/nominator.go`.
 """
@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.copies import replace
+from forewarn.policies.copies import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.objects.pod import Pod
+    from forewarn.policies.objects.pod import Pod
 
 
 class Nominator:
-    """Nominations by pod. `nominate`: told the view that counted before, and the one that counts now (None: none)."""
+    """Nominations by Pod. `nominate`: called with the previous and the new view (None: no nomination)."""
 
     def __init__(
         self, lister: Callable[[str, str], Pod | None], nominate: Callable[[Pod | None, Pod | None], None]
@@ -43,7 +43,7 @@ class Nominator:
         self._keep(new)
 
     def _move_to_the_end(self, pod: Pod) -> None:
-        """It is nominated as it was; nobody need be told."""
+        """The nomination does not change, so there is no call."""
         pods = self._by_node.get(pod.nominated_node_name)
         if pods is not None:
             pods[pod.identity] = pods.pop(pod.identity)

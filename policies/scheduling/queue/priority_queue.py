@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from policies.scheduling.queue.backoff_queue import BackoffQueue
-from policies.scheduling.queue.events import (
+from forewarn.policies.scheduling.queue.backoff_queue import BackoffQueue
+from forewarn.policies.scheduling.queue.events import (
     FORCE_ACTIVATE,
     UNSCHEDULABLE_TIMEOUT,
     UNSCHEDULED_POD_ADD,
@@ -14,15 +13,17 @@ from policies.scheduling.queue.events import (
     ClusterEvent,
     pod_scheduling_properties_change,
 )
-from policies.scheduling.queue.pod_info import PodHeap, QueuedPodInfo, UnschedulablePods
+from forewarn.policies.scheduling.queue.pod_group_queue import PodGroupQueue, key_of
+from forewarn.policies.scheduling.queue.pod_info import PodHeap, QueuedPodGroupInfo, QueuedPodInfo, UnschedulablePods
+from forewarn.policies.scheduling.queue.strategy import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.queue.hints import QueueingHints
-    from policies.scheduling.queue.nominator import Nominator
-    from policies.scheduling.queue.pod_info import Key
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.queue.hints import QueueingHints
+    from forewarn.policies.scheduling.queue.nominator import Nominator
+    from forewarn.policies.scheduling.queue.pod_info import Entity, Key
 
 MAX_IN_UNSCHEDULABLE_PODS: Final = 300
 """Seconds after its last attempt after which a rejected pod is tried again whatever happened."""
@@ -32,21 +33,13 @@ FLUSH_PERIOD: Final = 30
 """Seconds between two looks for such pods."""
 
 
-class Strategy(IntEnum):
-    """What becomes of a rejected pod when something has happened. Source: upstream `queueingStrategy`."""
-
-    SKIP = 0
-    AFTER_BACKOFF = 1
-    IMMEDIATELY = 2
-
-
 class PreEnqueue(Protocol):
     """A plugin that may keep a pod out of the queue."""
 
     name: str
 
     def pre_enqueue(self, pod: Pod) -> bool:
-        """Whether the pod may be tried."""
+        """Report whether the Pod may be scheduled."""
 
 
 class InFlightEvent(NamedTuple):
@@ -57,13 +50,13 @@ class InFlightEvent(NamedTuple):
     new: Any
 
 
-def priority_sort(info: QueuedPodInfo) -> tuple[int, float]:
+def priority_sort(info: Entity) -> tuple[int, float]:
     """Highest priority first, then who has waited longest. Source: upstream `PrioritySort.Less`."""
-    return -info.pod.effective_priority, info.timestamp
+    return -info.priority, info.timestamp
 
 
 class PriorityQueue:
-    """Pods that wait to be tried, wait a while, or wait for something to happen."""
+    """Pods and PodGroups that wait to be tried, wait a while, or wait for something to happen."""
 
     def __init__(
         self,
@@ -71,11 +64,15 @@ class PriorityQueue:
         nominator: Nominator,
         hints: QueueingHints,
         gates: Iterable[PreEnqueue] = (),
-        less: Callable[[QueuedPodInfo], Any] = priority_sort,
+        less: Callable[[Entity], Any] = priority_sort,
         backoff: tuple[float, float] = (1, 10),
+        *,
+        has_pod_groups: bool = False,
     ) -> None:
-        """`now`: seconds. `gates`: the profile's PreEnqueue plugins. `backoff`: seconds, the first and the longest."""
-        self._now, self.nominator, self._hints, self._gates = now, nominator, hints, {g.name: g for g in gates}
+        """`now`: seconds. `gates`: the profile's PreEnqueue plugins. `backoff`: seconds, the first and the longest.
+        `has_pod_groups`: whether Pods wait in their PodGroups."""
+        self.groups = PodGroupQueue(self) if has_pod_groups else None
+        self.now, self.nominator, self._hints, self._gates = now, nominator, hints, {g.name: g for g in gates}
         self.active = PodHeap(less)
         self.backoff = BackoffQueue(now, less, *backoff)
         self.unschedulable = UnschedulablePods()
@@ -83,17 +80,22 @@ class PriorityQueue:
 
     # What the scheduling loop does
 
-    def pop(self) -> QueuedPodInfo | None:
-        """The next pod to try, from the back-off queue where no other is due; None where nobody waits for a try."""
+    def pop(self) -> Entity | None:
+        """The next Pod or PodGroup; from backoffQ if activeQ is empty. None if both are empty."""
         info = self.active.pop() or self.backoff.pop()
         if info is not None:
-            info.attempts += 1
-            self._in_flight[info.pod.identity] = []
+            if isinstance(info, QueuedPodGroupInfo):
+                info.attempts += 1
+            for member in info.members:
+                member.attempts += 1
+                self._in_flight[member.pod.identity] = []
+            if self.groups is not None:
+                self.groups.popped(info.key)
         return info
 
     @property
     def has_next(self) -> bool:
-        """Whether `pop` gives a pod."""
+        """Whether `pop` returns a Pod."""
         return bool(self.active) or self.backoff.has_next
 
     def done(self, pod: Pod) -> None:
@@ -111,8 +113,12 @@ class PriorityQueue:
                 info.consecutive_errors = 0
             else:
                 info.consecutive_errors += 1
-            info.timestamp, info.backoff_expiration = self._now(), None
-            self._requeue(info, self._of_what_happened(info), None)
+            info.timestamp, info.backoff_expiration = self.now(), None
+            if self.groups is not None and info.pod.spec.pod_group:
+                self.done(info.pod)
+                self.groups.add(info)
+            else:
+                self.requeue(info, self._of_what_happened(info), None)
         finally:
             self.done(info.pod)
 
@@ -137,7 +143,15 @@ class PriorityQueue:
 
     def add(self, pod: Pod) -> None:
         """A new pod."""
-        self._to_active(QueuedPodInfo(pod, self._now()), UNSCHEDULED_POD_ADD)
+        self._add(pod, UNSCHEDULED_POD_ADD)
+
+    def _add(self, pod: Pod, event: ClusterEvent) -> None:
+        info = QueuedPodInfo(pod, self.now())
+        if self.groups is not None and pod.spec.pod_group:
+            self.nominator.add(pod)
+            self.groups.add(info)
+        else:
+            self.to_active(info, event)
 
     def update(self, old: Pod, new: Pod) -> None:
         """A pod that waits, or is being tried, has changed."""
@@ -146,55 +160,65 @@ class PriorityQueue:
         if in_flight is not None:
             in_flight.extend(InFlightEvent(event, old, new) for event in events)
             return
-        key = old.namespace, old.name
-        if self._update_waiting(key, old, new):
+        member, info = self.get(old), self.entity(self._key_of(old))
+        if member is None:
+            self._add(new, UNSCHEDULED_POD_UPDATE)
             return
-        info = self.unschedulable.get(key)
-        if info is None:
-            self._to_active(QueuedPodInfo(new, self._now()), UNSCHEDULED_POD_UPDATE)
-            return
-        info.pod = new
+        member.pod = new
         self.nominator.update(old, new)
+        if info is None or self._is_in_its_turn(info):
+            return
         for event in events:
-            if self._requeue(info, self._is_pod_worth_requeuing(info, event, old, new), event):
+            if self.requeue(info, self._is_worth_requeuing(info, event, old, new), event):
                 break
 
-    def _update_waiting(self, key: Key, old: Pod, new: Pod) -> bool:
-        """Where the pod waits for its turn: whether it does."""
-        info = self.active.get(key)
-        if info is not None:
-            info.pod = new
+    def _is_in_its_turn(self, info: Entity) -> bool:
+        """Report whether it is in the active or back-off queue; if so, update its place."""
+        if self.active.get(info.key) is not None:
             self.active.put(info)
-        else:
-            info = self.backoff.get(key)
-            if info is None:
-                return False
-            info.pod = new
-            self.backoff.update(key)
-        self.nominator.update(old, new)
-        return True
+            return True
+        return self.backoff.update(info.key) is not None
+
+    def _key_of(self, pod: Pod) -> Key:
+        """Of the entity that a pod is in."""
+        return key_of(pod) if self.groups is not None and pod.spec.pod_group else (pod.namespace, pod.name)
 
     def delete(self, pod: Pod) -> None:
         """A pod has gone, or was bound."""
         self.nominator.delete(pod)
-        key = pod.namespace, pod.name
-        if self.active.take(key) is None and self.backoff.delete(key) is None:
-            self.unschedulable.take(key)
+        if self.groups is not None and pod.spec.pod_group:
+            self.groups.delete(pod)
+        else:
+            self.take((pod.namespace, pod.name))
+
+    def take(self, key: Key) -> tuple[Entity | None, Strategy]:
+        """Take an entity out: (it, where it was; None where it was not in). Source: upstream `deleteFromAnyQueue`."""
+        if (found := self.active.take(key)) is not None:
+            return found, Strategy.IMMEDIATELY
+        if (found := self.backoff.delete(key)) is not None:
+            return found, Strategy.AFTER_BACKOFF
+        return self.unschedulable.take(key), Strategy.SKIP
+
+    def entity(self, key: Key) -> Entity | None:
+        """The pod or PodGroup of this key, None where it is not in, or is being tried."""
+        return self.active.get(key) or self.unschedulable.get(key) or self.backoff.get(key)
 
     def get(self, pod: Pod) -> QueuedPodInfo | None:
         """The pod of this name, None where it is not in, or is being tried."""
-        key = pod.namespace, pod.name
-        return self.active.get(key) or self.unschedulable.get(key) or self.backoff.get(key)
+        if self.groups is not None and pod.spec.pod_group:
+            return self.groups.find(pod)
+        found = self.entity((pod.namespace, pod.name))
+        return found if isinstance(found, QueuedPodInfo) else None
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Try these pods at once, or again once they are back."""
         for pod in pods:
-            key = pod.namespace, pod.name
+            key = self._key_of(pod)
             info = self.unschedulable.get(key)
             from_backoff = info is None
             if info is None:
                 info = self.backoff.delete(key)
-            if info is not None and self._to_active(info, FORCE_ACTIVATE, from_backoff=from_backoff):
+            if info is not None and self.to_active(info, FORCE_ACTIVATE, from_backoff=from_backoff):
                 continue
             in_flight = self._in_flight.get(pod.identity)
             if in_flight is not None:
@@ -206,58 +230,72 @@ class PriorityQueue:
         """Something has happened: try those again that wait for it. `check`: only pods for which it holds."""
         if not event.is_wild_card and not self._hints.of(event):
             return
-        waiting: Iterable[QueuedPodInfo] = ()
+        waiting: Iterable[Entity] = ()
         if event.is_wild_card or self.unschedulable.may_be_woken_by(self._hints.of(event).keys()):
-            waiting = [info for info in self.unschedulable.values() if check is None or check(info.pod)]
+            waiting = [
+                info
+                for info in self.unschedulable.values()
+                if check is None or any(check(member.pod) for member in info.members)
+            ]
         self._move(waiting, event, old, new)
 
-    def _move(self, infos: Iterable[QueuedPodInfo], event: ClusterEvent, old: Any, new: Any) -> None:
+    def _move(self, infos: Iterable[Entity], event: ClusterEvent, old: Any, new: Any) -> None:
         """Source: upstream `movePodsToActiveOrBackoffQueue`."""
         interested = None if event.is_wild_card else self._hints.of(event).keys()
         for info in infos:
             if interested is not None and info.rejected_by_others_than(interested):
                 continue
-            if info.gated and not any(registered.covers(event) for registered in info.gating_events):
+            if info.gated and not self._may_open_gate(info, event):
                 continue
-            strategy = self._is_pod_worth_requeuing(info, event, old, new)
+            strategy = self._is_worth_requeuing(info, event, old, new)
             if strategy is not Strategy.SKIP:
                 self.unschedulable.take(info.key)
-                self._requeue(info, strategy, event)
+                self.requeue(info, strategy, event)
         for events in self._in_flight.values():
             events.append(InFlightEvent(event, old, new))
+
+    def _may_open_gate(self, info: Entity, event: ClusterEvent) -> bool:
+        """Report whether the gating plugin registered for the event. The flush checks PodGroups again (since 1.37)."""
+        if event.is_wild_card and self.groups is not None:
+            return True
+        return any(registered.covers(event) for registered in info.gating_events)
 
     # What comes of time
 
     def flush_backoff_completed(self) -> None:
         """Upstream does so at every whole second."""
         for info in self.backoff.pop_all_completed():
-            self._to_active(info, None, from_backoff=True)
+            self.to_active(info, None, from_backoff=True)
 
     def flush_unschedulable_leftover(self) -> None:
         """Upstream does so every FLUSH_PERIOD."""
-        now = self._now()
-        due = [i for i in self.unschedulable.values() if now - i.timestamp > MAX_IN_UNSCHEDULABLE_PODS]
+        now = self.now()
+        due = [i for i in self.unschedulable.values() if now - i.waits_since > MAX_IN_UNSCHEDULABLE_PODS]
         if due:
+            for info in due if self.groups is not None else ():
+                info.flushed = now
             self._move(due, UNSCHEDULABLE_TIMEOUT, None, None)
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         """All pods but those that are being tried."""
-        yield from self.active
-        yield from self.backoff
-        yield from self.unschedulable.values()
+        for entities in (self.active, self.backoff, self.unschedulable.values()):
+            for info in entities:
+                yield from info.members
+        if self.groups is not None:
+            yield from self.groups
 
     # Its own parts
 
-    def _requeue(self, info: QueuedPodInfo, strategy: Strategy, event: ClusterEvent | None) -> bool:
-        """Whether it waits for its turn now. Source: upstream `requeuePodWithQueueingStrategy`."""
+    def requeue(self, info: Entity, strategy: Strategy, event: ClusterEvent | None) -> bool:
+        """Report whether it is in the active queue now. Source: upstream `requeuePodWithQueueingStrategy`."""
         if strategy is Strategy.SKIP:
             self.unschedulable[info.key] = info
             return False
         if strategy is Strategy.AFTER_BACKOFF and self.backoff.is_pod_backing_off(info):
             return self._to_backoff(info)
-        return self._to_active(info, event)
+        return self.to_active(info, event)
 
-    def _to_active(self, info: QueuedPodInfo, event: ClusterEvent | None, *, from_backoff: bool = False) -> bool:
+    def to_active(self, info: Entity, event: ClusterEvent | None = None, *, from_backoff: bool = False) -> bool:
         """Source: upstream `moveToActiveQ`; who comes from the back-off queue was let into that."""
         key = info.key
         if not from_backoff and not self._pass_gates(info):
@@ -267,11 +305,11 @@ class PriorityQueue:
         self.unschedulable.take(key)
         self.backoff.delete(key)
         self.active.put(info)
-        if event in (UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE):
+        if event in (UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE) and isinstance(info, QueuedPodInfo):
             self.nominator.add(info.pod)
         return True
 
-    def _to_backoff(self, info: QueuedPodInfo) -> bool:
+    def _to_backoff(self, info: Entity) -> bool:
         """Source: upstream `moveToBackoffQ`."""
         if not self._pass_gates(info):
             self.unschedulable[info.key] = info
@@ -280,8 +318,20 @@ class PriorityQueue:
         self.backoff.add(info)
         return True
 
-    def _pass_gates(self, info: QueuedPodInfo) -> bool:
-        """Source: upstream `runPreEnqueuePlugins`: the plugin that kept it out is asked first."""
+    def _pass_gates(self, info: Entity) -> bool:
+        """Source: upstream `runPreEnqueuePlugins`: one Pod that is kept out keeps its PodGroup out."""
+        if isinstance(info, QueuedPodInfo):
+            return self._passes_gates(info)
+        kept_out = [member for member in info.members if not self._passes_gates(member)]
+        info.gating_plugin = kept_out[-1].gating_plugin if kept_out else ""
+        info.gating_events = kept_out[-1].gating_events if kept_out else ()
+        return not kept_out
+
+    def _passes_gates(self, info: QueuedPodInfo) -> bool:
+        """Run the PreEnqueue plugins, first the plugin that gated the Pod.
+
+        Source: upstream `runPreEnqueuePluginsForPod`.
+        """
         first = [self._gates[info.gating_plugin]] if info.gating_plugin in self._gates else []
         for gate in (*first, *(gate for gate in self._gates.values() if gate not in first)):
             if not gate.pre_enqueue(info.pod):
@@ -290,6 +340,10 @@ class PriorityQueue:
                 return False
         info.gating_plugin = ""
         return True
+
+    def _is_worth_requeuing(self, info: Entity, event: ClusterEvent, old: Any, new: Any) -> Strategy:
+        """Source: upstream `isEntityWorthRequeuing`."""
+        return max(self._is_pod_worth_requeuing(member, event, old, new) for member in info.members)
 
     def _is_pod_worth_requeuing(self, info: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Strategy:
         """Source: upstream `isPodWorthRequeuing`."""

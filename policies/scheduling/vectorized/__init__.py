@@ -1,4 +1,4 @@
-"""Fast paths: the node that preemption would empty, worked out for all nodes at once. `node_fit` is the door.
+"""Tables over all nodes: filters, preemption and scores of a Pod. `node_fit` is the entry point.
 
-Every function says when it is valid; where it is not, plugins and the walk over nodes (`preemption`) decide.
+Each function documents when its result is valid; otherwise, the plugins and the loop over nodes (`preemption`) decide.
 """

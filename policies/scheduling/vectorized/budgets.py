@@ -7,29 +7,30 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
 
-from policies.metering import VECTOR, charge, each, meter
-from policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass
+from forewarn.policies.metering import VECTOR, charge, each, meter
+from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from policies.objects.disruption_budget import PodDisruptionBudget
-    from policies.objects.pod import Pod
-    from policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 _FEW: Final = 32
-"""Of so many changed budgets each is counted by itself: numpy goes over all pods for each of them."""
+"""Up to this number, changed PDBs are counted one by one: numpy reads all Pods for each of them."""
 _MOST_NUMBERS: Final = 4096
-"""With more numbers of budgets, and twice as many as there are budgets, numbers are given anew."""
+"""With more numbers, and twice as many numbers as PDBs, all PDBs get new numbers."""
 _KEPT: Final = 256
 """Budgets of which it is kept which kinds of pods they match."""
 
 
 class _Numbered(NamedTuple):
-    """The budgets of a namespace, maybe none, the number of the first of them (the others follow), and the kinds told
-    of them."""
+    """The PDBs of a namespace, possibly none, the number of the first PDB (the others follow), and the classes matched
+    so far.
+    """
 
     budgets: Sequence[PodDisruptionBudget]
     first: int
@@ -37,10 +38,10 @@ class _Numbered(NamedTuple):
 
 
 class MatchingBudgets:
-    """Which budgets a kind of pods matches, kept while their selectors stay.
+    """The PDBs that each equivalence class matches, cached while their selectors stay the same.
 
-    Budgets have numbers, those of a namespace one after the other. A budget that only allows more or less than before
-    keeps its number: after a preemption nothing is matched anew. Numbers of budgets that are gone are not given again.
+    PDBs have numbers, consecutive within a namespace. A PDB that only allows more or fewer disruptions keeps its
+    number: after a preemption, nothing is matched again. Numbers of deleted PDBs are not reused.
     """
 
     def __init__(self, kinds: EquivalenceClasses) -> None:

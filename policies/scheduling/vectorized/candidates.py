@@ -1,4 +1,4 @@
-"""The nodes where preemption helps, in columns: what each costs, and whom."""
+"""The nodes where preemption helps, in columns: the cost and the victims of each."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from policies.metering import charge
-from policies.scheduling.preemption import Candidate, by_importance
-from policies.scheduling.vectorized.victim_selection import costs_of, victims_on
+from forewarn.policies.metering import charge
+from forewarn.policies.scheduling.preemption import Candidate, by_importance
+from forewarn.policies.scheduling.vectorized.victim_selection import costs_of, least, victims_on
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policies.scheduling.node_info import NodeInfo
-    from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
-    from policies.scheduling.vectorized.node_fit import NodeFit
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
+    from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 
 
 class Candidates(Sequence[Candidate]):
-    """The nodes where preemption helps, in the order of the snapshot; each is made when somebody asks for it.
+    """The nodes where preemption helps, in the order of the snapshot; each is created on access.
 
-    `costs`: [criterion, candidate], each smaller is better.
+    `costs`: [criterion, candidate]; smaller is better.
     """
 
     def __init__(
@@ -76,9 +76,7 @@ class Candidates(Sequence[Candidate]):
 
     def best(self) -> tuple[Candidate, ...]:
         """Those that the tie-breaks leave, by node name. Source: upstream `pickOneNodeForPreemption`."""
-        left = np.arange(len(self))
-        for criterion in self.costs:
-            left = left[criterion[left] == criterion[left].min()]
+        left = least(self.costs, np.arange(len(self)))
         return tuple(sorted((self._made(number) for number in left.tolist()), key=lambda found: found.node_name))
 
 

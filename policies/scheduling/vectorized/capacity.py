@@ -1,14 +1,14 @@
-"""Many pods at once: how many like one still fit, and what becomes of one that each node gets.
+"""Many equal Pods at once: how many more fit, and the outcome of one Pod for each node.
 
-What allows that is said where it is used, and held by a test in `tests/policies/scheduling/test_many_pods.py`:
+Each function documents its assumption, and a test in `tests/policies/scheduling/test_many_pods.py` checks it:
 
-- *order* (`capacity_for`): pods that are alike shut no place for each other elsewhere, so as many fit in any order;
+- *order* (`capacity_for`): equal Pods do not reduce each other's capacity elsewhere, so the order does not matter;
   `test_as_many_fit_as_find_a_place_one_after_the_other_in_whatever_order`.
-- *domains* (`vectorized/domains.py`): where domains have bounds of their own; the same test, and
+- *domains* (`vectorized/domains.py`): domains with limits of their own; the same test, and
   `test_the_smallest_zone_says_how_many_fit_in_the_others`.
-- *preempting* (`without_lower`): as many fit as if nobody of lower rank had been there;
+- *preempting* (`without_lower`): as many fit as without lower-priority Pods;
   `test_as_many_preempt_as_fit_without_those_that_they_may_push_out`.
-- *ahead* (`_one_by_one`): evictions on one node change nothing for those on another but what budgets have left;
+- *ahead* (`_one_by_one`): evictions on one node only change the PDBs for other nodes;
   `test_candidates_that_are_worked_out_ahead_are_those_of_one_node_after_the_other`.
 """
 
@@ -19,29 +19,29 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.metering import VECTOR, charge
-from policies.objects.pod import TOPOLOGY_LABELS
-from policies.scheduling.evictions import charged_budgets, may_be_violated
-from policies.scheduling.preemption import potential_victims
-from policies.scheduling.vectorized.domains import Spread, are_nodes, room_in_domains
-from policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
-from policies.scheduling.vectorized.node_fit import NodeFit
-from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.metering import VECTOR, charge
+from forewarn.policies.objects.pod import TOPOLOGY_LABELS
+from forewarn.policies.scheduling.evictions import charged_budgets, may_be_violated
+from forewarn.policies.scheduling.preemption import potential_victims
+from forewarn.policies.scheduling.vectorized.domains import Spread, are_nodes, room_in_domains
+from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
+from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
+from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from policies.objects.disruption_budget import PodDisruptionBudget
-    from policies.objects.pod import Pod
-    from policies.scheduling.framework import Framework
-    from policies.scheduling.preemption import Candidate
-    from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.vectorized.domains import Capacity
-    from policies.scheduling.vectorized.problem import CapacityConstraint
-    from policies.selectors import LabelSelector
+    from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.framework import Framework
+    from forewarn.policies.scheduling.preemption import Candidate
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.domains import Capacity
+    from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint
+    from forewarn.policies.selectors import LabelSelector
 
 _PLENTY: Final = 2**31
 _AHEAD: Final = 32
@@ -49,30 +49,26 @@ _AHEAD: Final = 32
 
 
 class OnNode(NamedTuple):
-    """What becomes of a pod that only this node may run and that does not fit there: who would have to go for it.
-
-    It stays pending where nobody can.
-    """
+    """Return the victims for a Pod that may only run on this node and does not fit; Pending without any."""
 
     node: str
     candidate: Candidate | None
 
 
 class OnEachNode(NamedTuple):
-    """What becomes of a pod for each of some nodes: the nodes that it fits on, and the others in their order."""
+    """The outcome of a Pod for each of some nodes: the nodes that fit, and the other nodes in their order."""
 
     fits: frozenset[str]
     others: Iterator[OnNode]
 
 
 def capacity_for(framework: Framework, pod: Pod, *, preempting: bool = False) -> Capacity | None:
-    """Room for pods like this one. None where this cannot tell.
+    """Return how many more Pods like this one fit. None if this function cannot decide.
 
-    Every pod takes the same from whatever node or domain it is put on, and nothing from others: where one is put never
-    shuts a place for those after it elsewhere, so that the order does not matter. Nor does it open any: required
-    affinity puts it beside pods that are there. `preempting`: each may push out what ranks below it, which goes on
-    until none fits though all of that is gone: as many fit as if it had never been there. That holds where pods of
-    lower rank decide about their own node alone.
+    Each Pod uses the same amounts of its node or domain, and nothing of others: a scheduled Pod never reduces the
+    capacity elsewhere, so the order does not matter. Nor does it add capacity: required affinity only refers to
+    existing Pods. `preempting`: each Pod may preempt lower-priority Pods, until none fits without all of them: as many
+    fit as if they had never existed. That is valid if lower-priority Pods only affect their own node.
     """
     snapshot = framework.snapshot
     if framework.without_columns or pod.spec.has_storage:  # what the first binds or attaches, the next finds
@@ -93,8 +89,7 @@ def capacity_for(framework: Framework, pod: Pod, *, preempting: bool = False) ->
 
 
 def without_lower(node_fit: NodeFit) -> list[CapacityConstraint]:
-    """What takes up room when all pods that rank below the pod are gone. Raises NotValid: one of them counts elsewhere
-    than on its node."""
+    """Return the used amounts without lower-priority Pods. Raises NotValid: one of them affects other nodes too."""
     matrix, snapshot, priority = node_fit.matrix, node_fit.snapshot, node_fit.pod.effective_priority
     lower = lower_priority_pods_of(matrix, snapshot, priority)
     kinds = len(matrix.kinds)
@@ -147,7 +142,7 @@ def _room(node_fit: NodeFit, demands: Sequence[CapacityConstraint], own: int) ->
 
 
 def _fitting(demand: CapacityConstraint, node_fit: NodeFit, own: int) -> NDArray[np.int64]:
-    """How many fit on each node, as far as this is concerned."""
+    """Return how many fit on each node within this limit."""
     free = demand.limit - demand.present
     if demand.constraint is not None:
         return np.where(free >= 0, _PLENTY, 0)
@@ -159,7 +154,7 @@ def _fitting(demand: CapacityConstraint, node_fit: NodeFit, own: int) -> NDArray
 
 
 def _changes_when_bound(pod: Pod) -> bool:
-    """Whether a pod's own constraints look at labels that it gets from its node."""
+    """Report whether the Pod's own constraints read labels that it gets from its node."""
     selectors: list[LabelSelector | None] = [c.selector for c in pod.spec.topology_spread]
     affinity = pod.spec.pod_affinity
     selectors += [term.selector for term in (*affinity.required_affinity, *affinity.required_anti_affinity)]
@@ -167,10 +162,10 @@ def _changes_when_bound(pod: Pod) -> bool:
 
 
 def on_each_node(framework: Framework, pod: Pod, nodes: Sequence[str]) -> OnEachNode | None:
-    """What becomes of one pod for each of these nodes, one after the other. None where this cannot tell.
+    """Return the outcome of one Pod for each of these nodes, one after the other. None if this function cannot decide.
 
-    Valid where only what is on the node itself decides: resources and ports. The evictions on one node leave less of
-    their budgets for those on the next.
+    Valid if only the node itself matters: resources and ports. Evictions on one node reduce the allowed disruptions of
+    PDBs for the next.
     """
     snapshot = framework.snapshot
     if framework.without_columns or pod.spec.has_storage:

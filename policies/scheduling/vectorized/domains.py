@@ -1,13 +1,13 @@
-"""How many pods that are alike fit where zones, or other domains, have bounds of their own.
+"""How many equal Pods fit if zones, or other domains, have limits of their own.
 
-A bound is one of two. Anti-affinity lets one pod into a domain. Spreading lets a domain have so many more than the
-least one: until that is full, so that its count stays as it is, the bound moves. A bound that does not move and holds
-for whole domains of a finer one (a zone for its nodes) leaves as many places whatever order they are taken in: what
-fits below is added up, and cut at the bound.
+There are two kinds of limits. Anti-affinity allows one Pod in a domain. Spreading allows a domain a number of Pods
+above the minimum: the limit grows until the domain with the minimum is full. A limit that does not grow, and holds for
+whole domains of a finer one (a zone for its nodes), leaves the same capacity in any order: the capacities below are
+added, and cut at the limit.
 
-Of bounds that move there may be one, for the coarsest domains: the domain that is full first, at the lowest count,
-says how far the others go. Or two, for zones and their nodes, where nodes may differ by one pod: then all nodes get
-one more before any gets a second, and how many a zone takes of each such round does not depend on their order either.
+There may be one growing limit, for the coarsest domains: the domain that is full first, at the lowest count, limits the
+others. Or there may be two, for zones and their nodes, where nodes may differ by one Pod: then all nodes get one more
+Pod before any gets a second, and the number that a zone gets in each such round does not depend on the order either.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.metering import VECTOR, charge
-from policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.metering import VECTOR, charge
+from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from policies.scheduling.vectorized.problem import Skew
+    from forewarn.policies.scheduling.vectorized.problem import Skew
 
 _MOST_BOUNDS: Final = 16
 _MOST_ROUNDS: Final = 1000
-"""How many pods may lie on each node where both zones and nodes are spread."""
+"""The maximum number of Pods on each node if both zones and nodes are spread."""
 
 
 class Capacity:
-    """How many pods fit one after the other, whichever of the nodes that fit each of them is put on.
+    """Return how many Pods fit one after the other, regardless of which feasible node each of them gets.
 
-    `by_node`: how many there are then on each node, by name; None where that depends on the order.
+    `by_node`: the number on each node in the end, by name; None if that depends on the order.
     """
 
     __slots__ = ("_added", "_names", "by_node", "total")
@@ -46,8 +46,9 @@ class Capacity:
         self.by_node: dict[str, int] | None = None if tiers else self.in_one_order()
 
     def in_one_order(self) -> dict[str, int]:
-        """How many there may be on each node: in every domain as many as there will be in any order, over its parts as
-        evenly as these allow."""
+        """Return the maximum number on each node: each domain has as many as in any order, spread evenly over its
+        parts.
+        """
         added, tiers = self._added
         for tier in reversed(tiers):
             added = tier.dealt(added)
@@ -113,11 +114,11 @@ class _Moving(_Domains):
         self.least = 0 if self.few or not self.there.any() else int(self.count[self.there].min())
 
     def stays(self, free: NDArray[np.int64]) -> bool:
-        """Whether the least count will never be another."""
+        """Report whether the minimum never changes."""
         return self.few or not self.there.any() or bool((free[self.there & (self.count == self.least)] == 0).any())
 
     def added(self, free: NDArray[np.int64]) -> NDArray[np.int64]:
-        """[domain]: how many come to it in the end. The domain that is full first says how far the others go."""
+        """Return [domain]: the final number of Pods. The domain that is full first limits the others."""
         full = self.count + free
         least = 0 if self.few or not self.there.any() else int(full[self.there].min())
         return np.where(self.there, np.minimum(full, np.maximum(self.count, least + self.most)) - self.count, 0)
@@ -179,7 +180,7 @@ def room_in_domains(
 
 
 def are_nodes(domains: NDArray[np.int64]) -> bool:
-    """Whether no two nodes are in one domain."""
+    """Report whether each domain has only one node."""
     return bool(np.bincount(domains[domains >= 0], minlength=1).max() <= 1)
 
 
@@ -211,10 +212,10 @@ def _within(
 
 
 def _in_rounds(by_node: NDArray[np.int64], zones: _Moving, nodes: _Moving) -> tuple[list[_Tier], NDArray[np.int64]]:
-    """(the tiers, what comes to each zone) where both least counts move, and no node may have two more than another.
+    """Return the tiers and the Pods of each zone, if both minimums grow and no node may have two more than another.
 
-    In a round each node that has the least gets one, if its zone may have it. When all have got theirs there is another
-    round.
+    In a round, each node with the minimum gets one Pod, if its zone allows it. After all nodes have theirs, the next
+    round starts.
     """
     tiers, _ = _within([], by_node, by_node, nodes)
     free = nodes.free(by_node)

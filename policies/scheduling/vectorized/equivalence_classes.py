@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from policies.metering import meter
-from policies.scheduling.node_info import footprint
+from forewarn.policies.metering import meter
+from forewarn.policies.scheduling.node_info import footprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from policies.metering import Meter
-    from policies.objects.pod import Pod
-    from policies.semantics import Semantics
+    from forewarn.policies.metering import Meter
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.releases.semantics import Semantics
 
 
 _LARGE: Final = 2 * 1024
@@ -26,13 +26,16 @@ _SOME: Final = 64
 
 
 class EquivalenceClasses:
-    """Numbers of kinds, from 1; 0 stands for no pod at all."""
+    """The numbers of equivalence classes, from 1; 0 means no Pod."""
 
     def __init__(self, semantics: Semantics) -> None:
         self._semantics = semantics
         self._numbers: dict[tuple[int, str, int, bool, int, int], int] = {}
         self.members: list[Pod | None] = [None]
-        """A pod of each kind. It keeps alive the labels, spec and amounts by whose identity the kind is told."""
+        """A Pod of each equivalence class.
+
+        It keeps the labels, spec and amounts alive whose identities identify the class.
+        """
         self.of_namespace: dict[str, list[int]] = {}
         """The kinds of each namespace, in ascending order."""
         self.weight = 1
@@ -86,7 +89,7 @@ class PerClass:
         self._kinds, self._of, self._namespace = kinds, of, namespace
         self._filled = 1
         self._looked_at = 0
-        """How many of the kinds of its namespace are done."""
+        """The number of classes of its namespace that were evaluated."""
         self._values = np.zeros(64, np.int64)
 
     def values(self) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
-"""What preemption costs on each node for pods that request the same, kept from question to question.
+"""The preemption cost on each node for Pods with equal requests, cached between predictions.
 
-A node's victims depend on what is on it, what is nominated to it, and which budgets are spent. Between two cycles these
-change on few nodes: only there is anybody looked for anew, and the best node is picked of all.
-Source: kubernetes `pkg/scheduler/framework/preemption/preemption.go` (`pickOneNodeForPreemption`).
+A node's victims depend on its Pods, its nominations, and the PDBs without allowed disruptions. Between two cycles,
+these change on few nodes: only their victims are selected again, and the best of all nodes is picked. Source:
+kubernetes `pkg/scheduler/framework/preemption/preemption.go` (`pickOneNodeForPreemption`).
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.metering import VECTOR, charge
-from policies.scheduling.vectorized.victim_selection import costs_of, victims_on
+from forewarn.policies.metering import VECTOR, charge
+from forewarn.policies.scheduling.preemption import cost_of
+from forewarn.policies.scheduling.vectorized.victim_selection import costs_of, least, victims_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
-    from policies.scheduling.vectorized.pod_matrix import PodMatrix
-    from policies.scheduling.vectorized.victim_selection import Occupancy
+    from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy
 
 _FEW: Final = 12
-"""Nodes that Python goes through sooner than numpy."""
+"""The number of nodes below which Python is faster than numpy."""
 _NODE: Final = 20
 """Units that each of them costs."""
 _CRITERIA: Final = 5
@@ -61,12 +62,7 @@ class KeptCosts:
         new = nodes[changed[nodes]]
         if len(new):
             self._work_out(rows, new, matrix)
-        left = nodes
-        for criterion in self.costs:
-            cost = criterion[left]
-            left = left[cost == cost.min()]
-            if len(left) == 1:
-                break
+        left = least(self.costs, nodes)
         return Best(left, int(self.costs[0, left[0]]))
 
     def _work_out(self, rows: Sequence[Occupancy], nodes: NDArray[np.intp], matrix: PodMatrix) -> None:
@@ -117,9 +113,5 @@ def _cost(
 ) -> tuple[int, int, int, int, int]:
     """As `costs_of` has it."""
     goes = ranks_that_go(rows, node, lower)
-    violations = sum(rank < int(lower.violating[node]) for rank in goes)
     theirs = [int(priorities[kind]) for kind in lower.kind[goes, node].tolist()]
-    highest = max(theirs)
-    starts = lower.start[goes, node].tolist()
-    oldest = min(start for start, priority in zip(starts, theirs, strict=True) if priority == highest)
-    return violations, highest, sum(theirs) + 2**31 * len(theirs), len(theirs), -oldest
+    return cost_of(lower.violations(node, goes), max(theirs), theirs, lower.start[goes, node].tolist())

@@ -6,22 +6,23 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.metering import VECTOR, charge, meter
-from policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
-from policies.scheduling.preemption import by_importance, start_time
-from policies.scheduling.vectorized.budgets import changed_budgets, concerned, may_concern
-from policies.scheduling.vectorized.reprieve_order import reprieve_order
+from forewarn.policies.metering import VECTOR, charge, meter
+from forewarn.policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
+from forewarn.policies.scheduling.preemption import by_importance, start_time
+from forewarn.policies.scheduling.vectorized.budgets import changed_budgets, concerned, may_concern
+from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.scheduling.vectorized.reprieve_order import reprieve_order
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
-    from policies.objects.disruption_budget import PodDisruptionBudget
-    from policies.objects.pod import Pod
-    from policies.scheduling.node_info import NodeInfo
-    from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 KEPT: Final = 6
 """Priorities whose tables are kept: some 5 MB each at 5,000 nodes."""
@@ -34,7 +35,7 @@ _NODE: Final = 40
 _SORTING: Final = 40
 """Operations on every place of a table that it costs to order it."""
 _PUTTING: Final = 8
-"""The same, to put pods there in no order."""
+"""The key for tables without an order of Pods."""
 _MOST_CHANGES: Final = 32
 """Changes of budgets that wait to be looked up."""
 MOST_LEVELS: Final = 48
@@ -59,8 +60,9 @@ class Amounts(NamedTuple):
 
 
 class AmountsOfFew(NamedTuple):
-    """The same where only pods of some nodes count: a table of all would be pages that the kernel clears first, which
-    takes longer than the whole search."""
+    """Tables that only count Pods of some nodes: a table of all nodes would need pages that the kernel clears first,
+    which takes longer than the search.
+    """
 
     per_kind: NDArray[np.int64]
     kind: NDArray[np.int32]
@@ -96,12 +98,13 @@ class LowerPriorityPods:
         self.version: NDArray[np.int64] = np.zeros(nodes, np.int64)
         """Another one each time that a node's pods are put in order."""
         self.stale: NDArray[np.bool_] = np.zeros(nodes, np.bool_)
-        """Nodes whose pods are in no order, or in one that budgets are known to have changed since: only what depends
-        on none holds, `count` and the totals of amounts. Who is asked about is ordered first (`settle`); mostly these
-        are few, so what budgets have changed is looked up for them alone (`stale_of`)."""
+        """Nodes whose Pods are not sorted, or whose order may be outdated because PDBs changed: only `count` and the
+        totals of amounts are valid. Nodes in question are sorted first (`settle`); they are usually few, so changes of
+        PDBs are looked up only for them (`stale_of`).
+        """
         self._changes: list[tuple[int, PodDisruptionBudget]] = []
         self._noticed: NDArray[np.int64] = np.zeros(nodes, np.int64)
-        """How many of these changes a node has been looked at for."""
+        """How many of these changes each node includes."""
         self.kind: NDArray[np.int32] = np.zeros((0, nodes), np.int32)
         self.start: NDArray[np.int64] = np.zeros((0, nodes), np.int64)
         self.place: NDArray[np.int16] = np.zeros((0, nodes), np.int16)
@@ -140,7 +143,7 @@ class LowerPriorityPods:
             self._put(others[start : start + BLOCK], matrix)
 
     def remove(self, rows: NDArray[np.intp]) -> None:
-        """The nodes in these places are gone. The tables follow when somebody asks of this priority."""
+        """Remove the nodes at these positions. The tables follow at the next use of this priority."""
         left = np.arange(len(self.serials)) if self._left is None else self._left
         self._left = np.delete(left, rows)
 
@@ -208,10 +211,10 @@ class LowerPriorityPods:
             return
         priorities = matrix.kinds.priority.values()[self._known_kinds : len(matrix.kinds)]
         self._known_kinds = len(matrix.kinds)
-        new = np.setdiff1d(priorities[priorities < self.priority], self.levels)
-        if len(new):
+        new = set(priorities[priorities < self.priority].tolist()).difference(self.levels.tolist())
+        if new:
             self._bounds = {}
-            levels = np.union1d(self.levels, new)
+            levels = np.array(sorted(new.union(self.levels.tolist())), np.int64)
             self.levels = levels if len(levels) <= MOST_LEVELS else levels[:0]
 
     def _order(self, matrix: PodMatrix, snapshot: Snapshot, some: NDArray[np.intp]) -> None:
@@ -231,7 +234,7 @@ class LowerPriorityPods:
             self._set(row, snapshot.node_infos[row], matrix)
 
     def _amount_to(self, matrix: PodMatrix, some: NDArray[np.intp]) -> None:
-        """What the pods of some nodes occupy, as they are ordered now."""
+        """Return the amounts of the Pods of some nodes, in the current order."""
         kind, violates = self.kind[:, some], self.violates[:, some]
         for resource, amounts in self._amounts.items():
             charge(20 + kind.size // VECTOR)
@@ -284,7 +287,7 @@ class LowerPriorityPods:
         }
 
     def amounts(self, resource: str, matrix: PodMatrix) -> Amounts:
-        """What the pods occupy of a resource."""
+        """Return the amounts of a resource that the Pods use."""
         if resource not in self._amounts:
             amounts = self.amounts_of(matrix.kinds.amounts(resource))
             self._amounts[resource] = amounts._replace(total=self.total(resource, matrix))
@@ -298,12 +301,12 @@ class LowerPriorityPods:
         return self._totals[resource]
 
     def amounts_of(self, per_kind: NDArray[np.int64]) -> Amounts:
-        """The same for any number that a kind has, [kind]."""
+        """Return any number of equivalence classes, [class], for the Pods."""
         by_rank = per_kind[self.kind]
         return Amounts(by_rank, by_rank.sum(axis=0), by_rank.sum(axis=0, where=self.violates))
 
     def amounts_at(self, per_kind: NDArray[np.int64], nodes: NDArray[np.intp]) -> AmountsOfFew:
-        """The same, where only pods of these nodes (rows of the columns) count."""
+        """Return the amounts for Pods of these nodes only (rows of the columns)."""
         theirs, violates = per_kind[self.kind[:, nodes]], self.violates[:, nodes]
         counts, (total, violating) = np.zeros(len(self.count), np.bool_), np.zeros((2, len(self.count)), np.int64)
         counts[nodes], total[nodes] = True, theirs.sum(axis=0)
@@ -312,7 +315,7 @@ class LowerPriorityPods:
         return AmountsOfFew(per_kind, self.kind, counts, total, violating)
 
     def bounds(self, resource: str, matrix: PodMatrix) -> Bounds:
-        """What narrows the search; `levels` must not be empty."""
+        """The limits that narrow the search; `levels` must not be empty."""
         if resource not in self._bounds:
             by_rank = self.amounts(resource, matrix).by_rank
             self._bounds[resource] = Bounds(
@@ -331,32 +334,10 @@ class LowerPriorityPods:
             above[number] = by_rank.sum(axis=0, where=others & (priority > level)[kind])
         return above
 
-    def check(self, matrix: PodMatrix, snapshot: Snapshot) -> None:
-        """Raises AssertionError where what is kept up differs from what a rebuild gives."""
-        self.sync(matrix, snapshot)
-        self.settle(np.arange(len(matrix.serials)), matrix, snapshot)
-        fresh = LowerPriorityPods(self.priority, matrix)
-        fresh._budgets = snapshot.budgets
-        fresh.sync(matrix, snapshot)
-        fresh.settle(np.arange(len(matrix.serials)), matrix, snapshot)
-        ranks = min(len(self.kind), len(fresh.kind))
-        for name in ("kind", "violates"):
-            have, want = getattr(self, name), getattr(fresh, name)
-            assert np.array_equal(have[:ranks], want[:ranks]), f"{name} below {self.priority}"
-            assert not have[ranks:].any(), f"{name} below {self.priority}"
-            assert not want[ranks:].any(), f"{name} below {self.priority}"
-        known = fresh.kind[:ranks] > 0
-        for name in ("start", "place"):
-            assert np.array_equal(getattr(self, name)[:ranks][known], getattr(fresh, name)[:ranks][known]), name
-        for resource, amounts in self._amounts.items():
-            anew = fresh.amounts(resource, matrix)
-            assert np.array_equal(amounts.total, anew.total), resource
-            assert np.array_equal(amounts.violating, anew.violating), resource
-            assert np.array_equal(amounts.by_rank[:ranks], anew.by_rank[:ranks]), resource
-        fresh.levels = self.levels
-        for resource, bounds in self._bounds.items():
-            for have, want in zip(bounds, fresh.bounds(resource, matrix), strict=True):
-                assert np.array_equal(have, want), f"bounds of {resource}"
+    def violations(self, row: int, ranks: Iterable[int]) -> int:
+        """Return how many Pods of these ranks on a node violate a PDB: violating Pods come first."""
+        violating = int(self.violating[row])
+        return sum(rank < violating for rank in ranks)
 
     def pods(self, row: int, ranks: NDArray[np.intp], info: NodeInfo) -> list[Pod]:
         """The pods of these ranks on a node."""
@@ -364,10 +345,12 @@ class LowerPriorityPods:
 
 
 def lower_priority_pods_of(matrix: PodMatrix, snapshot: Snapshot, priority: int) -> LowerPriorityPods:
-    """The tables of the pods below a priority, up to date. The least recently used one gives way to a new one.
+    """Return the current tables of the Pods below a priority. The least recently used table is dropped for a new one.
 
-    Raises CutShort: who asks next goes on from there.
+    Raises CutShort: the next call continues; NotValid: some of the Pods are in PodGroups.
     """
+    if snapshot.may_preempt_groups(priority):
+        raise NotValid("of Pods that belong to PodGroups")
     found = matrix.lower_priority.pop(priority, None)
     if found is None:
         while len(matrix.lower_priority) >= KEPT:

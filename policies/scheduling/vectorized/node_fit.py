@@ -6,31 +6,35 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from policies.metering import VECTOR, charge, meter
-from policies.objects.priority_class import PREEMPT_NEVER
-from policies.scheduling.preemption import Candidate, by_importance, potential_victims
-from policies.scheduling.status import Code, unresolvable
-from policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
-from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
-from policies.scheduling.vectorized.rejections import Present, first_rejections, rejected
-from policies.scheduling.vectorized.victim_selection import Occupancy, cheapest, victims_on
+from forewarn.policies.metering import VECTOR, charge, meter
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.scheduling.preemption import Candidate, by_importance
+from forewarn.policies.scheduling.status import Code, unresolvable
+from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
+from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
+from forewarn.policies.scheduling.vectorized.rejections import Present, first_rejections, rejected
+from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy, cheapest, victims_on
+from forewarn.policies.scheduling.victim import has_terminating_victim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.arguments import DefaultPreemptionArgs
-    from policies.scheduling.framework import Framework
-    from policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.arguments import DefaultPreemptionArgs
+    from forewarn.policies.scheduling.framework import Framework
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
 
 class VectorizedAnswer(NamedTuple):
-    """`feasible`: names of the nodes that can run the pod. Else `best_nodes`, those that may be nominated, and the
-    first of them with its victims. `sampled`: there are more candidates than end the search, which begins anywhere;
-    `by_chance`: whether that, or a tie, decides who goes, None: not looked at."""
+    """The nodes on which a Pod fits, or the result of preemption if there are none.
+
+    `feasible`: names of the nodes on which it fits. `best_nodes`: nodes that may be nominated. `candidate`: the victims
+    on the first of them. `sampled`: preemption evaluates only some candidates, from a random start. `by_chance`: the
+    victims depend on that or on a tie; None: not evaluated.
+    """
 
     feasible: list[str]
     best_nodes: list[str]
@@ -40,11 +44,11 @@ class VectorizedAnswer(NamedTuple):
 
 
 def vectorized_answer(framework: Framework, pod: Pod) -> VectorizedAnswer | None:
-    """What `schedule_one` comes to, over every node. None where this cannot tell.
+    """Return the result of `schedule_one` over all nodes. None if this function cannot decide.
 
-    Valid where all plugins of the profile say how they look in columns; nominated pods may be anywhere. All that pods
-    on a node take up then only gets less when one goes, and nothing else depends on them but required affinity, which
-    is looked at with all of them gone.
+    Valid if all plugins of the profile support columns; there may be nominated Pods on any node. Then each used amount
+    on a node only shrinks when a Pod leaves, and nothing else depends on Pods except required affinity, which is
+    evaluated without all of them.
     """
     if framework.without_columns:
         return None
@@ -70,7 +74,7 @@ def why_not_in_columns(framework: Framework, pod: Pod) -> str:
 
 
 class NodeFit(NodeFitProblem):
-    """What becomes of the pod."""
+    """Return the outcome of the Pod."""
 
     @property
     def feasible(self) -> NDArray[np.bool_]:
@@ -80,9 +84,9 @@ class NodeFit(NodeFitProblem):
 
     @property
     def _potential(self) -> NDArray[np.bool_]:
-        """[node]: whether preemption looks at it. It does not where required affinity is the first to reject it.
+        """[node]: whether preemption evaluates the node of an unschedulable Pod.
 
-        Of a pod that fits nowhere.
+        Required affinity as the first rejection excludes it.
         """
         if self.affinity is None:
             return self.open
@@ -108,7 +112,7 @@ class NodeFit(NodeFitProblem):
         return VectorizedAnswer([], names, candidate, self._ends_before(len(nodes)))
 
     def _ends_before(self, candidates: int) -> bool:
-        """Whether the search for candidates ends before all of these are found."""
+        """Report whether the search for candidates ends before all of these are found."""
         if "DefaultPreemption" not in self.framework.profile.plugins:
             return False
         args: DefaultPreemptionArgs = self.framework.plugin("DefaultPreemption").args
@@ -126,7 +130,7 @@ class NodeFit(NodeFitProblem):
         return found.where(Code.UNSCHEDULABLE)
 
     def candidates(self, nodes: NDArray[np.intp]) -> Iterator[Candidate]:
-        """Who would have to go on each of these nodes, which are open but full; nothing where that does not help."""
+        """Return the victims on each of these nodes, which are open but full; none where preemption does not help."""
         if not self.framework.preempts or self.pod.preemption_policy == PREEMPT_NEVER:
             return
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
@@ -144,26 +148,27 @@ class NodeFit(NodeFitProblem):
         return self.framework.preempts and self.pod.preemption_policy != PREEMPT_NEVER and not self.waits()
 
     def waits(self) -> bool:
-        """Whether victims of an earlier preemption are leaving. Raises NotValid.
+        """Report whether victims of an earlier preemption are terminating. Raises NotValid.
 
-        Of a node that two plugins reject, the first decides whether preemption may resolve it.
-        Source: upstream `PodEligibleToPreemptOthers`.
+        If two plugins reject a node, the first decides whether preemption may resolve it. Source: upstream
+        `PodEligibleToPreemptOthers`.
         """
         row = self.snapshot.rows.get(self.pod.nominated_node_name)
         if row is None:
             return False
-        lower = potential_victims(self.pod, self.snapshot.node_infos[row])
-        return any(other.terminating and other.preempted for other in lower) and bool(self._unschedulable()[row])
+        info = self.snapshot.node_infos[row]
+        waits = has_terminating_victim(self.pod.effective_priority, info, self.snapshot)
+        return waits and bool(self._unschedulable()[row])
 
     def clearable(self) -> tuple[list[Occupancy], NDArray[np.intp]]:
-        """What takes up room, and the nodes (rows of the columns) that have enough of it without lower pods."""
+        """Return the amounts, and the nodes (rows of the columns) with enough of them without lower-priority Pods."""
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
         return self._clearable(lower, np.flatnonzero(self.open & (lower.count > 0)))
 
     def _clearable(self, lower: LowerPriorityPods, nodes: NDArray[np.intp]) -> tuple[list[Occupancy], NDArray[np.intp]]:
-        """What takes up room, and those of these nodes that have enough of it once all pods of lower priority are gone.
+        """Return the amounts, and those of these nodes with enough of them without all lower-priority Pods.
 
-        These are in order afterwards: after an eviction that matters to few of all nodes with pods of its budgets.
+        Afterwards, their Pods are sorted: after an eviction, few of the nodes with Pods of its PDBs matter.
         """
         if self.affinity is not None:
             nodes = nodes[self._potential[nodes]]
@@ -184,7 +189,7 @@ class NodeFit(NodeFitProblem):
         return rows, nodes
 
     def rows(self, lower: LowerPriorityPods) -> list[Occupancy]:
-        """What takes up room, and what of it pods of lower priority have."""
+        """Return the amounts, and the part of lower-priority Pods."""
         rows = []
         for demand in self.demands:
             charge(lower.kind.size // VECTOR)
@@ -199,12 +204,12 @@ class NodeFit(NodeFitProblem):
 
 
 def candidate_of(lower: LowerPriorityPods, row: int, ranks: NDArray[np.intp], snapshot: Snapshot) -> Candidate:
-    """A node (a row of the columns) with the pods of these ranks as its victims.
+    """Return a node (a row of the columns) with the Pods of these ranks as its victims.
 
-    Source: upstream orders victims anew where pods of both groups could have had to go.
+    Source: upstream sorts the victims again if both groups had potential victims.
     """
     info = snapshot.node_infos[row]
     victims = lower.pods(row, ranks, info)
-    violations = int(np.count_nonzero(ranks < lower.violating[row]))
+    violations = lower.violations(row, ranks.tolist())
     both = 0 < lower.violating[row] < lower.count[row]
     return Candidate(info.name, tuple(by_importance(victims, snapshot.semantics) if both else victims), violations)

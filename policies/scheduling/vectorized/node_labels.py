@@ -1,7 +1,7 @@
-"""Which nodes selectors of labels select, worked out of the columns of the labels.
+"""The nodes that label selectors match, from the columns of the labels.
 
-What looks at labels alone is asked once for each value of a label, not once for each node; many selectors of one value
-each, as local volumes have them, are counted together.
+A function of labels is called once for each value of a label, not for each node; many selectors of one value each, as
+for local volumes, are counted together.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.metering import VECTOR, charge, each
+from forewarn.policies.metering import VECTOR, charge, each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
-    from policies.objects.node_selector import NodeSelector
-    from policies.scheduling.vectorized.nodes import NodeTables, Topology
-    from policies.selectors import Requirement
+    from forewarn.policies.objects.node_selector import NodeSelector
+    from forewarn.policies.scheduling.vectorized.nodes import NodeTables, Topology
+    from forewarn.policies.selectors import Requirement
 
 
 def with_label(nodes: NodeTables, requirement: Requirement) -> NDArray[np.bool_]:
@@ -50,7 +50,7 @@ def selected(nodes: NodeTables, requirements: Iterable[Requirement]) -> NDArray[
 
 
 def reached(nodes: NodeTables, affinity: NodeSelector | None) -> NDArray[np.bool_]:
-    """[node]: whether a volume with this affinity can be mounted there; fields of nodes are not looked at.
+    """[node]: whether a volume with this affinity can be mounted there; fields of nodes are ignored.
 
     See `NodeSelector.matches` without a name.
     """

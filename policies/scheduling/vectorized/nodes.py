@@ -1,4 +1,4 @@
-"""Nodes as columns: which of them a pod can be on whatever runs there, and which share a topology."""
+"""Nodes as columns: the static filters of a Pod, and the topology domains."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.metering import FEW, VECTOR, charge, each
+from forewarn.policies.metering import FEW, VECTOR, charge, each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from policies.objects.node import Node
-    from policies.objects.pod_spec import PodSpec
-    from policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod_spec import PodSpec
 
 KEPT: Final = 128
 """Masks and topologies kept at most, of each."""
@@ -26,9 +25,9 @@ _LARGE: Final = 8 * 1024
 
 
 class StaticFilter(NamedTuple):
-    """Of a plugin that looks at nodes alone: whether a node passes for one pod.
+    """A plugin that only reads nodes: whether a node passes for one Pod.
 
-    `concerns`: the only nodes that the plugin may reject, whichever pod asks (those with taints, say); None: any.
+    `concerns`: the only nodes that the plugin may reject for any Pod (for example, with taints); None: all.
     """
 
     passes: Callable[[Node], bool]
@@ -53,7 +52,7 @@ class Mask:
 
     @property
     def any(self) -> bool:
-        """Whether it holds for one of them."""
+        """Report whether any of them is true."""
         if self._any is None:
             self._any = bool(self.values.any())
         return self._any
@@ -83,10 +82,6 @@ class Amounts:
     def remove(self, rows: NDArray[np.intp]) -> None:
         """The nodes in these places are gone."""
         self.values = np.delete(self.values, rows)
-
-    def check(self, nodes: Sequence[Node]) -> None:
-        """Raises AssertionError where what is kept up differs from what is worked out anew."""
-        assert self.values.tolist() == [self._of(node) for node in nodes], "numbers of nodes"
 
 
 class Topology:
@@ -150,7 +145,7 @@ class Topology:
 
 
 def _is_large(spec: PodSpec) -> bool:
-    """Whether a mask costs too much to keep up: everybody's questions would pay for it."""
+    """Report whether a mask costs too much to maintain, because all questions would pay for it."""
     if spec.size > _LARGE:
         return True
     affinity = spec.node_affinity
@@ -162,8 +157,9 @@ def _is_large(spec: PodSpec) -> bool:
 
 
 def said_of_nodes(spec: PodSpec) -> Hashable | None:
-    """What a spec says of nodes to the scheduler's own plugins; None where it chooses among them by labels, or says
-    much."""
+    """Return the fields of a spec that the scheduler's own plugins compare with nodes; None for label selectors and
+    large specs.
+    """
     affinity = spec.node_affinity
     if affinity.node_selector is not None or affinity.required is not None or _is_large(spec):
         return None
@@ -177,7 +173,7 @@ class NodeTables:
         self.nodes: list[Node | None] = [None] * nodes
         self._masks: dict[tuple[Hashable, Hashable], Mask] = {}
         self._concerns: dict[Callable[[Node], bool], Mask] = {}
-        """One for each plugin that says which nodes are its concern."""
+        """One for each plugin that names its nodes."""
         self._topologies: dict[str, Topology] = {}
         self._amounts: dict[tuple[Hashable, Hashable], Amounts] = {}
         self.keys: frozenset[str] = frozenset()
@@ -216,9 +212,9 @@ class NodeTables:
     def static(
         self, what: Hashable, spec: PodSpec, filters: Callable[[], Sequence[StaticFilter]], said: Hashable | None = None
     ) -> NDArray[np.bool_]:
-        """[node]: where all filters pass. `what`: whose they are; made only when the answer is not known.
+        """[node]: whether all filters pass. `what`: the Pod; created only if the result is unknown.
 
-        `said`: all that they look at of the spec; None: it may be anything.
+        `said`: all fields of the spec that they read; None: any field.
         """
         key = what, id(spec) if said is None else said
         found = self._masks.get(key)
@@ -236,7 +232,9 @@ class NodeTables:
         return made.values if _is_large(spec) else self._keep(key, made).values
 
     def _passing(self, filters: Sequence[StaticFilter]) -> NDArray[np.bool_]:
-        """[node]: where all filters pass; each is asked only of nodes that are its concern, and pass those before."""
+        """[node]: whether all filters pass; each filter only evaluates nodes of its `concerns` that pass the earlier
+        filters.
+        """
         nodes = self._known()
         passing = np.ones(len(nodes), np.bool_)
         for one in filters:
@@ -247,11 +245,11 @@ class NodeTables:
         return passing
 
     def where(self, concerns: Callable[[Node], bool]) -> NDArray[np.bool_]:
-        """[node]: which are a plugin's concern, or whatever else a function of its module says of a node alone."""
+        """[node]: the nodes of a plugin's `concerns`, or any other function of a node alone."""
         return self._where(concerns).values
 
     def anywhere(self, concerns: Callable[[Node], bool]) -> bool:
-        """Whether there is such a node."""
+        """Report whether there is such a node."""
         return self._where(concerns).any
 
     def _where(self, concerns: Callable[[Node], bool]) -> Mask:
@@ -295,16 +293,3 @@ class NodeTables:
 
     def _known(self) -> list[Node]:
         return [node for node in self.nodes if node is not None]
-
-    def check(self, node_infos: Sequence[NodeInfo]) -> None:
-        """Raises AssertionError where what is kept up differs from what a rebuild gives."""
-        for row, info in enumerate(node_infos):
-            assert self.nodes[row] is info.node, f"node {info.name}"
-        for amounts in self._amounts.values():
-            amounts.check(self._known())
-        for key, topology in self._topologies.items():
-            by_number: dict[int, str] = {}
-            for row, info in enumerate(node_infos):
-                value, number = info.node.labels.get(key), int(topology.values[row])
-                assert (value is None) == (number < 0), f"{key} of {info.name}"
-                assert value is None or by_number.setdefault(number, value) == value, f"{key} of {info.name}"

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.cow_table import FrozenTable
-from policies.metering import charge
+from forewarn.policies.cow_table import FrozenTable
+from forewarn.policies.metering import charge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 _KEPT_CHANGES: Final = 4096
 _KEPT: Final = 64
@@ -56,15 +56,19 @@ class Nominations:
         self.version = 0
         """Another one whenever they change."""
         self._changed: list[int] = []
-        """Where each of the last versions differs from the one before, as rows of the columns."""
+        """The rows of the columns in which each of the last versions differs from the previous version."""
 
     def __bool__(self) -> bool:
         return bool(self._by_node)
 
+    def is_of(self, snapshot: Snapshot) -> bool:
+        """Whether these are the nominated Pods of this snapshot."""
+        return snapshot.objects.nominated is self._table and snapshot.rows is self._nodes
+
     def sync(self, snapshot: Snapshot) -> None:
         """Become the nominated pods of this snapshot. Raises CutShort: the parts up to there are done."""
         table = snapshot.objects.nominated
-        if table is self._table and snapshot.rows is self._nodes:
+        if self.is_of(snapshot):
             return
         shards = table.shards if isinstance(table, FrozenTable) else (table,)
         if snapshot.rows is not self._nodes or len(shards) != len(self._shards):
@@ -126,14 +130,16 @@ class Nominations:
             self._by_node[name] = here
 
     def _add(self, nominated: Nominated, sign: int) -> None:
-        self._columns = None
+        self._columns, amounts = None, dict[str, int]()
         self.version += 1
         if len(self._changed) >= _KEPT_CHANGES:
             self._changed = []
         self._changed.append(nominated.row)
         for (priority, resource), total in self._sums.items():
             if nominated.priority >= priority:
-                total[nominated.row] += sign * self._kinds.amounts(resource)[nominated.kind]
+                if resource not in amounts:
+                    amounts[resource] = sign * int(self._kinds.amounts(resource)[nominated.kind])
+                total[nominated.row] += amounts[resource]
 
     def changed_since(self, version: int) -> list[int] | None:
         """The rows that differ from a version; None where that is too long ago."""
@@ -157,7 +163,7 @@ class Nominations:
         return found
 
     def may_reach(self, resource: str, amount: int) -> bool:
-        """Whether those on one node may take up so much of a resource: all of them together, each as large as any."""
+        """Report whether nominated Pods on one node may use this much of a resource: all, each as large as any."""
         known = self._largest.get(resource)
         if known is None or known[0] != len(self._kinds):
             amounts = self._kinds.amounts(resource)
@@ -168,14 +174,11 @@ class Nominations:
         """(row, kind) of those of this priority and above."""
         if self._columns is None:
             charge(len(self._by_pod) // 4)
-            self._columns = np.array(list(self._all()), np.int64).reshape(-1, 3).T
+            every = [each for here in self._by_node.values() for _, each in here]
+            self._columns = np.array([[getattr(each, name) for each in every] for name in Nominated._fields], np.int64)
         rows, kinds, priorities = self._columns
         count = priorities >= priority
         return rows[count], kinds[count]
-
-    def _all(self) -> Iterator[Nominated]:
-        for here in self._by_node.values():
-            yield from (nominated for _, nominated in here)
 
 
 def nominations_of(snapshot: Snapshot, matrix: PodMatrix) -> Nominations:
@@ -184,6 +187,10 @@ def nominations_of(snapshot: Snapshot, matrix: PodMatrix) -> Nominations:
     There are two tables: that of the cluster has many parts, one after a preemption that is only thought of has one.
     """
     table = snapshot.objects.nominated
+    known: Nominations
+    for known in matrix.nominations.values():
+        if known.is_of(snapshot):
+            return known
     parts = len(table.shards) if isinstance(table, FrozenTable) else 1
     found = matrix.nominations.get(parts)
     if found is None:

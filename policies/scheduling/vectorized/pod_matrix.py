@@ -1,7 +1,7 @@
-"""Pods as a table: a column per node, a row per place in `NodeInfo.pods`. Kept up by NodeInfo serials.
+"""Pods as a table: a column for each node, a row for each position in `NodeInfo.pods`. Updated by NodeInfo serials.
 
-To bring the tables up to date is work that is metered like any other, though it is of use to every question: who asks
-first after much has changed must not be late for it. It goes on where it was cut short, node by node.
+Updates are metered like other work, although every prediction benefits: the first prediction after many changes must
+not miss its deadline. An interrupted update continues node by node.
 """
 
 from __future__ import annotations
@@ -10,32 +10,32 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from policies.metering import VECTOR, CutShort, charge, meter, unmetered
-from policies.scheduling.preemption import start_time
-from policies.scheduling.vectorized.budgets import MatchingBudgets
-from policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass
-from policies.scheduling.vectorized.nodes import NodeTables
-from policies.scheduling.vectorized.resource_scores import Amounts, ResourceScores
+from forewarn.policies.metering import VECTOR, CutShort, charge, meter, unmetered
+from forewarn.policies.scheduling.preemption import start_time
+from forewarn.policies.scheduling.vectorized.budgets import MatchingBudgets
+from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass
+from forewarn.policies.scheduling.vectorized.nodes import NodeTables
+from forewarn.policies.scheduling.vectorized.resource_scores import Amounts, ResourceScores, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.node_info import NodeInfo
-    from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
-    from policies.scheduling.vectorized.nodes import Topology
-    from policies.semantics import Semantics
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.columns import Columns
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
+    from forewarn.policies.scheduling.vectorized.nodes import Topology
 
 KEPT: Final = 64
 """Numbers per kind kept at most, or as many as `_KEPT_NUMBERS` has room for."""
 _KEPT_NUMBERS: Final = 2**22
 _MOST_KEPT: Final = 4096
 MOST_NEW_KINDS: Final = 1024
-"""Kinds whose pods are gone never go: with twice as many as there were at first, and so many more, the tables are made
-anew."""
+"""Equivalence classes without Pods stay: with twice the initial number plus this number, the tables are built again."""
 _KEPT_SUMS: Final = 256
 """Sums kept at most: 80 kB each at 5,000 nodes; or as many as `_KEPT_NUMBERS` has room for."""
 _MOST_TOPOLOGIES: Final = 8
@@ -45,8 +45,10 @@ _NODE: Final = 14
 
 
 class PodCounts:
-    """What the pods of each node count, and those of each domain of topologies that were asked for. `of`: what a pod
-    counts, mostly 1 or 0; `keep`: what is kept alive for it."""
+    """Counts of the Pods of each node, and of each domain of the requested topologies.
+
+    `of`: what a Pod counts, usually 1 or 0; `keep`: objects that must stay alive for it.
+    """
 
     __slots__ = ("_domains", "here", "keep", "of")
 
@@ -55,7 +57,7 @@ class PodCounts:
         self._domains: dict[Topology, NDArray[np.int64]] = {}
 
     def add(self, row: int, amount: int) -> None:
-        """A pod comes that counts so much, or goes: less than 0."""
+        """Add this count for a new Pod; less than 0: for a removed Pod."""
         self.here[row] += amount
         for topology, counts in self._domains.items():
             number = topology.values[row]
@@ -75,34 +77,32 @@ class PodCounts:
         """A node is in another domain, maybe."""
         self._domains.clear()
 
-    def check(self, node_infos: Sequence[NodeInfo]) -> None:
-        """Raises AssertionError where what is kept up differs from what is counted anew."""
-        assert self.here.tolist() == [sum(map(self.of, info.pods)) for info in node_infos], "counts of pods"
-        for topology, counts in self._domains.items():
-            assert np.array_equal(counts, topology.by_value(self.here)), "counts by domain"
-
 
 class PodMatrix:
-    """What fast paths know of one set of nodes: their pods, their labels, the order of victims per priority."""
+    """The tables of one set of nodes: Pods, labels, and the order of victims for each priority."""
 
     def __init__(self, nodes: int, semantics: Semantics) -> None:
         self.semantics = semantics
         self.kinds = EquivalenceClasses(semantics)
         self.most_kinds = 0
-        """With more of them the tables are made anew; 0 before the first snapshot."""
+        """With more of them, the tables are built again; 0 before the first snapshot."""
         self.kind: NDArray[np.int32] = np.zeros((8, nodes), np.int32)
         self.start: NDArray[np.int64] = np.zeros((8, nodes), np.int64)
         self.serials: NDArray[np.int64] = np.zeros(nodes, np.int64)
+        self._columns: Columns | None = None
+        """Those that the tables are of."""
         self._pods: list[Sequence[Pod]] = [()] * nodes
         """The pods of each node, as they are in the tables."""
         self.nodes = NodeTables(nodes)
         self.lower_priority: dict[int, LowerPriorityPods] = {}
         self.matches: dict[Hashable, tuple[PerClass, object]] = {}
-        """What constraints make of each kind, by what they depend on; the second keeps alive what the key names."""
+        """The result of constraints for each class, by their inputs; the second value keeps the objects in the key
+        alive.
+        """
         self.against: dict[Hashable, tuple[Any, object]] = {}
-        """What anti-affinity of pods on nodes has against a pod, by what it depends on."""
+        """The anti-affinity of Pods on nodes against a Pod, by its inputs."""
         self.attracting: dict[Hashable, tuple[Any, object]] = {}
-        """What affinity of pods on nodes is worth for a pod, by what it depends on."""
+        """The score of the affinity of Pods on nodes for a Pod, by its inputs."""
         self._counts: dict[Hashable, PodCounts] = {}
         self._counts_of: dict[str | None, list[PodCounts]] = {}
         """By namespace; None: of all."""
@@ -114,24 +114,22 @@ class PodMatrix:
         self.nominations: dict[int, Any] = {}
         """The nominated pods that were asked for last (nominations.py), by how many parts their table has: that
         of the cluster has many, one after a preemption that is only thought of has one."""
-        self.static_rejections: dict[int, tuple[object, object, Any]] = {}
-        """id of a spec -> (the spec, the table of nodes, what the plugins that look at nodes alone reject)."""
+        self.static_rejections: dict[Hashable, tuple[object, object, Any]] = {}
+        """Static fields of specs -> (a spec, the table of nodes, the static rejections)."""
         self.static_statuses: dict[Hashable, Any] = {}
-        """What specs say of nodes -> why plugins that look at nodes alone reject them (whole_answer.py)."""
-        self.rejections_of_nodes: dict[Hashable, tuple[object, Any]] = {}
-        """What specs say of nodes -> (the table of nodes, the same)."""
+        """Static fields of specs -> the reasons of the static rejections (rejections.py)."""
         self.anti_affinity_kinds: list[int] = []
         self.anti_affinity_known = 1
         """Up to which kind they are known."""
         self.wanted: dict[int, Any] = {}
         """id of a spec -> what it asks for, as scoring counts it (large_cycle.py)."""
-        self._resource_scores: dict[tuple[Amounts, Amounts | None], ResourceScores] = {}
+        self._resource_scores: dict[tuple[Amounts, Amounts | None, Weights], ResourceScores] = {}
         self.default_constraints: dict[Hashable, tuple[object, object, object, Any]] = {}
-        """Whose pods -> (the labels, Services and controller that this was worked out of, the default constraints)."""
+        """Key of Pods -> (their labels, Services and controller, the default constraints)."""
         self._attracting: list[int] = []
         self._attracting_known = 1
         self.storage: Any = None
-        """What matters of claims, volumes and drivers (storage.py)."""
+        """The claims, volumes and drivers (storage.py)."""
 
     @property
     def attracting_kinds(self) -> list[int]:
@@ -150,6 +148,9 @@ class PodMatrix:
         if self.kinds.weight > self.most_kinds > 0:
             self.kinds.forget()
             self.__init__(len(self.serials), self.semantics)  # type: ignore[misc]
+        if self._columns is snapshot.columns:
+            return
+        self._columns = None
         serials, work = snapshot.columns.serials, meter()
         for row in np.flatnonzero(self.serials != serials).tolist():
             info = snapshot.node_infos[row]
@@ -158,6 +159,7 @@ class PodMatrix:
             matched = self._set(row, info)
             self.serials[row] = serials[row]
             work.charge(matched)
+        self._columns = snapshot.columns
         self.most_kinds = self.most_kinds or 2 * self.kinds.weight + MOST_NEW_KINDS
 
     def _set(self, row: int, info: NodeInfo) -> int:
@@ -195,7 +197,7 @@ class PodMatrix:
     def remove(self, rows: NDArray[np.intp]) -> None:
         """The nodes in these places are gone; what is known of the others stays."""
         self.kind, self.start = np.delete(self.kind, rows, axis=1), np.delete(self.start, rows, axis=1)
-        self.serials = np.delete(self.serials, rows)
+        self.serials, self._columns = np.delete(self.serials, rows), None
         gone = set(rows.tolist())
         self._pods = [pods for row, pods in enumerate(self._pods) if row not in gone]
         self.nodes.remove(rows)
@@ -205,7 +207,6 @@ class PodMatrix:
         self._forget_counts()
         self.static_rejections.clear()
         self.static_statuses.clear()
-        self.rejections_of_nodes.clear()
         self.wanted.clear()
         self.storage = None
         self._resource_scores.clear()
@@ -223,9 +224,9 @@ class PodMatrix:
         return found[0].values()
 
     def counts(self, key: Hashable, keep: object, of: Callable[[Pod], int], namespace: str | None) -> PodCounts:
-        """What `of` says of the pods of a namespace (None: of any), summed by node; kept up while pods come and go.
+        """Return the sums of `of` by node for the Pods of a namespace (None: all), maintained while Pods change.
 
-        What it says depends on `key` and the pod's kind alone; `keep`: as `kept` has it.
+        `of` depends only on `key` and the Pod's class; `keep`: as in `kept`.
         """
         found = self._counts.get(key)
         if found is None:
@@ -240,7 +241,7 @@ class PodMatrix:
         return found
 
     def counted(self, key: Hashable) -> PodCounts | None:
-        """What is counted by a key already."""
+        """The counts by key."""
         return self._counts.get(key)
 
     def _forget_counts(self) -> None:
@@ -248,7 +249,7 @@ class PodMatrix:
             table.clear()
 
     def _count(self, row: int, kind: int, sign: int) -> int:
-        """A pod of a kind comes to a node (1), or goes (-1). How many selectors its kind was matched against."""
+        """Add a Pod of a class to a node (1), or remove it (-1). Returns the number of matched selectors."""
         counting, matched = self._counting.get(kind), 0
         if counting is None:
             pod = self.kinds.members[kind]
@@ -273,13 +274,16 @@ class PodMatrix:
             found = per_kind[kind].sum(axis=0)
         return found
 
-    def scores_of_resources(self, least: Amounts, balance: Amounts | None) -> ResourceScores:
+    def scores_of_resources(self, least: Amounts, balance: Amounts | None, weights: Weights) -> ResourceScores:
         """Those of pods that request as much. See ResourceScores."""
-        found = self._resource_scores.get((least, balance))
+        found = self._resource_scores.get((least, balance, weights))
         if found is None:
             if len(self._resource_scores) >= room(_KEPT_SUMS, len(self.serials)):
                 self._resource_scores.clear()
-            found = self._resource_scores[least, balance] = ResourceScores(least, balance, len(self.serials))
+            scores_the_change = self.semantics.balanced_allocation_scores_the_change
+            found = self._resource_scores[least, balance, weights] = ResourceScores(
+                least, balance, len(self.serials), weights, scores_the_change=scores_the_change
+            )
         return found
 
     def present(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -290,18 +294,6 @@ class PodMatrix:
         total: NDArray[np.int64] = per_kind.astype(np.int16)[self.kind].sum(axis=0, dtype=np.int64)
         return total
 
-    def check(self, snapshot: Snapshot) -> None:
-        """Raises AssertionError where what is kept up differs from what a rebuild gives."""
-        for row, info in enumerate(snapshot.node_infos):
-            _check_row(self, row, info.pods)
-        self.nodes.check(snapshot.node_infos)
-        for lower in self.lower_priority.values():
-            lower.check(self, snapshot)
-        for counts in self._counts.values():
-            counts.check(snapshot.node_infos)
-        if self.storage is not None:
-            self.storage.check(self, snapshot)
-
 
 def _attracts(pod: Pod) -> bool:
     affinity = pod.spec.pod_affinity
@@ -311,16 +303,8 @@ def _attracts(pod: Pod) -> bool:
 
 
 def room(least: int, size: int) -> int:
-    """How many tables of a size are kept."""
+    """Return how many tables of a size are cached."""
     return min(max(least, _KEPT_NUMBERS // max(size, 1)), _MOST_KEPT)
-
-
-def _check_row(matrix: PodMatrix, row: int, pods: Sequence[Pod]) -> None:
-    kinds = matrix.kind[:, row].tolist()
-    assert kinds[: len(pods)] == [matrix.kinds.number(pod) for pod in pods], f"pods on node {row}"
-    starts = [start_time(pod) for pod in pods]
-    assert matrix.start[: len(pods), row].tolist() == starts, f"starts of pods on node {row}"
-    assert not any(kinds[len(pods) :]), f"places without a pod on node {row}"
 
 
 def pod_matrix_of(snapshot: Snapshot) -> PodMatrix:

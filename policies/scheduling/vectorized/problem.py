@@ -1,10 +1,10 @@
-"""One pod on one snapshot, in columns: what it takes up, where it may be, and what keeps it away.
+"""One Pod on one snapshot in columns: the amounts that it uses, its possible nodes, and the reasons of the others.
 
-Each plugin says of itself what it comes to (`in_columns`, `static_filter`, `beyond_columns`); a profile with one that
-does not is none for columns. Constraints beside resources are as if they were resources: amounts of pods, and a limit
-for every node. Valid because each of them only gets harder with every pod that stays on the node, so that "amount ≤
-limit" says it all: anti-affinity and host ports have the limit 0; for a spread constraint the counts of all other
-domains stand still. Required affinity gets easier: it is told apart from them.
+Each plugin provides its part (`in_columns`, `static_filter`, `beyond_columns`); a profile with a plugin that does not
+provide it is not supported. Constraints other than resources are treated like resources: amounts of Pods, and a limit
+for each node. That is valid because each constraint only becomes stricter with every Pod that stays on the node, so
+that "amount ≤ limit" is the whole condition: anti-affinity and host ports have the limit 0; for a spread constraint,
+the counts of all other domains do not change. Required affinity becomes easier: it is separate.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.metering import VECTOR, charge
-from policies.scheduling.status import Code
-from policies.scheduling.vectorized.nodes import StaticFilter, said_of_nodes
-from policies.scheduling.vectorized.nominations import nominations_of
+from forewarn.policies.metering import VECTOR, charge
+from forewarn.policies.scheduling.status import Code
+from forewarn.policies.scheduling.vectorized.nodes import StaticFilter, said_of_nodes
+from forewarn.policies.scheduling.vectorized.nominations import nominations_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
-    from policies.objects.pod import Pod
-    from policies.scheduling.framework import Framework
-    from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.vectorized.pod_matrix import PodMatrix
-    from policies.scheduling.vectorized.rejections import Rejections
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.framework import Framework
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from forewarn.policies.scheduling.vectorized.rejections import Rejections
 
 MOST: Final = 2**60
 """Amounts above this are left to Python's integers."""
 
 
 class NotValid(Exception):
-    """The question is none for a fast path. Its text, where there is one, says why."""
+    """The question is not supported by the tables. The text, if any, is the reason."""
 
 
 class Skew(NamedTuple):
@@ -63,14 +63,15 @@ class Constraint(NamedTuple):
 
 
 class RequiredAffinity(NamedTuple):
-    """Where a pod finds the pods that it must be near: pods that match all of its terms, in every topology of these.
+    """The domains that satisfy required Pod affinity: those with Pods that match all terms, in each of these
+    topologies.
 
-    More such pods on a node never take it away, so preemption need not look at it again when pods come back.
-    `now`: where it is met; `with_nominated`: where it is, with the nominated pods of each node on it. `after`: how many
-    demands are asked before it. `labelled`: nodes with the labels of all terms. `per_kind`: 1 for matching pods;
-    `here`: of the nodes, how many there are; `least`: how many in the domain with fewest of a node; `total`: in all
-    topologies together. `itself`: whether the pod is one of them: where there are none, it may be the first.
-    Source: upstream `satisfyPodAffinity`.
+    More such Pods never remove a domain, so preemption need not evaluate it again when Pods are reprieved. `now`: the
+    nodes that satisfy it; `with_nominated`: the same with the nominated Pods of each node. `after`: the number of
+    earlier demands. `labelled`: nodes with the labels of all terms. `per_kind`: 1 for matching Pods; `here`: their
+    number on each node; `least`: their number in the domain of a node with the fewest; `total`: in all topologies
+    together. `itself`: whether the Pod matches its own terms: without other matching Pods, it may be the first. Source:
+    upstream `satisfyPodAffinity`.
     """
 
     now: NDArray[np.bool_]
@@ -85,8 +86,10 @@ class RequiredAffinity(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        """Whether more pods like this one leave it met where it is, and nowhere else: they are put beside such as are
-        there. Not so of the first of a group: where it goes the others must go."""
+        """Report whether more Pods like this one leave the domains unchanged: they join existing matching Pods.
+
+        False for the first Pod of a group: the others must follow it.
+        """
         return self.total > 0 or not self.itself
 
     def when_gone(self, nodes: NDArray[np.intp], kind: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -102,7 +105,7 @@ class RequiredAffinity(NamedTuple):
 
 
 class CapacityConstraint(NamedTuple):
-    """What takes up room: of a resource, or by a constraint. `present` counts nominated pods too."""
+    """An amount with a limit: of a resource, or of a constraint. `present` includes nominated Pods."""
 
     present: NDArray[np.int64]
     limit: NDArray[np.int64]
@@ -111,11 +114,11 @@ class CapacityConstraint(NamedTuple):
 
 
 class NodeFitProblem:
-    """One pod on one snapshot, as the plugins of its profile put it.
+    """One Pod on one snapshot, as seen by the plugins of its profile.
 
-    `possible`: the nodes on which the pod may be whoever else is there; `resolvable`: those of them that have enough of
-    everything when nobody else is there. `row`: units that a few operations on one number a node cost.
-    Raises NotValid where columns cannot tell.
+    `possible`: the nodes that pass static filters; `resolvable`: those of them with enough of everything without Pods.
+    `row`: units of work for a few operations on one number for each node. Raises NotValid if columns do not support the
+    Pod.
     """
 
     def __init__(self, snapshot: Snapshot, pod: Pod, matrix: PodMatrix, framework: Framework) -> None:
@@ -130,22 +133,22 @@ class NodeFitProblem:
         if pod.nominated_node_name and any(p.static_filter(pod) for p in framework.late_static_plugins):
             # Whether its node may ever do is asked after whether it does now.
             raise NotValid("the pod is nominated, and the profile asks other plugins first")
-        self._nominations = nominations_of(snapshot, matrix)
+        self._nominations, self._kinds = nominations_of(snapshot, matrix), matrix.kinds
         self.demands: list[CapacityConstraint] = []
         self.added: dict[str, list[CapacityConstraint]] = {}
         """Those of each plugin."""
         self.affinity: RequiredAffinity | None = None
         self.static = self.possible = self._static()
-        """Where all plugins pass that look at the node alone."""
+        """Return the nodes that pass all static filters."""
         self.resolvable = self.possible
         self.tried_in_vain: NDArray[np.bool_] = np.zeros(len(self.possible), np.bool_)
-        """[node]: out of the question, but preemption looks at it all the same."""
+        """[node]: rejected, but preemption evaluates the node."""
         self.undecided: NDArray[np.bool_] = np.zeros(len(self.possible), np.bool_)
         """[node]: where columns cannot tell who would have to go."""
         self.rejections: dict[str, Rejections] = {}
-        """What plugins say of nodes whoever is on them, of those that `narrow`."""
+        """The static rejections of plugins that call `narrow`."""
         self.narrowed = False
-        """Whether a node that would do otherwise is out of the question for the sake of more than its spec."""
+        """Report whether a node with a suitable spec is rejected for another reason."""
         for plugin in framework.column_plugins:
             before = len(self.demands)
             try:
@@ -156,7 +159,7 @@ class NodeFitProblem:
             self.added[plugin.name] = self.demands[before:]
 
     def _static(self) -> NDArray[np.bool_]:
-        """Where all plugins pass that look at the node alone."""
+        """Return the nodes that pass all static filters."""
         framework, pod = self.framework, self.pod
 
         def filters() -> list[StaticFilter]:
@@ -176,6 +179,10 @@ class NodeFitProblem:
         self.static_key: Hashable = whose, id(pod.spec) if said is None else said
         return self.matrix.nodes.static(whose, pod.spec, filters, said)
 
+    def is_valid(self, matrix: PodMatrix) -> bool:
+        """Whether it still is that of these tables, which are those of its snapshot: they have not been made anew."""
+        return self._kinds is matrix.kinds and self._nominations is nominations_of(self.snapshot, matrix)
+
     def add(self, constraint: Constraint) -> None:
         """Add a constraint."""
         self.demands.append(self.counted(constraint))
@@ -188,10 +195,10 @@ class NodeFitProblem:
         return CapacityConstraint(constraint.present + nominated, constraint.limit, constraint=constraint)
 
     def narrow(self, plugin: str, found: Rejections) -> None:
-        """Leave out the nodes that a plugin rejects, whoever is on them.
+        """Exclude the nodes that a plugin rejects regardless of their Pods.
 
-        Preemption looks at a node that the first plugin to reject it does not call unresolvable, though it cannot help.
-        Raises NotValid: the pod is nominated to one of these nodes.
+        Preemption evaluates a node if the first plugin that rejects it does not call it unresolvable, although
+        preemption cannot help. Raises NotValid: the Pod is nominated to one of these nodes.
         """
         charge(self.row)
         rejected = found.codes >= 0
@@ -244,5 +251,5 @@ class NodeFitProblem:
 
     @property
     def open(self) -> NDArray[np.bool_]:
-        """[node]: whether there is room for the pod, or would be if nobody else were there; whoever it must be near."""
+        """[node]: whether the Pod fits, or would fit without other Pods; ignores required affinity."""
         return self.possible & self.resolvable

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from policies.metering import VECTOR, charge
+from forewarn.policies.metering import VECTOR, charge, meter
+from forewarn.policies.scheduling.status import CycleState
+from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from policies.scheduling.status import Code, Status
-    from policies.scheduling.vectorized.problem import CapacityConstraint, NodeFitProblem, RequiredAffinity
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.status import Code, Status
+    from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint, NodeFitProblem, RequiredAffinity
 
 PASSES: Final = -1
+_KEPT: Final = 64
+"""Sets of what specs say of nodes, of which static rejections are kept."""
 
 
 class Rejections(NamedTuple):
-    """What one plugin says of every node. `codes`: [node], a place in `statuses`, or PASSES."""
+    """The results of one plugin. `codes`: [node], an index of `statuses`, or PASSES."""
 
     codes: NDArray[np.int64]
     statuses: Sequence[Status]
@@ -32,7 +38,7 @@ def rejected(where: NDArray[np.bool_], status: Status) -> Rejections:
 
 
 class Present:
-    """What is taken up on each node as it is now, nominated pods included."""
+    """Return the used amounts of each node, including nominated Pods."""
 
     def of(self, demand: CapacityConstraint) -> NDArray[np.int64]:
         """[node]: of a resource, or as a constraint counts."""
@@ -53,7 +59,7 @@ class Present:
 
 
 class FirstRejections:
-    """The first status of every node, as upstream has it: a plugin that rejects a node is the last that is asked."""
+    """The first status of each node, as upstream: a plugin that rejects a node ends its evaluation."""
 
     def __init__(self, nodes: int) -> None:
         self.codes: NDArray[np.int64] = np.full(nodes, PASSES, np.int64)
@@ -61,7 +67,7 @@ class FirstRejections:
         self.statuses: list[Status] = []
 
     def add(self, found: Rejections, plugin: str) -> None:
-        """What the next plugin says of the nodes that all before it let pass."""
+        """Apply the next plugin to the nodes that passed all earlier plugins."""
         charge(2 + len(self.codes) // VECTOR)
         new = (self.codes < 0) & (found.codes >= 0)
         if new.any():
@@ -79,11 +85,12 @@ class FirstRejections:
 
 
 def first_rejections(problem: NodeFitProblem, static: Rejections, amounts: Present) -> FirstRejections:
-    """The first status of every node. `static`: what plugins say that look at nodes alone; `amounts`: of whom the pods
-    count. Raises NotValid.
+    """Return the first status of each node.
 
-    The filters run with nominated pods, then without: nothing but required affinity can fail the second time only.
-    Source: upstream `RunFilterPluginsWithNominatedPods`.
+    `static`: the static rejections; `amounts`: the Pods that count. Raises NotValid.
+
+    The filters run with nominated Pods, then without: only required affinity can fail in the second run alone. Source:
+    upstream `RunFilterPluginsWithNominatedPods`.
     """
     found = FirstRejections(len(problem.possible))
     found.codes, found.statuses = static.codes.copy(), list(static.statuses)
@@ -95,3 +102,81 @@ def first_rejections(problem: NodeFitProblem, static: Rejections, amounts: Prese
             for rejections in plugin.rejections_without_nominated(problem, amounts):
                 found.add(rejections, plugin.name)
     return found
+
+
+class _Known:
+    """Static rejections: `codes` are valid while `nodes` do not change."""
+
+    def __init__(self, nodes: int, keep: object) -> None:
+        self.keep = keep
+        self.most = 2 * nodes
+        self.nodes: list[Any] = [None] * nodes
+        self.codes: NDArray[np.int64] = np.full(nodes, PASSES, np.int64)
+        self.statuses: dict[Status, int] = {}
+
+
+def left_out(restricting: Sequence[str]) -> str:
+    """The reason of nodes that PreFilter plugins leave out. Source: upstream `schedulePod`."""
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(restricting))}]"
+
+
+class StaticRejections(NamedTuple):
+    """Return the static rejections of each node by plugins that run before those that read Pods.
+
+    `left`: [node], the nodes after PreFilter; `restricting`: the PreFilter plugins that exclude nodes.
+    """
+
+    left: NDArray[np.bool_]
+    restricting: tuple[str, ...]
+    found: Rejections
+
+
+def static_rejections(fit: NodeFitProblem) -> StaticRejections:
+    """Run PreFilter, and Filter on rejected nodes, of plugins that look at nodes alone. Raises NotValid."""
+    state, framework, rows = CycleState(), fit.framework, fit.snapshot.rows
+    static = {plugin.name for plugin in framework.static_plugins}
+    prepared = [plugin for plugin in framework.pre_filters if plugin.name in static]
+    result, restricting = framework.run_pre_filter_plugins(state, fit.pod, prepared)
+    if result.status is not None:
+        raise NotValid
+    left = np.ones(len(rows), np.bool_)
+    if result.names is not None:
+        left[:] = False
+        left[[rows[name] for name in result.names if name in rows]] = True
+    return StaticRejections(left, restricting, _filtered(fit, state))
+
+
+def _filtered(fit: NodeFitProblem, state: CycleState) -> Rejections:
+    """The first status of every node. Raises NotValid."""
+    matrix, pod, key = fit.matrix, fit.pod, fit.static_key
+    known: _Known | None = matrix.static_statuses.get(key)
+    if known is None or len(known.statuses) > known.most:
+        if len(matrix.static_statuses) >= _KEPT:
+            matrix.static_statuses.clear()
+        known = matrix.static_statuses[key] = _Known(len(fit.static), pod.spec)
+    rows = np.flatnonzero(~fit.static)
+    codes = np.full(len(fit.static), PASSES, np.int64)
+    charge(len(rows) // 16)
+    infos, nodes, work = fit.snapshot.node_infos, known.nodes, meter()
+    late = {plugin.name for plugin in fit.framework.late_static_plugins}
+    skipped = late | state.skip_filter
+    plugins = [plugin for plugin in fit.framework.static_plugins if plugin.name not in skipped]
+    for row in rows.tolist():
+        info = infos[row]
+        if nodes[row] is not info.node:
+            work.charge(3)
+            known.codes[row] = known.statuses.setdefault(_first(plugins, state, pod, info), len(known.statuses))
+            nodes[row] = info.node
+    codes[rows] = known.codes[rows]
+    return Rejections(codes, list(known.statuses))
+
+
+def _first(plugins: Sequence[Any], state: CycleState, pod: Pod, info: NodeInfo) -> Status:
+    """Return the status of the first plugin that rejects the node. Raises NotValid."""
+    for plugin in plugins:
+        status: Status | None = plugin.filter(state, pod, info)
+        if status is not None:
+            if not status.rejected:
+                raise NotValid
+            return status.of(plugin.name)
+    raise NotValid  # a plugin that contradicts what it says of itself in columns

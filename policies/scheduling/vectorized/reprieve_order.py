@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from policies.scheduling.preemption import NOW
+from forewarn.policies.scheduling.preemption import NOW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from policies.objects.disruption_budget import PodDisruptionBudget
-    from policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 
 class ReprieveOrder(NamedTuple):
-    """Tables of [rank, node]; `undecided`: nodes where it depends on names of pods, which are not looked at here.
+    """Tables of [rank, node]; `undecided`: nodes where the order depends on names of Pods, which the tables lack.
 
-    Nodes are numbered from the first that was asked for.
+    Nodes are numbered in the order of the first request.
     """
 
     kind: NDArray[np.int32]
@@ -98,10 +98,10 @@ def _violations(
     node: NDArray[np.intp],
     kind: NDArray[np.int32],
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Per pod whether it breaks a budget, and whether it is not told so. Pods by node and importance.
+    """For each Pod, whether it violates a PDB, and whether that is undecided. Pods by node and importance.
 
-    A pod and a budget that matches it are a pair; of the pairs of one node and one budget, in order, those beyond what
-    the budget allows break it.
+    A Pod and a matching PDB are a pair; of the pairs of one node and one PDB, in order, those beyond the allowed
+    disruptions violate it.
     """
     violates = np.zeros(len(kind), np.bool_)
     if not budgets:

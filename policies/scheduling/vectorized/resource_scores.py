@@ -1,7 +1,7 @@
-"""What nodes are worth by their resources, for one request of cpu and memory, kept from pod to pod.
+"""The scores of nodes by resources for one request of cpu and memory, cached between Pods.
 
-It depends on a node and on what its pods request, on nothing else: only nodes that have changed are worked out anew.
-Source: kubernetes `pkg/scheduler/framework/plugins/noderesources` (`leastResourceScorer`, `balancedResourceScorer`).
+A score depends only on a node and the requests of its Pods: only changed nodes are scored again. Source: kubernetes
+`pkg/scheduler/framework/plugins/noderesources` (`leastResourceScorer`, `balancedResourceScorer`).
 """
 
 from __future__ import annotations
@@ -10,31 +10,43 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from policies.metering import charge
-from policies.scheduling.plugin import MAX_NODE_SCORE
+from forewarn.policies.metering import charge
+from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from policies.scheduling.node_info import NodeInfo
-    from policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
 _FEW: Final = 24
-"""Nodes that Python goes through sooner than numpy."""
+"""The number of nodes below which Python is faster than numpy."""
 _EXACT: Final = 2**53
 """Below it whole numbers are floats without loss, so that both come to the same."""
 _HALF: Final = MAX_NODE_SCORE // 2
 
 Amounts = tuple[int, int]
 """Cpu in thousandths, memory in bytes."""
+Weights = tuple[int, int]
+"""Of NodeResourcesFit and NodeResourcesBalancedAllocation."""
 
 
 class ResourceScores:
     """Of pods that request the same. `least`: with what stands in for requests that are not made; `balance`: the same
-    without, None where there is neither."""
+    without, None where there is neither. `scores_the_change`: whether NodeResourcesBalancedAllocation compares the
+    balance with the pod to the balance without it."""
 
-    def __init__(self, least: Amounts, balance: Amounts | None, nodes: int) -> None:
+    def __init__(
+        self,
+        least: Amounts,
+        balance: Amounts | None,
+        nodes: int,
+        weights: Weights = (1, 1),
+        *,
+        scores_the_change: bool = True,
+    ) -> None:
         self._least, self._balance = least, balance
+        self._weights, self._scores_the_change = weights, scores_the_change
         self._wanted = None if balance is None else np.array([[amount] for amount in balance])
         self._values: NDArray[np.int64] = np.zeros(nodes, np.int64)
         self._serials: NDArray[np.int64] = np.full(nodes, -1, np.int64)
@@ -68,24 +80,28 @@ class ResourceScores:
                 counted += 1
                 if taken + amount <= there:
                     least += (there - taken - amount) * MAX_NODE_SCORE // there
-        return least // max(counted, 1) + self._balance_of_one(info)
+        fit, balanced = self._weights
+        return fit * (least // max(counted, 1)) + balanced * self._balance_of_one(info)
 
     def _balance_of_one(self, info: NodeInfo) -> int:
         if self._balance is None:
             return 0
         cpu, memory = info.node.allocatable.milli_cpu, info.node.allocatable.memory
         if cpu <= 0 or memory <= 0:
-            return _HALF + _HALF // 2
-        before = _evenness_of_one(info.milli_cpu / cpu, info.memory / memory)
+            return _HALF + _HALF // 2 if self._scores_the_change else MAX_NODE_SCORE
         after = _evenness_of_one((info.milli_cpu + self._balance[0]) / cpu, (info.memory + self._balance[1]) / memory)
+        if not self._scores_the_change:
+            return after
+        before = _evenness_of_one(info.milli_cpu / cpu, info.memory / memory)
         return _HALF + int((_HALF + after - before) / 2)
 
     def _of_many(self, rows: NDArray[np.intp], snapshot: Snapshot) -> NDArray[np.int64]:
         least, balance = self.parts_of(rows, snapshot)
-        return least + balance
+        fit, balanced = self._weights
+        return fit * least + balanced * balance
 
     def parts_of(self, rows: NDArray[np.intp], snapshot: Snapshot) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """[place in `rows`]: what NodeResourcesFit gives, and NodeResourcesBalancedAllocation."""
+        """[place in `rows`]: what NodeResourcesFit gives, and NodeResourcesBalancedAllocation, without weights."""
         columns = snapshot.columns
         least = np.zeros(len(rows), np.int64)
         counted = np.zeros(len(rows), np.int64)
@@ -99,7 +115,10 @@ class ResourceScores:
         if self._wanted is None:
             return scores, np.zeros(len(rows), np.int64)
         has, used = columns.allocatable[:2, rows], columns.requested[:2, rows]
-        difference = _evenness(used + self._wanted, has) - _evenness(used, has)
+        after = _evenness(used + self._wanted, has)
+        if not self._scores_the_change:
+            return scores, after
+        difference = after - _evenness(used, has)
         return scores, _HALF + np.trunc((_HALF + difference) / 2).astype(np.int64)
 
 

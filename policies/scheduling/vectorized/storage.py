@@ -1,6 +1,6 @@
-"""What matters of storage, as columns: CSINodes, what is attached, and which kinds of pods use which claims and disks.
+"""Storage as columns: CSINodes, attachments, and the equivalence classes that use claims and disks.
 
-What is made of a table of objects is kept as long as that is the same.
+Values derived from a table of objects are cached while the table stays the same.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from policies.metering import FEW, VECTOR, charge, each, meter
-from policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.metering import FEW, VECTOR, charge, each, meter
+from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
 
     from numpy.typing import NDArray
 
-    from policies.objects.pod import Pod
-    from policies.objects.pod_volumes import Disk, Volume
-    from policies.objects.storage import CSINode
-    from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses
-    from policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_volumes import Disk, Volume
+    from forewarn.policies.objects.storage import CSINode
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 T = TypeVar("T")
 _KEPT: Final = 64
@@ -44,7 +44,7 @@ class Users:
         self._claims: dict[str, list[int]] = {}
         """Name of a claim -> the kinds that have it, once for each of their volumes."""
         self._disks: dict[tuple[str, tuple[str, ...]], list[tuple[int, Disk]]] = {}
-        """What makes disks the same one -> (kind, its disk)."""
+        """The identity of a disk -> (equivalence class, its disk)."""
         self.ephemeral: list[int] = []
         """Kinds with claims that are named after each pod."""
         self.faulty: list[int] = []
@@ -92,7 +92,7 @@ class Users:
         return found
 
     def in_use(self, matrix: PodMatrix, namespace: str, names: Iterable[str]) -> int:
-        """How many claims of a namespace, of these names, a pod on a node has."""
+        """Return how many claims of a namespace with these names a Pod on each node uses."""
         members = matrix.kinds.members
         asked, of_claim = set[int](), []
         for name in each(tuple(names), 1):
@@ -155,7 +155,7 @@ class StorageColumns:
         self._table = table
 
     def migrated(self, plugin: str) -> NDArray[np.bool_]:
-        """[node]: whether its CSINode says that the volumes of an in-tree plugin are a CSI driver's."""
+        """[node]: whether its CSINode lists the in-tree plugin as migrated."""
         return self._column(("migrated", plugin), lambda node: plugin in node.migrated_plugins, 0) > 0
 
     def installed(self, driver: str) -> NDArray[np.bool_]:
@@ -208,13 +208,8 @@ class StorageColumns:
             self._serials[rows] = matrix.serials[rows]
         return self._used
 
-    def check(self, matrix: PodMatrix, snapshot: Snapshot) -> None:
-        """Raises AssertionError where what is kept up differs from what a rebuild gives."""
-        anew = [sum(map(_volumes_of, info.pods)) for info in snapshot.node_infos]
-        assert self.used(matrix).tolist() == anew, "volumes of pods"
-
     def kept(self, table: Sized, key: Hashable, made: Callable[[], T]) -> T:
-        """What is made of a table, and depends on nothing but it and the key."""
+        """Return a value that depends only on a table and a key, cached."""
         if id(table) not in self._kept and len(self._kept) >= _TABLES:
             self._kept.clear()
         _, answers = self._kept.setdefault(id(table), (table, {}))

@@ -1,4 +1,4 @@
-"""Who has to go, on all nodes at once, and which node costs least: upstream's loop, a rank at a time."""
+"""Victims on all nodes at once, and the node with the lowest cost: upstream's loop, one rank at a time."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from policies.metering import VECTOR, charge
-from policies.scheduling.vectorized.lower_priority_pods import LOWEST, Amounts, AmountsOfFew, Bounds
+from forewarn.policies.metering import VECTOR, charge
+from forewarn.policies.scheduling.vectorized.lower_priority_pods import LOWEST, Amounts, AmountsOfFew, Bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
+    from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
 
 _HIGHEST = 2**62
 
@@ -33,7 +33,7 @@ class Occupancy(NamedTuple):
         return self.present - self.amounts.total
 
     def base_at(self, node: int) -> int:
-        """The same of one node (a row of the columns)."""
+        """The same for one node (a row of the columns)."""
         return int(self.present[node] - self.amounts.total[node])
 
 
@@ -84,7 +84,7 @@ def _narrowed(
 def _lowest_level(
     rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods
 ) -> tuple[NDArray[np.intp], int]:
-    """(the nodes where nobody above a priority has to go, that priority): the lowest one for which there are any."""
+    """Return the nodes without victims above a priority, and the lowest such priority for which there are any."""
     room = [
         (row.limit[nodes] - row.base[nodes] - row.amounts.violating[nodes], row.bounds.above)
         for row in rows
@@ -100,7 +100,7 @@ def _lowest_level(
 
 
 def _least_victims(rows: Sequence[Occupancy], nodes: NDArray[np.intp]) -> NDArray[np.int64]:
-    """How many have to go at least, if each were the largest."""
+    """Return a lower bound of the number of victims: as if each were the largest Pod."""
     least = np.ones(len(nodes), np.int64)
     for row in rows:
         if row.bounds is not None:
@@ -113,7 +113,7 @@ def _least_victims(rows: Sequence[Occupancy], nodes: NDArray[np.intp]) -> NDArra
 def _without_violations(
     rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods
 ) -> NDArray[np.intp]:
-    """Nodes where all pods of spent budgets can stay: they come back first, so this tells."""
+    """Return the nodes where all Pods that violate PDBs can stay: they are reprieved first, so this is exact."""
     if not lower.violating[nodes].any():
         return nodes
     harmless = np.ones(len(nodes), np.bool_)
@@ -160,7 +160,7 @@ def _of_many(
     matrix: list[NDArray[np.int64]],
     limits: list[NDArray[np.int64]],
 ) -> None:
-    """The same for whatever is short."""
+    """As above, for each insufficient amount."""
     for rank in range(begin, len(victims)):
         charge(len(used) * victims.shape[1] // VECTOR)
         goes = victims[rank]
@@ -175,7 +175,7 @@ def _of_many(
 def _ranks_that_stay(
     used: list[NDArray[np.int64]], matrix: list[NDArray[np.int64]], limits: list[NDArray[np.int64]]
 ) -> int:
-    """How many ranks stay on every node; `used` counts them afterwards."""
+    """Return how many ranks stay on each node; afterwards, `used` includes them."""
     sums, over = [], []
     for table, amount, limit in zip(matrix, used, limits, strict=True):
         charge(2 * table.size // VECTOR)
@@ -192,28 +192,24 @@ def _ranks_that_stay(
 def _best(
     nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> Found:
-    """Narrow down, one criterion after the other. Source: upstream `pickOneNodeForPreemption`."""
-    ranks = len(victims)
-    left = np.arange(len(nodes))
-    violations = np.zeros(len(nodes), np.int64)
+    """Those that cost least. Most nodes are left out by their violations alone."""
     if lower.violating[nodes].any():
-        violations = (victims & lower.violates[:ranks, nodes]).sum(axis=0)
-        left = left[violations == violations.min()]
-    goes, at = victims[:, left], nodes[left]
-    priority = np.where(goes, priorities[lower.kind[:ranks, at]], LOWEST)
-    highest = priority.max(axis=0)
-    best = highest == highest.min()
-    left, goes, priority, highest = left[best], goes[:, best], priority[:, best], highest[best]
-    total = np.where(goes, priority + 2**31, 0).sum(axis=0)
-    best = total == total.min()
-    left, goes, priority, highest, total = left[best], goes[:, best], priority[:, best], highest[best], total[best]
-    count = goes.sum(axis=0)
-    best = count == count.min()
-    left, goes, priority, highest = left[best], goes[:, best], priority[:, best], highest[best]
-    oldest = np.where(goes & (priority == highest), lower.start[:ranks, nodes[left]], _HIGHEST + 1).min(axis=0)
-    best = oldest == oldest.max()
-    left, goes = left[best], goes[:, best]
-    return Found(nodes[left], goes, int(violations[left[0]]), int(highest[0]), int(total[0]))
+        violations = (victims & lower.violates[: len(victims), nodes]).sum(axis=0)
+        few = np.flatnonzero(violations == violations.min())
+        nodes, victims = nodes[few], victims[:, few]
+    costs = costs_of(nodes, victims, lower, priorities)
+    best = least(costs, np.arange(len(nodes)))
+    return Found(nodes[best], victims[:, best], *costs[:3, best[0]].tolist())
+
+
+def least(costs: NDArray[np.int64], places: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Those of these places that cost least. `costs`: [criterion, place], see `costs_of`."""
+    for criterion in costs:
+        cost = criterion[places]
+        places = places[cost == cost.min()]
+        if len(places) == 1:
+            break
+    return places
 
 
 def costs_of(

@@ -6,6 +6,7 @@ They are apart so that a number of the other kinds stays the same scenario.
 from __future__ import annotations
 
 from .dice import Dice, Obj
+from .gangs import GANGS, make_gang_scenario
 from .scenarios import ScenarioKind, name_of
 from .wider import ALL_KINDS, WiderScenario, make_any_scenario
 
@@ -47,7 +48,7 @@ CLAIMS: dict[str, ScenarioKind] = {
         {"zonal": 0.7, "anywhere": 0.3, "parallel": 0.3, "late": 0.2}, arriving=(2, 5), close=0.1,
     ),
 }  # fmt: skip
-EVERY_KIND = {**ALL_KINDS, **CLAIMS}
+EVERY_KIND = {**ALL_KINDS, **CLAIMS, **GANGS}
 
 
 class ClaimScenario(WiderScenario):
@@ -181,6 +182,8 @@ class ClaimScenario(WiderScenario):
 
 def make_scenario_of_every_kind(seed: int, number: int, name: str) -> Obj:
     """One scenario of any kind; the same seed, number and kind always give the same one."""
+    if name in GANGS:
+        return make_gang_scenario(seed, number, name)
     if name not in CLAIMS:
         return make_any_scenario(seed, number, name)
     scenario = ClaimScenario(Dice(f"{seed}/{number}/{name}"), CLAIMS[name])

@@ -204,7 +204,7 @@ def _take(world: World, share: float) -> None:
     """Claims that have devices already, for some of which an administrator looks on."""
     for part in world.extra.get("resourceSlices", []):
         spec = part["spec"]
-        for device in spec["devices"]:
+        for device in spec.get("devices", ()):
             if world.dice.chance(share):
                 claim = _claim(world, "default", world.fresh_name("taken"))
                 result: Obj = {"request": "r", "driver": spec["driver"], "pool": spec["pool"]["name"]}

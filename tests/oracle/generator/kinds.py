@@ -3,7 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import attachments, configuration, devices, lifecycle, mistakes, placement, resources, storage, topology
+from . import (
+    attachments,
+    configuration,
+    device_shares,
+    devices,
+    lifecycle,
+    mistakes,
+    placement,
+    resources,
+    storage,
+    topology,
+)
 from .dice import Dice, Obj
 from .world import Shape, World, build
 
@@ -101,6 +112,15 @@ KINDS: dict[str, Kind] = {
     "devices-shared": Kind((devices.shared_pools,), CALM),
     "devices-extended": Kind((devices.extended_devices,), CALM),
     "devices-mixed": Kind((devices.devices,), mixes=(1, 3)),
+    "dra-capacity": Kind((device_shares.capacity,), ROOMY),
+    "dra-capacity-tight": Kind((device_shares.tight_capacity,), ROOMY),
+    "dra-partitions": Kind((device_shares.partitions,), ROOMY),
+    "dra-partitions-wide": Kind((device_shares.wide_partitions,), ROOMY),
+    "dra-partitions-shared": Kind((device_shares.shared_partitions,), ROOMY),
+    "dra-distinct": Kind((device_shares.distinct,), ROOMY),
+    "dra-ready": Kind((device_shares.binding_conditions,), CALM),
+    "dra-extended-shared": Kind((device_shares.extended,), CALM),
+    "dra-rules": Kind((device_shares.taint_rules,), ROOMY),
 }
 
 # In this order, because some features read what others wrote; each pair may meet in a mixed case.

@@ -12,17 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.cli import main
-from policies.cluster import Cache, predict
-from policies.findings import NOWHERE, Finding, ObjectRef, Severity
-from policies.metering import never
-from policies.objects.reviewed_object import ChangeSet
-from policies.objects.workload import Workload
-from policies.options import Options
-from policies.render.html.audit import page
-from policies.rules.support.context import Context, Phase
-from policies.rules.support.restarts import restarts_of
+from forewarn.policies.cli import main
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.findings import NOWHERE, Finding, ObjectRef, Severity, Text
+from forewarn.policies.metering import never
+from forewarn.policies.objects.reviewed_object import ChangeSet
+from forewarn.policies.objects.workload import Workload
+from forewarn.policies.options import Options
+from forewarn.policies.render.html.audit import page
+from forewarn.policies.rules.support.context import Context, Phase
+from forewarn.policies.rules.support.restarts import restarts_of
 from tests.builders import make_node, make_pod
+from tests.cases import cases
 from tests.policies.test_html import HOSTILE, check_alone
 
 SHOWN = "docs/examples/audit/cluster.yaml"
@@ -110,7 +112,7 @@ def test_a_report_shows_so_many_of_a_rule(capsys: pytest.CaptureFixture[str], tm
         for n in range(100)
     ]
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": classes}))
-    _, out, err = run(capsys, "--cluster", str(tmp_path / "cluster.json"))
+    _, out, err = run(capsys, "-v", "--cluster", str(tmp_path / "cluster.json"))
     assert "  and 80 more of unused-priority-class; use -o json for all\n" in out
     assert len(out.splitlines()) == 22
     assert "100 notes" in err
@@ -154,7 +156,7 @@ def test_a_page_says_when_there_is_nothing_and_when_nothing_is_predicted() -> No
 
 
 def finding(number: int, rule: str, severity: Severity, name: str = "x", message: str = "") -> Finding:
-    return Finding(NOWHERE, severity, rule, ObjectRef("v1", "Pod", "n", name), message or f"m{number}", "do it")
+    return Finding(NOWHERE, severity, rule, ObjectRef("v1", "Pod", "n", name), Text(message or f"m{number}", "do it"))
 
 
 def test_a_page_of_many_findings_has_some_of_each_rule_and_says_how_many_are_left_out() -> None:
@@ -175,7 +177,7 @@ def test_a_page_of_many_findings_has_some_of_each_rule_and_says_how_many_are_lef
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_what_a_cluster_says_stays_text_in_a_page(hostile: str) -> None:
     said = finding(0, hostile, Severity.NOTE, hostile, f"it says {hostile} \ud800 " + "long " * 1000)
-    text = page([said._replace(remediation=hostile)], 1, 1, unknown=hostile)
+    text = page([said._replace(text=said.text._replace(fix=hostile))], 1, 1, unknown=hostile)
     read = check_alone(text)
     ours = check_alone(page([finding(0, "rule", Severity.NOTE)], 1, 1, unknown="why"))
     assert [name for name, _ in read.tags] == [name for name, _ in ours.tags]
@@ -215,7 +217,7 @@ def deployment(replicas: int, cpu: int, priority: int, surge: int, unavailable: 
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(30), deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 6), min_size=1, max_size=4),
     others=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.sampled_from([0, 10])), max_size=6),
@@ -293,3 +295,42 @@ def test_restarts_that_preempt_only_placeholders_are_one_note(
         assert found[0]["message"] == (
             "restarts of 3 workloads (team/a, team/b, team/c) would preempt at most 1 placeholder Pod each"
         )
+
+
+def test_the_summary_has_a_line_for_each_rule_the_worst_first(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--cluster", SHOWN)
+    lines = [re.split("  +", line) for line in out.splitlines()]
+    assert lines[0] == ["SEVERITY", "RULE", "COUNT", "FIRST FINDING"]
+    assert lines[1][:3] == ["error", "unknown-priority-class", "1"]
+    assert lines[1][3].startswith("Deployment reports/ledger: PriorityClass")
+    assert len(lines) == 9
+    assert all(len(line) <= 120 for line in out.splitlines())
+
+
+def test_new_and_fixed_findings_since_an_earlier_report_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = json.loads(run(capsys, "--cluster", SHOWN, "-o", "json")[1])
+    fixed, *rest = before["findings"]
+    (tmp_path / "before.json").write_text(json.dumps({"findings": [*rest, {**fixed, "fingerprint": "another"}]}))
+    since = ["--cluster", SHOWN, "--since", str(tmp_path / "before.json")]
+    _, out, _ = run(capsys, *since)
+    assert f"since {tmp_path}/before.json: 1 new, 1 gone\n" in out
+    assert '  new  error: Deployment reports/ledger: PriorityClass "gold" not found' in out
+    assert '  gone  error: Deployment reports/ledger: PriorityClass "gold" not found' in out
+    changes = json.loads(run(capsys, *since, "-o", "json")[1])["changes"]
+    assert [each["change"] for each in changes] == ["new", "gone"]
+    assert "before.json: 2 changes" in run(capsys, *since, "-o", "markdown")[1]
+    (tmp_path / "before.json").write_text('{"findings": 5}')
+    status, out, err = run(capsys, *since)
+    assert (status, out) == (2, "")
+    assert "before.json: not a report of `forewarn audit -o json`: no list findings" in err
+
+
+def test_sarif_has_a_path_for_each_object(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--cluster", SHOWN, "-o", "sarif")
+    (found,) = json.loads(out)["runs"]
+    paths = [each["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for each in found["results"]]
+    assert paths[0] == "cluster/reports/Deployment/ledger"
+    assert len({each["partialFingerprints"]["primaryLocationLineHash"] for each in found["results"]}) == 7
+    assert {each["ruleId"] for each in found["results"]} == {rule["id"] for rule in found["tool"]["driver"]["rules"]}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from policies.cli import main
+from forewarn.policies.cli import main
 from tests.builders import Made, make_node, make_pod
 
 LOOKS = "cluster-autoscaler and Karpenter would try to scale up for the Pending Pod"

@@ -15,8 +15,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.cli import main
-from policies.findings import no_command, no_command_in_json, no_command_in_markup
+from forewarn.policies.cli import main
+from forewarn.policies.findings import no_command, no_command_in_json, no_command_in_markup
 
 ANYWHERE = (
     "##[group]",
@@ -109,7 +109,7 @@ ASKED: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "classes": (["whatif", "class", "--each", *CLUSTER], ("text", "json", "markdown", "html")),
     "test": (["test", "promises.json", *CLUSTER], ("text", "json", "junit")),
     "risk": (["risk", *CLUSTER], ("text", "json", "markdown", "html")),
-    "audit": (["audit", *CLUSTER], ("text", "json", "markdown", "html")),
+    "audit": (["audit", *CLUSTER], ("text", "json", "sarif", "markdown", "html")),
     "headroom": (["headroom", "-f", "pod.json", *CLUSTER], ("text", "json", "markdown", "html")),
     "why": (["why", "pod/x", *CLUSTER], ("text", "json")),
     "unknown arguments": (["lint", "--::error::x", "--##vso[x]"], ()),

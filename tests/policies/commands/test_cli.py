@@ -11,28 +11,57 @@ from typing import Any
 
 import pytest
 
-from policies import cli
-from policies.cli import COMMANDS, main
+from forewarn.policies import cli
+from forewarn.policies.cli import COMMANDS, main
+from tests.in_process import forewarn
 
-HEAVY = {"flask", "numpy", "kubernetes", "cryptography", "uvicorn", "werkzeug", "webhook"}
-HEAVY |= {"policies.quantity", "policies.scheduling", "policies.semantics"}  # milliseconds of the start-up
+HEAVY = {"flask", "numpy", "kubernetes", "cryptography", "uvicorn", "werkzeug", "forewarn.webhook"}
+HEAVY |= {
+    "forewarn.policies.quantity",
+    "forewarn.policies.scheduling",
+    "forewarn.policies.releases.semantics",
+}  # milliseconds of the start-up
 HEAVY |= {"dataclasses", "inspect", "pkgutil"}
+HEAVY |= {"hashlib", "forewarn.policies.controllers", "forewarn.policies.releases.profiles"}
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: gold}\n"
+JOB = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {backoffLimit: 0, template: {spec: {}}}\n"
+CLASS = (
+    "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: a}\nvalue: 1\npreemptionPolicy: Never\n"
+)
 
 
 def _run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "policies.cli", *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+    return forewarn(*arguments, stdin=stdin)
 
 
-def test_lint_imports_nothing_heavy() -> None:
+@pytest.mark.parametrize(
+    ("text", "allowed"), [(POD, set()), (JOB, set()), (CLASS, {"dataclasses", "inspect", "forewarn.policies.quantity"})]
+)
+def test_lint_imports_nothing_heavy(text: str, allowed: set[str]) -> None:
+    heavy = tuple(sorted(HEAVY - allowed))
     program = (
-        "import sys, policies.cli\n"
-        "policies.cli.main(['lint', '-'])\n"
-        f"print('heavy:', sorted(m for m in sys.modules if m.startswith({tuple(sorted(HEAVY))})))\n"
+        "import sys\nfrom forewarn.policies import cli\n"
+        "cli.main(['lint', '-'])\n"
+        f"print('heavy:', sorted(m for m in sys.modules if m.startswith({heavy})))\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], input=POD, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=text, capture_output=True, text=True, check=True, timeout=500
+    )
     assert done.stdout.splitlines()[-1] == "heavy: []"
+
+
+def test_a_command_runs_with_the_collector_of_cycles_and_ends_without() -> None:
+    program = (
+        "import gc, sys\n"
+        "from forewarn.policies import cli\n"
+        "cli._load = lambda _: lambda _: print(gc.isenabled()) or 0\n"
+        "sys.argv = ['forewarn', 'lint']\n"
+        "cli.main()\n"
+        "print(gc.get_freeze_count() > 1_000)\n"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500)
+    assert done.stdout == "True\nTrue\n"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -48,7 +77,10 @@ def test_help_lists_every_command_and_the_version_names_kubernetes(capsys: pytes
     printed = capsys.readouterr().out
     assert all(command.help in printed for command in COMMANDS.values() if command.group)
     assert main(["--version"]) == 0
-    assert "(Kubernetes 1.34 to 1.37; default 1.37, tested with 1.37.1)" in capsys.readouterr().out
+    assert (
+        "(Kubernetes 1.34 to 1.37; default 1.37, tested with 1.37.1; 1.38: preview, unverified)"
+        in capsys.readouterr().out
+    )
     assert main(["info", "releases", "1.37"]) == 0
     assert capsys.readouterr().out.startswith("Kubernetes 1.37 (checked with 1.37.1, default without a cluster")
 
@@ -60,7 +92,7 @@ def test_an_unknown_command_and_no_command_are_wrong_usage(capsys: pytest.Captur
 
 
 def test_lint_says_what_it_read_on_stderr_and_ends_with_0_on_a_note() -> None:
-    done = _run("lint", "-", stdin=POD)
+    done = _run("lint", "-v", "-", stdin=POD)
     assert done.returncode == 0
     assert "[priority-class-not-checked]" in done.stdout
     assert done.stderr == "1 file, 1 object checked: 1 note\n"
@@ -102,11 +134,8 @@ def test_paths_and_options_stand_in_any_order(arguments: list[str], files: int, 
     for name in "abc":
         (tmp_path / f"{name}.yaml").write_text(POD.replace("name: a", f"name: {name}"))
     given = [argument.format(a="a.yaml", b="b.yaml", c="c.yaml") for argument in arguments]
-    command = [sys.executable, "-m", "policies.cli", "lint", *given, "--exit-zero", "-o", "json=report.json"]
-    if "--" in given:
-        command = [sys.executable, "-m", "policies.cli", "lint", "--exit-zero", "-o", "json=report.json", *given]
-    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    more = ["--exit-zero", "-o", "json=report.json"]
+    done = forewarn("lint", *([*more, *given] if "--" in given else [*given, *more]), cwd=tmp_path)
     assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
     assert json.loads((tmp_path / "report.json").read_text())["summary"]["files"] == files
 
@@ -141,7 +170,7 @@ def test_a_directory_without_manifests_is_not_a_clean_bill(tmp_path: Path) -> No
 
 def test_several_outputs_are_written_in_one_run(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    done = _run("lint", "-", "-o", "text", "-o", f"json={report}", stdin=POD)
+    done = _run("lint", "-v", "-", "-o", "text", "-o", f"json={report}", stdin=POD)
     assert "[priority-class-not-checked]" in done.stdout
     assert '"notes": 1' in report.read_text()
 
@@ -171,7 +200,7 @@ def test_explain_shows_a_rule_and_offers_the_nearest(capsys: pytest.CaptureFixtu
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
     command = f"{sys.executable} -m policies.cli explain priority-drift | head -1"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=500)
     assert done.stderr == ""
 
 
@@ -179,8 +208,10 @@ def test_a_reader_that_was_gone_before_the_report_is_no_error_either() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as closed:
-        command = [sys.executable, "-m", "policies.cli", "lint", "-"]
-        done = subprocess.run(command, input=POD, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
+        command = [sys.executable, "-m", "forewarn", "lint", "-v", "-"]
+        done = subprocess.run(
+            command, input=POD, stdout=closed, stderr=subprocess.PIPE, text=True, check=False, timeout=500
+        )
     assert (done.returncode, done.stderr) == (141, "")
 
 
@@ -206,7 +237,7 @@ SAYING = [
     ["--version"],
     ["lint", "--help"],
     ["lint", "--list-rules"],
-    ["lint", "-"],
+    ["lint", "-v", "-"],
     ["lint", "-", "-o", "json"],
     ["explain", "priority-drift"],
     ["dry-run", "-f", "{class}"],
@@ -229,7 +260,7 @@ def _unread(arguments: list[str], stdout: Any, tmp_path: Path, **variables: str)
     for name, text in (("review", json.dumps(REVIEW)), ("class", CLASS)):
         (tmp_path / name).write_text(text)
     given = [argument.format(review=tmp_path / "review", **{"class": tmp_path / "class"}) for argument in arguments]
-    command = [sys.executable, "-m", "policies.cli", *given]
+    command = [sys.executable, "-m", "forewarn", *given]
     streams = {"stdout": stdout, "stderr": subprocess.PIPE, "input": POD if "-" in given else ""}
     return subprocess.run(command, text=True, timeout=60, check=False, env={**os.environ, **variables}, **streams)
 
@@ -263,7 +294,7 @@ def test_a_reader_that_has_gone_ends_every_command_quietly(arguments: list[str],
 
 def test_a_standard_output_that_is_closed_is_said() -> None:
     command = f"{sys.executable} -m policies.cli explain priority-drift >&-"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=500)
     assert (done.returncode, done.stderr) == (3, "forewarn explain: standard output is closed\n")
 
 
@@ -279,7 +310,7 @@ def test_a_report_that_cannot_be_written_names_its_file() -> None:
 def test_the_excerpt_is_the_line_that_is_meant(tmp_path: Path, encoding: str) -> None:
     file = tmp_path / "pod.yaml"
     file.write_text(POD.replace("a}", 'a, annotations: {b: "1\u20282\x853"}}'), encoding=encoding)
-    shown = _run("lint", str(file)).stdout.splitlines()
+    shown = _run("lint", "-v", str(file)).stdout.splitlines()
     assert shown[0].startswith(f"{file}:4:27: note")
     assert shown[1:3] == ["  4 | spec: {priorityClassName: gold}", "    |                           ^^^^"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policies.cli import COMMANDS, main
-from policies.minors import KNOWN_MINORS
+from forewarn.policies.cli import COMMANDS, main
+from forewarn.policies.releases.minors import PREDICTED_MINORS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,12 +32,14 @@ def test_bash_completes_commands_options_and_their_values(tmp_path: Path, capsys
     for words in said:
         lines += [f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _forewarn; echo ${{COMPREPLY[@]}}"]
     shell = shutil.which("bash") or pytest.skip("no bash")
-    done = subprocess.run([shell, "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [shell, "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=500
+    )
     commands, option, value, second, each, lost, every, form, versions = done.stdout.splitlines()
     assert commands.split() == [name for name in COMMANDS if name.startswith("s")]
     assert (option, value, second, each) == ("--fail-on", "warning", "doctor", "node")
     assert (lost, every, form) == ("node zone pool", "--each", "json")
-    assert versions.split() == [f"1.{minor}" for minor in KNOWN_MINORS]
+    assert versions.split() == [f"1.{minor}" for minor in PREDICTED_MINORS]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
@@ -50,7 +52,7 @@ def test_other_scripts_name_every_command(shell: str, tmp_path: Path, capsys: py
     found = shutil.which(shell)
     if found:
         (tmp_path / "c").write_text(text)
-        subprocess.run([found, "-n", str(tmp_path / "c")], check=True)
+        subprocess.run([found, "-n", str(tmp_path / "c")], check=True, timeout=500)
 
 
 def test_help_takes_a_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +73,7 @@ def test_a_misspelt_command_is_recognised(capsys: pytest.CaptureFixture[str]) ->
 def test_a_class_that_was_not_looked_up_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(4):
         (tmp_path / f"{number}.yaml").write_text(POD.format(number, "gold" if number else "silver"))
-    assert main(["lint", str(tmp_path)]) == 0
+    assert main(["lint", "-v", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert out.count("[priority-class-not-checked]") == 2
     assert "(and 2 more objects with it)" in out

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.cli import main
+from forewarn.policies.cli import main
 from tests.policies.recorded import CASES, load
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_what_is_accepted_is_printed_as_kubectl_prints_it(tmp_path: Path, capsys
     assert apply(files(tmp_path, a=f"{GOLD}---\n{POD}---\n{CONFIG_MAP}")) == 0
     out, err = capsys.readouterr()
     assert out == "priorityclass.scheduling.k8s.io/gold created (dry run)\npod/p created (dry run)\n"
-    evaluated = "dry-run evaluates Pod, ResourceQuota, PriorityClass"
+    evaluated = "dry-run evaluates Pod, ResourceQuota, PriorityClass, PodGroup, Workload"
     assert err == f"forewarn dry-run: 1 object not evaluated: ConfigMap (1); {evaluated}\n"
 
 

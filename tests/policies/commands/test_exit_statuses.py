@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from policies.cli import COMMANDS, main
+from forewarn.policies.cli import COMMANDS, main
 
 NODE = """
 apiVersion: v1
@@ -99,11 +99,27 @@ MISSING: Final = {
     ("headroom", "--config"): ("headroom", "-f", "{pod}", *WITH_CLUSTER, "-c", "{none}"),
     ("headroom", "--node-templates"): ("headroom", "-f", "{pod}", *WITH_CLUSTER, "--node-templates", "{none}"),
     ("headroom", "--scheduler-config"): ("headroom", "-f", "{pod}", *WITH_CLUSTER, "--scheduler-config", "{none}"),
+    ("classes", "--cluster"): ("classes", "--cluster", "{none}"),
+    ("classes", "--scheduler-config"): ("classes", *WITH_CLUSTER, "--scheduler-config", "{none}"),
+    ("classes plan", "--filename"): ("classes", "plan", "-f", "{none}", *WITH_CLUSTER),
+    ("classes plan", "--cluster"): ("classes", "plan", "--delete", "x", "--cluster", "{none}"),
+    ("classes plan", "--config"): ("classes", "plan", "--delete", "x", *WITH_CLUSTER, "-c", "{none}"),
+    ("classes plan", "--scheduler-config"): (
+        *("classes", "plan", "--delete", "x", *WITH_CLUSTER),
+        *("--scheduler-config", "{none}"),
+    ),
     ("audit", "--cluster"): ("audit", "--cluster", "{none}"),
     ("audit", "--config"): ("audit", *WITH_CLUSTER, "-c", "{none}"),
     ("audit", "--admission-config"): ("audit", *WITH_CLUSTER, "--admission-config", "{none}"),
     ("audit", "--baseline"): ("audit", *WITH_CLUSTER, "--baseline", "{none}"),
+    ("audit", "--since"): ("audit", *WITH_CLUSTER, "--since", "{none}"),
+    ("risk", "--since"): ("risk", *WITH_CLUSTER, "--since", "{none}"),
     ("audit", "--scheduler-config"): ("audit", *WITH_CLUSTER, "--scheduler-config", "{none}"),
+    ("whatif resize", "--cluster"): ("whatif", "resize", "a", "--requests", "cpu=1", "--cluster", "{none}"),
+    ("whatif resize", "--scheduler-config"): (
+        *("whatif", "resize", "a", "--requests", "cpu=1", *WITH_CLUSTER),
+        *("--scheduler-config", "{none}"),
+    ),
     ("whatif pressure", "--cluster"): ("whatif", "pressure", "n1", "--signal", "memory", "--cluster", "{none}"),
     ("whatif pressure", "--stats"): (*ON_A_NODE, "--signal", "memory", "--stats", "{none}"),
     ("whatif pressure", "--admit"): (*ON_A_NODE, "--admit", "{none}"),

@@ -11,18 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.cli import main
-from policies.cluster import Cache, admitted
-from policies.headroom import Headroom, headroom
-from policies.scheduling.schedule_one import Prediction
-from policies.whatif.autoscalers import Autoscaling
-from policies.whatif.node_groups import NodeGroup, read_node_groups
+from forewarn.policies.cli import main
+from forewarn.policies.cluster.admission import admitted
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.whatif.autoscalers import Autoscaling
+from forewarn.policies.whatif.headroom import Headroom, headroom
+from forewarn.policies.whatif.node_groups import NodeGroup, read_node_groups
 from tests.builders import make_node, make_pod
+from tests.cases import cases
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from policies.cluster import ClusterSnapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
     from tests.builders import MadePod
 
 SHOWN = ("-f", "docs/examples/headroom/cache.yaml", "--cluster", "docs/examples/whatif/cluster.yaml")
@@ -65,7 +67,7 @@ def one_by_one(cluster: ClusterSnapshot, obj: Any, *, preempting: bool) -> int:
         snapshot, count = prediction.in_the_end(), count + 1
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(75), deadline=None)
 @given(
     nodes=st.lists(st.tuples(st.integers(1, 6), st.integers(1, 8), st.booleans()), min_size=1, max_size=5),
     others=st.lists(
@@ -164,8 +166,8 @@ def test_exit_status(capsys: pytest.CaptureFixture[str], arguments: tuple[str, .
 
 
 def test_what_is_placed_one_after_the_other_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("policies.headroom.MOST_IN_TURN", 3)
-    monkeypatch.setattr("policies.headroom.room_for", lambda *_, **__: None)
+    monkeypatch.setattr("forewarn.policies.whatif.headroom.MOST_IN_TURN", 3)
+    monkeypatch.setattr("forewarn.policies.whatif.headroom.room_for", lambda *_, **__: None)
     cache = Cache()
     cache.add(make_node("n1").obj)
     found = headroom(cache.snapshot(), make_pod("new").request(cpu="100m").obj)
@@ -223,7 +225,7 @@ def one_group(
     return read_node_groups(json.dumps([entry]), "g.yaml")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(30), deadline=None)
 @given(
     nodes=st.integers(1, 3),
     most=st.integers(1, 4),
@@ -282,7 +284,7 @@ def test_a_group_is_told_in_a_line_of_its_own(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("policies.commands.autoscaling._groups", lambda _: groups)
+    monkeypatch.setattr("forewarn.policies.commands.autoscaling._groups", lambda _: groups)
     cluster, new = tmp_path / "cluster.json", tmp_path / "new.json"
     cluster.write_text(json.dumps(make_node("n1").has(cpu="4", memory="8Gi", pods="110").obj))
     new.write_text(json.dumps(make_pod("new").request(cpu="2").obj))
@@ -321,7 +323,7 @@ def test_a_template_that_claims_to_hold_any_number_of_pods_costs_no_more() -> No
 
 
 def test_too_many_groups_to_work_out_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("policies.headroom.MOST_WORK", 1000)
+    monkeypatch.setattr("forewarn.policies.whatif.headroom.MOST_WORK", 1000)
     cache = Cache()
     cache.add(make_node("a").obj)
     found = headroom(cache.snapshot(), make_pod("new").request(cpu="1m").obj, Autoscaling(groups=one_group(3, 4) * 500))

@@ -37,7 +37,8 @@ def until_shown(terminal: int) -> str:
     """What the terminal has got when the run first says how far it is."""
     text, deadline = "", time.monotonic() + SECONDS
     while not _SHOWN.search(text):
-        assert time.monotonic() < deadline, text
+        ready, _, _ = select.select([terminal], [], [], max(deadline - time.monotonic(), 0))
+        assert ready, text
         text += os.read(terminal, 4096).decode()
     return text
 
@@ -67,7 +68,7 @@ def test_ctrl_c_while_a_run_lasts(tmp_path: Path, arguments: list[str]) -> None:
     there: list[Any] = [make_node("n1").obj, make_pod("p").on("n1").obj]
     (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": there}))
     (tmp_path / "new.json").write_text(json.dumps(CRON_JOB))
-    command = [sys.executable, "-m", "policies.cli", *arguments, "--cluster", "cluster.json", "--until", "744h"]
+    command = [sys.executable, "-m", "forewarn", *arguments, "--cluster", "cluster.json", "--until", "744h"]
     terminal, theirs = pty.openpty()
     root = Path(__file__).parents[3]
     process = subprocess.Popen(
@@ -86,7 +87,7 @@ def test_ctrl_c_while_a_run_lasts(tmp_path: Path, arguments: list[str]) -> None:
         out, _ = process.communicate(timeout=SECONDS)
     finally:
         process.kill()
-        process.wait()
+        process.wait(timeout=60)
         os.close(terminal)
     assert process.returncode == 130
     assert out == b""

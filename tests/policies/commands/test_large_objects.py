@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.cli import main
+from forewarn.policies.cli import main
 from tests.builders import make_node
 from tests.policies.objects.test_bounded import deployment, terms
 
@@ -55,7 +55,9 @@ def _dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("whatif lose node n1", f"not simulated: Deployment team/app: {WHY}"),
         ("whatif drain n1", f"not simulated: Deployment team/app: {WHY}"),
         ("whatif scale Deployment/app 5 -n team", f"not simulated: Deployment team/app: {WHY}"),
-        ("audit", "not evaluated: Deployment team/app exceeds what forewarn keeps (64 KiB)"),
+        ("audit", "COUNT  FIRST FINDING"),
+        ("audit", "1  Deployment team/app: not evaluated: Deployment team/app exceeds"),
+        ("audit -v", "not evaluated: Deployment team/app exceeds what forewarn keeps (64 KiB)"),
     ],
 )
 def test_commands_say_what_is_not_predicted(

@@ -8,16 +8,28 @@ from pathlib import Path
 
 import pytest
 
-from policies.commands.lint_ahead import read_ahead, skimmed
-from policies.manifests import read
-from policies.sources.files import File
+from forewarn.policies.commands.lint_ahead import read_ahead, skimmed
+from forewarn.policies.manifests import read
+from forewarn.policies.sources.files import File
 from tests.benchmarks.manifest_tree import write_tree
 
 ROOT = Path(__file__).resolve().parents[3]
 WANTED = frozenset(("/Pod", "scheduling.k8s.io/PriorityClass"))
+DEFINITION = """apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: as.example.com}
+spec:
+  group: example.com
+  names:
+    kind: A
+  versions:
+  - name: v1
+    schema:
+      openAPIV3Schema: {properties: {spec: {properties: {priorityClassName: {type: string}}}}}
+"""
 LINT = """
 import sys
-from policies.commands import lint, lint_ahead
+from forewarn.policies.commands import lint, lint_ahead
 lint_ahead.LEAST = lint_ahead.WORTH = 1
 lint_ahead.cores = lambda: int(sys.argv[1])
 tell = lint_ahead._readings
@@ -35,7 +47,7 @@ def _lint(cores: int, tree: Path, more: str = "") -> tuple[int, str, int]:
     """Exit status, report, and how many files a helper told of."""
     command = [sys.executable, "-c", LINT.replace("{more}", more), str(cores), str(tree)]
     done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=500
     )
     return done.returncode, done.stdout, done.stderr.count("told\n")
 
@@ -50,6 +62,10 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (directory / "template.yaml").write_text("apiVersion: v1\nkind: Secret\nspec: {{ a }}\n")
     (directory / "gone.yaml").symlink_to(directory / "nowhere.yaml")
     (directory / "note.yaml").write_text("apiVersion: v1\nkind: ConfigMap\n# forewarn: ignore[no-such-rule] because\n")
+    (directory / "definition.yaml").write_text(DEFINITION)
+    (directory / "defined.yaml").write_text(
+        "apiVersion: example.com/v1\nkind: A\nmetadata: {name: a}\nspec: {priorityClassName: system-node-critica}\n"
+    )
     return directory
 
 
@@ -70,6 +86,7 @@ lint_ahead._taken = lambda tickets: taken(tickets) if os.getpid() != here else i
     alone, helped = _lint(1, tree), _lint(2, tree, leave)
     assert helped[:2] == alone[:2]
     assert (alone[2], helped[2] > 20) == (0, True)
+    assert "system-node-critica" in helped[1]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="helpers are forked on Linux alone")
@@ -98,6 +115,7 @@ def test_a_small_tree_needs_no_helpers(tmp_path: Path) -> None:
     [
         ("apiVersion: v1\nkind: ConfigMap\n---\nreplicas: 1\n", True),
         ('{"apiVersion": "v1", "kind": "ConfigMap"}', True),
+        (DEFINITION, True),
         ("apiVersion: v1\nkind: Pod\n", False),
         ('{"apiVersion": "v1", "kind": "Pod"}', False),
         ("apiVersion: v1\nkind: List\nitems:\n- kind: Pod\n  apiVersion: v1\n", False),

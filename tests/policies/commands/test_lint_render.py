@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from policies.commands import lint, lint_render, lint_tools
-from policies.commands.rendered_source import TemplateLines
-from policies.config import Config
-from policies.findings import Location
+from forewarn.policies.commands import lint, lint_render, lint_tools
+from forewarn.policies.commands.rendered_source import TemplateLines
+from forewarn.policies.config import Config
+from forewarn.policies.findings import Location
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {priorityClassName: %s}\n"
 HELM = """#!/bin/sh
@@ -92,6 +92,26 @@ def test_templates_of_a_rendered_chart_are_not_counted_as_left_out(
     (tree / "charts" / "shopping" / "Chart.yaml").unlink()
     _, report, said = _lint(capsys, "--render")
     assert (report["summary"]["leftOut"], "left out" in said) == ({}, False)
+
+
+def test_what_a_rendered_chart_does_not_print_is_checked_as_it_stands(
+    tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _chart(tree)
+    _tool(tools, "helm", HELM)
+    chart = tree / "charts" / "shop"
+    off = "{{ if .Values.on }}\n" + POD % ("{{ .Values.name }}", "gold") + "{{ end }}\n"
+    (chart / "templates" / "off.yaml").write_text(off.replace("spec:", "hostPID: true\nspec:"))
+    (chart / "templates" / "_off.yaml").write_text("priorityClassName: helper\n")
+    (chart / "values.yaml").write_text("a: {priorityClassName: gold}\nb: {priorityClassName: unused}\n")
+    _, report, said = _lint(capsys, "--render")
+    found = {(f["file"], f["line"], f["rule"]) for f in report["findings"]}
+    assert found == {
+        ("./charts/shop/templates/off.yaml", 5, "unknown-field"),
+        ("./charts/shop/templates/off.yaml", 6, "priority-class-not-checked"),
+        ("./charts/shop/values.yaml", 2, "priority-class-not-checked"),
+    }
+    assert "1 template not rendered (Helm 1)" in said
 
 
 def test_nothing_is_run_that_nobody_asked_for(tools: Path, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from policies.commands import lint
-from policies.commands.lint_templates import (
-    defined_in,
+from forewarn.policies.commands import lint
+from forewarn.policies.commands.lint_templates import (
     engine_of,
     has_variable_class,
     keys_of,
     literal_names,
     names_in_values,
 )
+from forewarn.policies.manifests.outline import outline
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata:\n  name: %s\nvalue: 1000\n"
@@ -60,9 +60,9 @@ def _lint(
 def test_a_template_is_a_note_with_its_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, engine: str
 ) -> None:
-    status, (finding,), said = _lint(tmp_path, {"a.yaml": text}, monkeypatch, capsys)
+    status, (finding,), said = _lint(tmp_path, {"a.yaml": text}, monkeypatch, capsys, "--ignore", "unknown-field")
     assert (status, finding["rule"], finding["severity"]) == (0, "template-braces", "note")
-    assert finding["message"] == f"1 template in this directory not checked ({engine})"
+    assert finding["message"] == f"1 template in this directory checked only in part ({engine})"
     assert "forewarn lint -" in finding["remediation"]
     assert f"1 template not rendered ({engine} 1)" in said
 
@@ -71,7 +71,8 @@ def test_a_directory_has_one_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = {f"{d}/{n}.yaml": POD + "a: {{ x }}\n" for d in ("one", "two") for n in range(3)}
-    status, found, said = _lint(tmp_path, {**files, "one/b.yaml": "{% x %}\n" + POD}, monkeypatch, capsys)
+    files["one/b.yaml"] = "{% x %}\n" + POD
+    status, found, said = _lint(tmp_path, files, monkeypatch, capsys, "--ignore", "unknown-field")
     assert (status, [(f["file"], f["message"][:11]) for f in found]) == (
         0,
         [("./one/0.yaml", "4 templates"), ("./two/0.yaml", "3 templates")],
@@ -140,7 +141,9 @@ def test_literal_names_in_a_template_are_checked(
 ) -> None:
     files = {**CHART, name: f"{POD}{_WEB}{line}\n"}
     _, found, _ = _lint(tmp_path, files, monkeypatch, capsys)
-    wrong = [(f["line"], f["column"]) for f in found if f["file"] == f"./{name}" and f["severity"] == "error"]
+    wrong = [
+        (f["line"], f["column"]) for f in found if f["file"] == f"./{name}" and f["rule"] == "unknown-priority-class"
+    ]
     assert wrong == ([(5, column)] if column else [])
 
 
@@ -209,6 +212,8 @@ HOSTILE = {
     "blanks": "priorityClassName:" + " " * 1_000_000 + "x",
     "values": "priorityClassName: {{ " + ".Values.a" * 100_000 + " }}\n",
     "documents": "kind: PriorityClass\n---\n" * 50_000,
+    "classes": (CLASS % "{{ x }}" + "---\n") * 3_000,
+    "keys": POD + "{{ x }}\n" + "a: 1\n" * 30_000,
     "blocks": "".join(" " * (n % 100) + "a: {{ x }}\n" for n in range(20_000)) + "b: [\n",
 }
 
@@ -216,14 +221,109 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_looking_into_templates_is_linear(name: str) -> None:
     text = HOSTILE[name]
-    from policies.manifests import read
+    from forewarn.policies.manifests import read
 
     start = time.process_time()
     read(text, "a.yaml", {"/Pod"})
     list(literal_names(text, "a.yaml"))
-    defined_in(text)
+    outline(text.encode(), "a.yaml", {"/Pod", "scheduling.k8s.io/PriorityClass"}, "default")
     keys_of(text)
     engine_of(text.encode())
     has_variable_class(text.encode())
     list(names_in_values(text.encode(), "values.yaml", set()))
     assert time.process_time() - start < 5
+
+
+_DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {{ .Release.Name }}\n"
+_POD_SPEC = "spec:\n  template:\n    spec:\n"
+_CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata:\n  name: {{ .Release.Name }}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        (f"{_DEPLOYMENT}{_POD_SPEC}      priorityClass: {{{{ .x }}}}\n", {"unknown-field": 8}),
+        (f"{_DEPLOYMENT}{_POD_SPEC}      priority: 5\n", {"pinned-priority": 8}),
+        (f"{_DEPLOYMENT}{_POD_SPEC}      priority: {{{{ .x }}}}\n", {}),
+        (f"{_DEPLOYMENT}{_POD_SPEC}      containers:\n      - env: [{{name: A, value: yes}}]\n",
+         {"parse-error": 9}),
+        (f"{_CLASS}value: '5'\n", {"priority-value-invalid": 5}),
+        (f"{_CLASS}value: {{{{ .x }}}}\n", {}),
+        (f"{_CLASS}{{{{ include \"value\" . }}}}\n", {}),
+        (f"{_CLASS}value: 1500000000\n", {"priority-value-too-high": 5}),
+        (_CLASS.replace("v1", "v1beta1") + "value: 5\n", {"removed-api-version": 1}),
+        (_CLASS.replace("{{ .Release.Name }}", "Gold") + "value: 5\n", {"priority-class-name-invalid": 4}),
+        (_CLASS.replace("{{ .Release.Name }}", "gold") + "{{ if .x }}\n{{ end }}\n", {"priority-value-missing": 4}),
+        (f"{_DEPLOYMENT}spec:\n  paused: true\n  {{{{ if .x }}}}\n  paused: true\n", {"duplicate-key": 8}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["templates", "other"])
+def test_the_literal_fields_of_a_template_are_checked(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    text: str,
+    rules: dict[str, int],
+    place: str,
+) -> None:
+    files = {"Chart.yaml": CHART["Chart.yaml"], f"{place}/a.yaml": text}
+    _, found, _ = _lint(tmp_path, files, monkeypatch, capsys, "--ignore", "template-braces")
+    assert {f["rule"]: f["line"] for f in found} == rules
+
+
+def test_what_stands_beside_a_template_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"{POD}spec: {{priority: 5}}\n---\n{_DEPLOYMENT}a: [{{{{ x }}}}\n"
+    _, found, said = _lint(tmp_path, {"a.yaml": text}, monkeypatch, capsys, "--ignore", "template-braces")
+    assert [f["rule"] for f in found] == ["pinned-priority"]
+    assert "1 object checked" in said
+
+
+def test_objects_of_templates_do_not_limit_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quota = (
+        "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: a, labels: {a: {{ .x }}}}\nspec: {hard: {pods: '0'}}\n"
+    )
+    files = {"Chart.yaml": CHART["Chart.yaml"], "templates/quota.yaml": quota, "web.yaml": f"{POD}spec: {{}}\n"}
+    assert _lint(tmp_path, files, monkeypatch, capsys)[1] == []
+
+
+def test_text_has_notes_only_if_they_are_requested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.yaml").write_text(f"{POD}spec: {{priorityClassName: gold}}\n")
+    monkeypatch.chdir(tmp_path)
+    assert lint.main([]) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "1 note\n1 note not shown; -v shows it" in said.err
+    select = ["--select", "priority-class-not-checked"]
+    for arguments, status in (["-v"], 0), (select, 0), (["--fail-on", "note"], 1):
+        assert lint.main(arguments) == status
+        said = capsys.readouterr()
+        assert "note: Pod default/a: can't verify" in said.out
+        assert "not shown" not in said.err
+
+
+@pytest.mark.parametrize(("arguments", "rules"), [((), []), (("-n", "default"), ["system-class-outside-kube-system"])])
+def test_the_namespace_default_is_known_if_it_is_given(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    rules: list[str],
+) -> None:
+    files = {"a.yaml": f"{POD}spec: {{priorityClassName: system-node-critical}}\n"}
+    assert [f["rule"] for f in _lint(tmp_path, files, monkeypatch, capsys, *arguments)[1]] == rules
+
+
+@pytest.mark.parametrize("line", ["image: {name}/web", "$CERTIFICATE", "<see the other file>"])
+def test_a_placeholder_makes_a_template(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    status, found, _ = _lint(
+        tmp_path, {"a.yaml": f"{POD}spec:\n  containers:\n  - a: 1\n    {line}\n"}, monkeypatch, capsys
+    )
+    assert (status, [f["rule"] for f in found]) == (0, ["template-braces"])

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.commands.losses import counted
-from policies.simulation.dump import DumpCache, world_of
-from policies.simulation.scenario import Arrival, read_scenario
-from policies.simulation.simulation import Simulation
-from policies.whatif import questions
-from policies.whatif.comparison import Losses, ask
-from policies.whatif.questions import Question
+from forewarn.policies.commands.losses import counted
+from forewarn.policies.simulation.dump import DumpCache, world_of
+from forewarn.policies.simulation.scenario import Arrival, read_scenario
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.whatif import questions
+from forewarn.policies.whatif.comparison import Losses, ask
+from forewarn.policies.whatif.questions import Question
 from tests.builders import Made, make_node, make_pod
 from tests.oracle.generator.scenarios import make_scenario
 

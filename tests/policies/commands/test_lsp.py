@@ -46,7 +46,7 @@ async def _with_server(root: Path, encoding: types.PositionEncodingKind, act: Ca
         shown.put_nowait(params.message)
 
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    await client.start_io(sys.executable, "-m", "policies.cli", "lsp", env=environment, cwd=str(ROOT))
+    await client.start_io(sys.executable, "-m", "forewarn", "lsp", env=environment, cwd=str(ROOT))
     general = types.GeneralClientCapabilities(position_encodings=[encoding])
     await client.initialize_async(
         types.InitializeParams(
@@ -112,7 +112,7 @@ def test_the_exit_status_is_0_after_shutdown_and_nothing_is_on_standard_error(
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
         sent += b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
     done = subprocess.run(
-        [sys.executable, "-m", "policies.cli", "lsp"],
+        [sys.executable, "-m", "forewarn", "lsp"],
         input=sent,
         cwd=ROOT,
         capture_output=True,

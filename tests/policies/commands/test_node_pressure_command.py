@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.cli import main
-from policies.findings import one_line
-from policies.kubelet.admission import NotEnough, pods_to_preempt
-from policies.kubelet.eviction import rank
-from policies.kubelet.pods import BEST_EFFORT, BURSTABLE, GUARANTEED, KubeletPod, read_pod
-from policies.kubelet.shutdown import shutdown_groups
-from policies.kubelet.stats import Disk, PodStats, read_pod_stats
-from policies.quantity import NANO
+from forewarn.policies.cli import main
+from forewarn.policies.findings import one_line
+from forewarn.policies.kubelet.admission import NotEnough, pods_to_preempt
+from forewarn.policies.kubelet.eviction import rank
+from forewarn.policies.kubelet.pods import BEST_EFFORT, BURSTABLE, GUARANTEED, KubeletPod, read_pod
+from forewarn.policies.kubelet.shutdown import shutdown_groups
+from forewarn.policies.kubelet.stats import Disk, PodStats, read_pod_stats
+from forewarn.policies.quantity import NANO
 from tests.builders import make_node, make_pod
 from tests.kubelet_oracle.compare import disagreements
 from tests.policies.test_html import check_alone

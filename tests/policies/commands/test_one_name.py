@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.cli import main
-from policies.simulation.summary import Names
+from forewarn.policies.cli import main
+from forewarn.policies.simulation.summary import Names
 from tests.builders import make_node, make_pod
 
 if TYPE_CHECKING:

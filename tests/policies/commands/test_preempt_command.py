@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from policies.cli import main
-from policies.cluster import Cache
-from policies.sources.cluster import load_cluster as load_the_cluster
+from forewarn.policies.cli import main
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.sources.cluster import load_cluster as load_the_cluster
 from tests.builders import Made, MadePod, make_budget, make_claim, make_node, make_pod
 
 CASE = {
@@ -39,7 +39,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
             cache.add(made.obj)
         return cache
 
-    monkeypatch.setattr("policies.sources.cluster.load_cluster", load_cluster)
+    monkeypatch.setattr("forewarn.policies.sources.cluster.load_cluster", load_cluster)
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -244,7 +244,7 @@ def test_of_several_objects_each_finds_what_those_before_it_left(
 def on_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = Cache()
     cache.add(make_node("n1").obj)
-    monkeypatch.setattr("policies.sources.cluster.load_cluster", lambda *_, **__: cache)
+    monkeypatch.setattr("forewarn.policies.sources.cluster.load_cluster", lambda *_, **__: cache)
 
 
 def test_a_pod_that_a_later_one_pushes_out_is_told_so(
@@ -281,7 +281,7 @@ def test_a_nominated_pod_that_is_overtaken_is_tried_again(
     cache = Cache()
     for made in (make_node("n1"), make_pod("x").request(cpu="2").on("n1"), make_pod("y").request(cpu="2").on("n1")):
         cache.add(made.obj)
-    monkeypatch.setattr("policies.sources.cluster.load_cluster", lambda *_, **__: cache)
+    monkeypatch.setattr("forewarn.policies.sources.cluster.load_cluster", lambda *_, **__: cache)
     pods = [make_pod("mid").priority(5).request(cpu="2"), make_pod("high").priority(9).request(cpu="4")]
     _, out, _ = run(capsys, "-f", write(tmp_path / "a.json", *pods), "--cluster", "dump.json", "-o", "json")
     mid, high = map(json.loads, out.splitlines())
@@ -296,7 +296,7 @@ def test_a_nominated_pod_whose_room_a_later_one_takes_is_told_so(
     cache = Cache()
     for made in (make_node("n1"), make_pod("x").request(cpu="4").on("n1")):
         cache.add(made.obj)
-    monkeypatch.setattr("policies.sources.cluster.load_cluster", lambda *_, **__: cache)
+    monkeypatch.setattr("forewarn.policies.sources.cluster.load_cluster", lambda *_, **__: cache)
     pods = [make_pod("mid").priority(5).request(cpu="2"), make_pod("high").priority(9).request(cpu=cpu)]
     path = write(tmp_path / "a.json", *pods)
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.cli import main
+from forewarn.policies.cli import main
+from tests.in_process import forewarn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,27 +28,30 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def lost(cluster: Path) -> dict[str, Any]:
+    """Zone -> the answer to its loss."""
+    answers = (forewarn("whatif", "lose", "zone", zone, "--cluster", cluster, "-o", "json") for zone in ZONES)
+    return {zone: json.loads(answer.stdout) for zone, answer in zip(ZONES, answers, strict=True)}
+
+
 def asked(capsys: pytest.CaptureFixture[str], cluster: Path, arguments: Sequence[str], status: int = 0) -> Any:
     assert main([*arguments, "--cluster", str(cluster), "-o", "json"]) == status
     return json.loads(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("zone", ZONES)
-def test_pods_whose_volume_is_in_a_lost_zone_stay_pending(
-    zone: str, cluster: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answer = asked(capsys, cluster, ["whatif", "lose", "zone", zone])
-    found = {each["workload"]: each for each in answer["workloads"]}
+def test_pods_whose_volume_is_in_a_lost_zone_stay_pending(zone: str, lost: dict[str, Any]) -> None:
+    found = {each["workload"]: each for each in lost[zone]["workloads"]}
     for name in WITH_VOLUMES:
         each = found[name]
-        lost = each["running"]["before"] - each["running"]["after"]
-        assert lost >= each["pending"]["after"] >= 1, f"{name}: an ordered StatefulSet creates one Pod at a time"
+        missing = each["running"]["before"] - each["running"]["after"]
+        assert missing >= each["pending"]["after"] >= 1, f"{name}: an ordered StatefulSet creates one Pod at a time"
 
 
-def test_each_zone_has_one_figure(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_zone_has_one_figure(cluster: Path, lost: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     rows = {row["case"]: row for row in asked(capsys, cluster, ["whatif", "lose", "--each", "zone"])["rows"]}
-    for zone in ZONES:
-        answer = asked(capsys, cluster, ["whatif", "lose", "zone", zone])
+    for zone, answer in lost.items():
         assert rows[f"zone {zone}"]["fewer"] == answer["fewer"]
         assert rows[f"zone {zone}"]["pending"] == sum(each["pending"]["after"] for each in answer["workloads"])
 

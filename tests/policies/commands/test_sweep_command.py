@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from policies.cli import main
-from policies.commands.shards import COMPLETIONS, INDEX, Shard, shard_of
-from policies.render.sweep import MOST_ROWS, markdown, render
-from policies.whatif.sweep import Needs, Row, Sweep, as_dict, from_dict, worst_first
+from forewarn.policies.cli import main
+from forewarn.policies.commands.shards import COMPLETIONS, INDEX, Shard, shard_of
+from forewarn.policies.render.sweep import MOST_ROWS, markdown, render
+from forewarn.policies.whatif.sweep import Needs, Row, Sweep, as_dict, from_dict, worst_first
 from tests.builders import make_node, make_pod
+from tests.cases import cases
+from tests.in_process import forewarn
 from tests.policies.commands.test_whatif_command import random_cluster
 from tests.policies.test_html import HOSTILE, check_alone
 
@@ -121,7 +121,7 @@ def row_of(answer: Any, nodes: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", SINGLE)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(cases(4)))
 def test_each_row_is_what_its_question_comes_to(
     kind: str, seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -350,13 +350,12 @@ COMMANDS = {
 
 
 def parts_of(path: Path, name: str, count: int, cluster: str = SHOWN, *more: str) -> list[str]:
-    """The parts of a run, each written by a process of its own as a pod of an Indexed Job has it."""
+    """The parts of a run, each written as a Pod of an Indexed Job has it."""
     found = []
     for index in range(count):
         file = path / f"{name}-{index}.json"
-        command = [sys.executable, "-m", "policies.cli", *COMMANDS[name], "--cluster", cluster, "-o", f"json={file}"]
         environment = {**os.environ, INDEX: str(index), COMPLETIONS: str(count)}
-        done = subprocess.run([*command, *more], env=environment, capture_output=True, text=True, check=False)
+        done = forewarn(*COMMANDS[name], "--cluster", cluster, "-o", f"json={file}", *more, environment=environment)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         found.append(str(file))
     return found
@@ -489,7 +488,7 @@ def test_what_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFi
 GROUPS = "docs/examples/whatif/node-groups.yaml"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(cases(2)))
 @pytest.mark.parametrize("kind", ["node", "zone", "class"])
 def test_the_nodes_needed_are_those_of_the_question_alone(
     kind: str, seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

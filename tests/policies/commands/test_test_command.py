@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.cli import main
-from policies.expectations.document import read_expectations
-from policies.selectors import PodPattern
-from policies.sources import load_cluster
+from forewarn.policies.cli import main
+from forewarn.policies.expectations.document import read_expectations
+from forewarn.policies.selectors import PodPattern
+from forewarn.policies.sources import load_cluster
 
 CLUSTER = ("--cluster", "docs/examples/whatif/cluster.yaml")
 CLASS = """
@@ -80,7 +80,7 @@ def test_a_cluster_is_read_once_and_where_nothing_is_forked_anew_after_a_class_i
         reads.append(sources)
         return load_cluster(*sources, into=into)
 
-    monkeypatch.setattr("policies.sources.cluster.load_cluster", counted)
+    monkeypatch.setattr("forewarn.policies.sources.cluster.load_cluster", counted)
     (tmp_path / "class.yaml").write_text(CLASS)
     (tmp_path / "pod.yaml").write_text(POD)
     lost = {"name": "lost", "when": {"lost": {"node": "any"}}, "expect": {"noPreemption": {"class": "gold"}}}

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.cli import main
-from policies.config import Annotate, Config
-from policies.releases import semantics_of
-from policies.sources import load_cluster
+from forewarn.policies.cli import main
+from forewarn.policies.config import Annotate, Config
+from forewarn.policies.releases.release import semantics_of
+from forewarn.policies.sources import load_cluster
+from forewarn.webhook.admission.call import Hook
 from tests.builders import Made, make_claim, make_node, make_pod
 from tests.webhook.builders import decided, review
-from webhook.admission.decision import Hook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -127,7 +127,7 @@ class Asked:
             "risk": ["risk", *cluster],
             "test": ["test", self._path("expected.yaml"), *cluster],
             "test fit": ["test", self._path("fits.yaml"), *cluster],
-            "audit": ["audit", *cluster],
+            "audit": ["audit", "-v", *cluster],
         }
 
     def _path(self, name: str) -> str:
@@ -161,11 +161,110 @@ def with_victims() -> list[Made]:
     return [*base(), group(disruptionMode={"all": {}}), *pods]
 
 
-@pytest.mark.parametrize("entry", OF_VICTIMS)
-def test_pods_of_a_group_that_could_be_victims(entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "entry", [each for each in OF_A_PREEMPTOR if "webhook" not in each and each not in ("headroom", "test fit")]
+)
+def test_all_pods_of_a_group_are_victims(entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = Asked(tmp_path, with_victims(), new_pod()).told(entry, capsys)
-    assert "not predicted" in told or "not-predicted" in told or "notPredicted" in told
-    assert "preemption could take Pods of a PodGroup" in told
+    assert "train-0" in told
+    assert "train-1" in told
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ("headroom", "with preemption: 1 more Pod\n"),
+        ("test fit", "1 expectation: all met"),
+        ("whatif lose --each node", "node node-2      1        0"),
+        ("whatif drain", "preempted: 1 Pod\n"),
+        ("webhook warning", "would preempt 2 Pods of another namespace"),
+        ("webhook annotation", '"unnamedVictims":2'),
+        ("audit", "would preempt 2 Pods on node-1 or node-2: possibly ml/train-0, ml/train-1"),
+    ],
+)
+def test_other_answers_go_by_groups_too(
+    entry: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert expected in Asked(tmp_path, with_victims(), new_pod()).told(entry, capsys)
+
+
+def test_risk_compares_by_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = Asked(tmp_path, with_victims(), new_pod(), "-v").told("risk", capsys)
+    whole = "PodGroup ml/train (priority 100): preempting one Pod preempts all 2 Pods on 2 nodes"
+    assert told.count(whole) == 2  # the Pods have no controller
+    assert "ml/train-0 (priority 100): 1 Pod on 1 node\n  may be preempted by class gold (1000)" in told
+
+
+def test_risk_goes_by_the_priority_of_the_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    safe = [*base(), group(5000), grouped("train-0", "2").on("node-1")]
+    told = Asked(tmp_path, safe, new_pod(), "-v").told("risk", capsys)
+    assert "ml/train-0 (priority 100): 1 Pod on 1 node\n  no class has a higher priority" in told
+    assert "PodGroup" not in told
+
+
+@pytest.mark.parametrize(
+    ("there", "pod", "expected"),
+    [
+        ([], "1", "(minCount 2): 4 more groups of 2 Pods fit; 4 with preemption for the group"),
+        ([], "5", "(minCount 2): 0 more groups of 2 Pods fit; 0 with preemption for the group"),
+        (
+            [make_pod(f"low-{n}").request(cpu="3").on(f"node-{n}") for n in (1, 2)],
+            "2",
+            "(minCount 2): 0 more groups of 2 Pods fit; 2 with preemption for the group",
+        ),
+        (
+            [make_pod("low").request(cpu="3").priority(2000).on("node-2")],
+            "1",
+            "(minCount 2): 2 more groups of 2 Pods fit; 2 with preemption for the group",
+        ),
+    ],
+    ids=["fits", "not even with preemption", "preempts", "without preemption"],
+)
+def test_headroom_counts_groups(
+    there: list[Made], pod: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [make_node("node-1"), make_node("node-2")]
+    arguments = train_and_pods(tmp_path, [gold(), *nodes, *there])
+    new = (tmp_path / "new.json").read_text()
+    (tmp_path / "new.json").write_text(new.replace('"cpu": "3"', f'"cpu": "{pod}"'))
+    fit = next(int(word) for word in expected.split() if word.isdigit())
+    assert main(["headroom", *arguments, "--at-least", "1"]) == (fit < 1)
+    assert capsys.readouterr().out.count(expected) == 1
+    main(["headroom", *arguments, "-o", "json"])
+    found = json.loads(capsys.readouterr().out)["podGroup"]
+    assert (found["pods"], found["withoutPreemption"]) == (2, fit)
+
+
+@pytest.mark.parametrize(
+    ("there", "cpu", "expected"),
+    [
+        ([], "1", "group-waits: PodGroup train (minCount 2) waits for 1 more Pod"),
+        ([grouped("other", "1")], "1", "group-not-tried-yet: PodGroup train (minCount 2) fits, and"),
+        (
+            [grouped("other", "9")],
+            "1",
+            "group-unschedulable: PodGroup train (minCount 2) is unschedulable: minCount (2)",
+        ),
+        (
+            [grouped("other", "3"), *(make_pod(f"low-{n}").request(cpu="3").on(f"node-{n}") for n in (1, 2))],
+            "3",
+            "group-will-preempt: PodGroup train (minCount 2) will preempt 2 Pods: default/low-1, default/low-2",
+        ),
+        (
+            [grouped("other", "1").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])],
+            "1",
+            "not-predicted: PodGroup train (minCount 2): kube-scheduler must bind volumes",
+        ),
+    ],
+    ids=["waits", "fits", "unschedulable", "preempts", "not predicted"],
+)
+def test_why_tells_what_the_group_lacks(
+    there: list[Made], cpu: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored = [make_node("node-1"), make_node("node-2"), group(), grouped("me", cpu), *there]
+    (tmp_path / "c.json").write_text(json.dumps({"kind": "List", "items": [made.obj for made in stored]}))
+    main(["why", "ml/me", "--cluster", str(tmp_path / "c.json"), "--kubernetes-version", "1.37"])
+    assert expected in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -181,7 +280,144 @@ def test_a_scheduler_that_ignores_groups_is_predicted(
     assert "PodGroup;" not in told
 
 
-@pytest.mark.parametrize("entry", OF_A_PREEMPTOR)
+def train_and_pods(directory: Path, cluster: list[Made]) -> list[str]:
+    """A file with a PodGroup of class gold and its two Pods, and a cluster."""
+    train = group().metadata(name="new")
+    del train.obj["spec"]["priority"]
+    train.spec(priorityClassName="gold")
+    pods = [new_pod(f"new-{number}").metadata(namespace="ml") for number in (1, 2)]
+    for pod in pods:
+        pod.spec(schedulingGroup={"podGroupName": "new"})
+    items = [train.obj, *(pod.obj for pod in pods)]
+    (directory / "new.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    (directory / "cluster.json").write_text(json.dumps({"kind": "List", "items": [made.obj for made in cluster]}))
+    return ["-f", str(directory / "new.json"), "--cluster", str(directory / "cluster.json")]
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        ([], ["all 2 new Pods are scheduled", "no Pods are preempted"]),
+        (
+            [grouped("train-0", "3").on("node-1"), grouped("train-1", "3").on("node-2"), group()],
+            [
+                "all 2 new Pods are scheduled",
+                "PodGroup ml/new (priority 1000) preempts 1 Pod of ml/train-0 (priority 100)",
+            ],
+        ),
+    ],
+    ids=["fits", "preempts"],
+)
+def test_a_podgroup_is_applied_with_its_pods(
+    there: list[Made], expected: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [make_node("node-1"), make_node("node-2")]
+    assert main(["whatif", "apply", *train_and_pods(tmp_path, [gold(), *nodes, *there])]) == 0
+    told = capsys.readouterr().out
+    assert all(text in told for text in expected)
+
+
+def test_a_podgroup_of_an_unknown_class_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["whatif", "apply"], ["predict"]):
+        main([*command, *train_and_pods(tmp_path, [make_node("node-1")])])
+        told = capsys.readouterr()
+        assert "no PriorityClass with name gold was found" in told.out + told.err
+
+
+def test_a_podgroup_in_the_file_tells_that_the_gate_is_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["predict", *train_and_pods(tmp_path, [gold(), make_node("node-1")])])
+    assert capsys.readouterr().out.startswith("PodGroup ml/new (minCount 2): ")
+
+
+@pytest.mark.parametrize(
+    ("there", "cpu", "expected"),
+    [
+        ([], "3", "PodGroup ml/new (minCount 2): 2 Pods fit: node-1 (1), node-2 (1)\n"),
+        (
+            [grouped("train-0", "3").on("node-1"), grouped("train-1", "3").on("node-2"), group()],
+            "3",
+            "PodGroup ml/new (minCount 2): would preempt 2 Pods of 1 PodGroup: ml/train-0, ml/train-1\n",
+        ),
+        ([make_pod("low").request(cpu="3").on("node-1")], "3", "would preempt 1 Pod: default/low\n"),
+        ([], "9", "Pending: minCount (2) cannot be satisfied: 0 scheduled, 1 remaining, "),
+    ],
+    ids=["fits", "preempts a group", "preempts a Pod", "pending"],
+)
+def test_predict_tells_what_becomes_of_a_podgroup(
+    there: list[Made], cpu: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [make_node("node-1"), make_node("node-2")]
+    arguments = train_and_pods(tmp_path, [gold(), *nodes, *there])
+    new = (tmp_path / "new.json").read_text()
+    (tmp_path / "new.json").write_text(new.replace('"cpu": "3"', f'"cpu": "{cpu}"'))
+    assert main(["predict", *arguments]) == 0
+    out = capsys.readouterr().out
+    assert expected in out
+    assert "not predicted" not in out
+    assert main(["predict", *arguments, "--fail-on", "preemption"]) == int("would preempt" in out)
+    capsys.readouterr()
+    assert main(["predict", *arguments, "-o", "json"]) == 0
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert row["id"] == "PodGroup ml/new"
+    assert (row["outcome"] == "preempts") == bool(row["victims"]) == ("would preempt" in out)
+
+
+@pytest.mark.parametrize("case", ["another group", "another Pod"])
+def test_predict_does_not_predict_a_podgroup_whose_turn_is_not_known(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = train_and_pods(tmp_path, [gold(), make_node("node-1"), make_node("node-2")])
+    new = json.loads((tmp_path / "new.json").read_text())
+    if case == "another group":
+        text = json.dumps(new["items"]).replace('"new', '"two')
+        new["items"] += json.loads(text)
+    elif case == "another Pod":
+        new["items"].append(make_pod("alone").request(cpu="1").obj)
+    (tmp_path / "new.json").write_text(json.dumps(new))
+    assert main(["predict", *arguments]) == 3
+    out = capsys.readouterr().out
+    assert "not predicted: the Pod belongs to PodGroup new" in out
+    assert "PodGroup ml/" not in out
+
+
+def test_predict_counts_the_pods_that_a_podgroup_waits_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = train_and_pods(tmp_path, [gold(), make_node("node-1")])
+    new = (tmp_path / "new.json").read_text()
+    (tmp_path / "new.json").write_text(new.replace('"minCount": 2', '"minCount": 5'))
+    main(["predict", *arguments])
+    assert "PodGroup ml/new (minCount 5): waits for 3 more Pods\n" in capsys.readouterr().out
+
+
+def test_a_simulation_tells_what_a_podgroup_waits_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = train_and_pods(tmp_path, [gold(), make_node("node-1")])
+    new = (tmp_path / "new.json").read_text()
+    (tmp_path / "new.json").write_text(new.replace('"minCount": 2', '"minCount": 5'))
+    main(["whatif", "apply", *arguments])
+    assert "1 Pending: PodGroup new (minCount 5) waits for 3 more Pods\n" in capsys.readouterr().out
+    (tmp_path / "new.json").write_text(json.dumps({"kind": "List", "items": json.loads(new)["items"][1:]}))
+    main(["whatif", "apply", *arguments, "--feature-gates", "GenericWorkload=true"])
+    assert "1 Pending: PodGroup new does not exist\n" in capsys.readouterr().out
+
+
+SIMULATED = ("whatif events", "whatif apply")
+
+
+@pytest.mark.parametrize("entry", SIMULATED)
+@pytest.mark.parametrize("evidence", ["PodGroup", "stored Pod", "gate"])
+def test_a_simulated_pod_waits_for_the_others_of_its_group(
+    evidence: str, entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = new_pod().request(cpu="1").spec(schedulingGroup={"podGroupName": "train"})
+    there: dict[str, list[Made]] = {
+        "PodGroup": [group().metadata(namespace="shop")],
+        "stored Pod": [grouped("train-0", "1").on("node-2")],
+    }
+    more = ("--feature-gates", "GenericWorkload=true") if evidence == "gate" else ()
+    told = Asked(tmp_path, [*base(), *there.get(evidence, [])], new, *more).told(entry, capsys)
+    assert "0 of 1 new Pod scheduled" in told
+
+
+@pytest.mark.parametrize("entry", [each for each in OF_A_PREEMPTOR if each not in SIMULATED])
 @pytest.mark.parametrize("evidence", ["PodGroup", "stored Pod"])
 def test_a_pod_of_a_group(evidence: str, entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     new = new_pod().spec(schedulingGroup={"podGroupName": "train"})
@@ -190,7 +426,9 @@ def test_a_pod_of_a_group(evidence: str, entry: str, tmp_path: Path, capsys: pyt
     assert "belongs to PodGroup train" in told
 
 
-@pytest.mark.parametrize("entry", [each for each in OF_A_PREEMPTOR if "webhook" not in each and "pod" not in each])
+@pytest.mark.parametrize(
+    "entry", [e for e in OF_A_PREEMPTOR if "webhook" not in e and "pod" not in e and e not in SIMULATED]
+)
 @pytest.mark.parametrize("gate", ["", "true"])
 def test_without_evidence_the_field_counts_only_where_the_gate_is_given(
     gate: str, entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
-from policies.cli import main
-from policies.render.whatif import _limited
+from forewarn.policies.cli import main
+from forewarn.policies.render.whatif import _limited
 from tests.builders import make_node, make_pod
 
 if TYPE_CHECKING:
@@ -511,17 +512,47 @@ def test_each_count_of_a_rollout_has_its_basis_and_the_settled_one_is_shared(
     assert applied["basis"] == "settled"
     assert "counts cover the whole rollout" in run(capsys, "apply", *given)[1]
     out = run(capsys, *given, "--cascade", command="predict")[1]
-    assert "counts cover the missing replicas only" in out
+    assert "counts cover the new Pods of the rollout" in out
     settled = out.partition("aftermath: ")[2]
     assert f"preempted: {len(applied['preempted'])} Pods" in settled
     lines = run(capsys, *given, "-o", "json", command="predict")[1].splitlines()
-    assert {json.loads(line)["basis"] for line in lines} == {"missing-replicas"}
+    assert {json.loads(line)["basis"] for line in lines} == {"rollout"}
     linted = run(capsys, str(tmp_path / "web.yaml"), "--cluster", SHOWN, command="lint")[1]
     assert "during its rollout, " in linted
     report = json.loads(run(capsys, str(tmp_path / "web.yaml"), "--cluster", SHOWN, "-o", "json", command="lint")[1])
     assert {each["detail"]["basis"] for each in report["findings"] if "newPods" in each.get("detail", {})} == {
         "rollout"
     }
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "outcome", "reason"),
+    [
+        ({}, 0, "fits", ""),
+        (
+            {"schedulerName": "volcano"},
+            3,
+            "not-predicted",
+            'not predicted: the pod is for another scheduler, "volcano"',
+        ),
+    ],
+)
+def test_a_rollout_without_a_line_for_each_pod_says_its_basis_and_why(
+    spec: dict[str, str], status: int, outcome: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed = yaml.safe_load(ROLLOUT.replace('"2"}}]', '"1m"}}]').replace('cpu: "2"', "cpu: 1m"))
+    changed["spec"]["template"]["spec"] |= spec
+    (tmp_path / "web.yaml").write_text(json.dumps(changed))
+    given = ("-f", str(tmp_path / "web.yaml"), "--cluster", SHOWN)
+    told, out = run(capsys, *given, command="predict")[:2]
+    assert told == status
+    assert "counts cover the new Pods of the rollout" in out
+    assert reason in out
+    rows = list(map(json.loads, run(capsys, *given, "-o", "json", command="predict")[1].splitlines()))
+    assert outcome in {row["outcome"] for row in rows}
+    assert {row["basis"] for row in rows} == {"rollout"}
+    assert all("counts cover the new Pods" in " ".join(row["standing"]) for row in rows)
+    assert reason in " ".join(rows[-1]["standing"])
 
 
 def test_a_class_whose_value_is_immutable_keeps_it_and_a_note_says_so(

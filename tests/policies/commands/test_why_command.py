@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.cli import main
-from policies.troubles import IDS, STATES
+from forewarn.policies.cli import main
+from forewarn.policies.why.trouble import IDS, STATES
 from tests.builders import Made, make_budget, make_node, make_pod
 
 if TYPE_CHECKING:
@@ -191,6 +191,7 @@ def test_of_a_victim_that_is_gone_an_event_says_for_whom_it_went(
             "troubles": [{"id": "preempted", "message": f"preempted on n1 by {expected}"}],
             "nodes": [],
             "reported": {"Preempted": "Preempted by pod uid-high on node n1"},
+            "missing": [],
         }
 
 
@@ -290,6 +291,7 @@ def test_without_a_cluster_there_is_nothing_to_look_at(capsys: pytest.CaptureFix
 
 
 def test_every_finding_id_can_fail_the_run() -> None:
-    source = Path("policies/troubles.py").read_text()
-    assert {*re.findall(r'Trouble\(\s*"([a-z-]+)"', source)} == {*IDS}
+    source = "".join(path.read_text() for path in Path("policies/why").glob("*.py"))
+    of_groups = {*re.findall(r'\(\("(group-[a-z-]+)"', source)}
+    assert {*re.findall(r'Trouble\(\s*"([a-z-]+)"', source)} | of_groups == {*IDS}
     assert {*re.findall(r'Diagnosis\([^"()]*"([a-z]+)"', source)} == {*STATES}

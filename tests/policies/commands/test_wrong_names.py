@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from policies.cli import main
-from policies.rules.support.names import suggested
+from forewarn.policies.cli import main
+from forewarn.policies.rules.support.names import suggested
 
 SAMPLE = "webhook/sample/cluster.yaml"
 POD_FORM = "use NAMESPACE/POD, or POD with -n NAMESPACE"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policies.config import ConfigError, load_limited_resources
-from policies.options import LimitedResource, ScopeSelector
+from forewarn.policies.config import ConfigError, load_limited_resources
+from forewarn.policies.options import LimitedResource, ScopeSelector
 from tests.policies.recorded import CASES
 
 if TYPE_CHECKING:

@@ -10,18 +10,18 @@ import jsonschema
 import pytest
 import yaml
 
-from policies.config import Config, ConfigError, find_config, load_config, read_config
-from policies.config.load import says_nothing
-from policies.config.model import Budget, PredictionBudget
-from policies.findings import Action, Severity
-from policies.kinds import POD_TEMPLATE_PATHS
-from policies.objects.namespace import Namespace
-from policies.objects.reviewed_object import User
-from policies.options import AllowedClasses, LimitedResource, Rendering, ScopeSelector
-from policies.rules.pod import unknown_priority_class
-from policies.rules.priority_class import global_default_not_unique
-from policies.rules.support.context import Target
-from policies.selectors import parse_label_selector
+from forewarn.policies.config import Config, ConfigError, find_config, load_config, read_config
+from forewarn.policies.config.load import says_nothing
+from forewarn.policies.config.model import Budget, PredictionBudget
+from forewarn.policies.findings import Action, Severity
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.objects.namespace import Namespace
+from forewarn.policies.objects.reviewed_object import User
+from forewarn.policies.options import AllowedClasses, LimitedResource, Rendering, ScopeSelector
+from forewarn.policies.rules.pod import unknown_priority_class
+from forewarn.policies.rules.priority_class import global_default_not_unique
+from forewarn.policies.rules.support.context import Target
+from forewarn.policies.selectors import parse_label_selector
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 FULL = """\

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from policies.controllers.actions import CreatePod, DeletePod, Report, Requeue
-from policies.controllers.daemon_set import is_concerned
-from policies.controllers.disruption import BudgetStatus, budget_status
-from policies.controllers.pod_gc import collect
-from policies.controllers.replica_set import ReplicaSetStatus
+from forewarn.policies.controllers.actions import CreatePod, DeletePod, Report, Requeue
+from forewarn.policies.controllers.daemon_set import is_concerned
+from forewarn.policies.controllers.disruption import BudgetStatus, budget_status
+from forewarn.policies.controllers.pod_gc import collect
+from forewarn.policies.controllers.replica_set import ReplicaSetStatus
 from tests.policies.controllers.world import World, with_image, workload
 
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.controllers.actions import CreateWorkload, DeleteWorkload, Report, Requeue
-from policies.controllers.cron_job import most_recent
-from policies.controllers.cron_schedule import InvalidSchedule, parse_schedule
-from policies.controllers.resource_quota import recalculated, slow_start_batches
-from policies.controllers.taint_eviction import Eviction, evict, tolerated_for
-from policies.controllers.view import PodState
-from policies.objects.pod import Pod
-from policies.objects.resource_quota import ResourceQuota
-from policies.objects.taints import Taint
+from forewarn.policies.controllers.actions import CreateWorkload, DeleteWorkload, Report, Requeue
+from forewarn.policies.controllers.cron_job import most_recent
+from forewarn.policies.controllers.cron_schedule import InvalidSchedule, parse_schedule
+from forewarn.policies.controllers.resource_quota import recalculated, slow_start_batches
+from forewarn.policies.controllers.taint_eviction import Eviction, evict, tolerated_for
+from forewarn.policies.controllers.view import PodState
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.objects.resource_quota import ResourceQuota
+from forewarn.policies.objects.taints import Taint
 from tests.builders import make_pod
 from tests.policies.controllers.world import World, workload
 

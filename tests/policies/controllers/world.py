@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from policies.controllers import reconcile
-from policies.controllers.actions import (
+from forewarn.policies.controllers import reconcile
+from forewarn.policies.controllers.actions import (
     Action,
     CreateClaim,
     CreatePod,
@@ -20,12 +20,12 @@ from policies.controllers.actions import (
     UpdateConflict,
     UpdateWorkload,
 )
-from policies.controllers.view import Key, PodState, Tally, WorkloadState
-from policies.objects.fields import ApiObject, group_kind, ref_of
-from policies.objects.node import Node
-from policies.objects.pod import Owner, Pod
-from policies.objects.storage import PersistentVolumeClaim
-from policies.selectors import LabelSelector
+from forewarn.policies.controllers.view import Key, PodState, Tally, WorkloadState
+from forewarn.policies.objects.fields import ApiObject, group_kind, ref_of
+from forewarn.policies.objects.node import Node
+from forewarn.policies.objects.pod import Owner, Pod
+from forewarn.policies.objects.storage import PersistentVolumeClaim
+from forewarn.policies.selectors import LabelSelector
 
 
 @dataclass

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from policies.cluster import Cache, ClusterSnapshot, predict
-from policies.config import Config, read_config
-from policies.evaluator import Phase, evaluate
-from policies.kinds import POD_TEMPLATE_PATHS
-from policies.kube_apiserver.dry_run import dry_run
-from policies.manifests import read
-from policies.objects.reviewed_object import ChangeSet, ReviewedObject
-from policies.replicas import place
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.config import Config, read_config
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.forecast.placement import place
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kube_apiserver.dry_run import dry_run
+from forewarn.policies.manifests import read
+from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from tests.builders import make_node, make_pod
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -83,7 +84,7 @@ def rules(
 ) -> set[str]:
     """The ids of what is found about these objects, which are applied together."""
     reading = read(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}), "f.json", WANTED)
-    found = evaluate(ChangeSet(reading.subjects), cluster, config or Config(), phase=phase, now=NOW)
+    found = evaluate(EvaluationRequest(ChangeSet(reading.subjects), cluster, config or Config(), phase=phase, now=NOW))
     return {finding.rule for finding in found}
 
 

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.cluster import Cache, ClusterSnapshot
-from policies.config import load_limited_resources
-from policies.kube_apiserver.dry_run import Answer, dry_run, dry_run_apply
-from policies.objects.reviewed_object import Operation, ReviewedObject
-from policies.options import LimitedResource, Options, ScopeSelector
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.config import load_limited_resources
+from forewarn.policies.kube_apiserver.dry_run import Answer, dry_run, dry_run_apply
+from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.options import LimitedResource, Options, ScopeSelector
+from tests.cases import cases
 from tests.policies.recorded import CASES, comparable, load
 
 FILES = {
@@ -265,7 +266,7 @@ def objects(draw: st.DrawFn) -> dict[str, Any]:
     return obj
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(objects(), objects(), st.sampled_from(list(Operation)))
 def test_it_never_raises_for_what_an_object_holds(
     new: dict[str, Any], old: dict[str, Any], operation: Operation
@@ -277,7 +278,7 @@ def test_it_never_raises_for_what_an_object_holds(
     assert answer.allowed == (answer.code < 300) == (not answer.message)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(st.dictionaries(st.text(max_size=8), json_values, max_size=4), st.sampled_from(KINDS))
 def test_it_never_raises_for_any_object(obj: dict[str, Any], kind: tuple[str, str]) -> None:
     answer = dry_run(ReviewedObject({**obj, "apiVersion": kind[0], "kind": kind[1]}), cluster_of())

@@ -11,22 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.cli import main
-from policies.cluster import Cache
-from policies.commands.recorded_cases import answer_case
-from policies.config import Config
-from policies.evaluator import evaluate
-from policies.kube_apiserver.dry_run import dry_run
-from policies.kube_apiserver.quota import usage
-from policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
-from policies.objects.fields import InvalidObject
-from policies.objects.limit_range import LimitRange
-from policies.objects.pod import Pod
-from policies.objects.reviewed_object import ChangeSet, ReviewedObject
-from policies.options import Options
-from policies.replicas import place
-from policies.rules.support.context import Context, Phase
-from policies.rules.support.impact import predicted_of
+from forewarn.policies.cli import main
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.commands.recorded_cases import answer_case
+from forewarn.policies.config import Config
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, evaluate
+from forewarn.policies.forecast.placement import place
+from forewarn.policies.kube_apiserver.dry_run import dry_run
+from forewarn.policies.kube_apiserver.quota import usage
+from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.limit_range import LimitRange
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.options import Options
+from forewarn.policies.rules.support.context import Context, Phase
+from forewarn.policies.rules.support.predictions import predicted_of
 from tests.builders import Made, cluster, make_node, make_pod
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ def told(state: list[Obj], *objects: Obj, phase: Phase = Phase.LINT) -> list[str
     for obj in state:
         cache.add(obj)
     change_set = ChangeSet(tuple(map(ReviewedObject, objects)))
-    found = evaluate(change_set, cache.snapshot() if state else None, Config(), phase=phase, now=NOW)
+    found = evaluate(EvaluationRequest(change_set, cache.snapshot() if state else None, Config(), phase=phase, now=NOW))
     return [f"{f.rule}: {f.message}" for f in found if f.rule.startswith("quota-")]
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.kube_apiserver.quota import (
+from forewarn.policies.kube_apiserver.quota import (
     RESOURCE_QUOTAS,
     FaultKind,
     InvalidScope,
@@ -28,14 +28,14 @@ from policies.kube_apiserver.quota import (
     uncovered,
     usage,
 )
-from policies.kube_apiserver.quota.scopes import _KNOWN, _value_errors, matches_scope, matching_resources
-from policies.kube_apiserver.validation.field_errors import MOST_FAULTS
-from policies.metering import FEW
-from policies.objects.fields import InvalidObject
-from policies.objects.resource_list import add, exceeded, subtract_to_zero, without_zeros
-from policies.objects.resource_quota import ResourceQuota
-from policies.options import LimitedResource, ScopeSelector
-from policies.quantity import ZERO, Quantity
+from forewarn.policies.kube_apiserver.quota.scopes import _KNOWN, _value_errors, matches_scope, matching_resources
+from forewarn.policies.kube_apiserver.validation.field_errors import MOST_FAULTS
+from forewarn.policies.metering import FEW
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.resource_list import add, exceeded, subtract_to_zero, without_zeros
+from forewarn.policies.objects.resource_quota import ResourceQuota
+from forewarn.policies.options import LimitedResource, ScopeSelector
+from forewarn.policies.quantity import ZERO, Quantity
 from tests.policies.kube_apiserver.quota_cases import case as quota_case
 from tests.policies.recorded import load
 
@@ -84,7 +84,9 @@ def test_ten_thousand_random_pods_are_evaluated_as_upstream_evaluates_them() -> 
     random = Random(20_260_101)
     cases = [quota_case(random, str(number)) for number in range(10_000)]
     lines = "\n".join(map(json.dumps, cases))
-    answers = subprocess.run([ORACLE, "quota"], input=lines, capture_output=True, text=True, check=True).stdout
+    answers = subprocess.run(
+        [ORACLE, "quota"], input=lines, capture_output=True, text=True, check=True, timeout=500
+    ).stdout
     for case, answer in zip(cases, map(json.loads, answers.splitlines()), strict=True):
         assert answer["id"] == case["id"]
         check_evaluation(case, answer)
@@ -330,7 +332,7 @@ LONG = tuple(f"class-{number}" for number in range(FEW + 1))
 
 def test_a_long_selector_is_looked_at_once_and_matches_every_time() -> None:
     selector = ScopeSelector("PriorityClass", "In", LONG)
-    with patch("policies.kube_apiserver.quota.scopes._value_errors", wraps=_value_errors) as work:
+    with patch("forewarn.policies.kube_apiserver.quota.scopes._value_errors", wraps=_value_errors) as work:
         for _ in range(2):
             assert matches_scope(selector, pod(LONG[-1]))
             assert not matches_scope(selector, pod("gold"))

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.cli import main
-from policies.kube_apiserver.validation.strict import (
+from forewarn.policies.cli import main
+from forewarn.policies.kube_apiserver.validation.strict import (
     fields_of,
     strict_error,
     type_of,
     unknown_field_texts,
     unknown_fields,
 )
-from policies.minors import CHECKED_WITH
+from forewarn.policies.releases.minors import CHECKED_WITH
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +56,9 @@ def test_what_is_known_is_let_pass() -> None:
         ({"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"scopeSelectors": {}}}, ["spec.scopeSelectors"]),
         ({"apiVersion": "v1", "kind": "Pod", "b": 1, "a": 1, "B": 1, "ä": 1, 'q"': 1}, ["B", "a", "b", 'q\\"', "ä"]),
         ({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": {"nam": 1}, "volumes": "x"}}, []),
+        ({"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup",
+          "spec": {"schedulingPolicy": {"basic": {"a": 1}}, "disruptionMode": {"all": {"b": {}}, "single": {}}}},
+         ["spec.disruptionMode.all.b", "spec.schedulingPolicy.basic.a"]),
         ({"apiVersion": "v1", "kind": "Pod", "$patch": "delete"}, []),
         ({"apiVersion": "apps/v1beta1", "kind": "Deployment", "x": 1}, []),
         ({"apiVersion": "example.com/v1", "kind": "Pod", "x": 1}, []),

@@ -7,27 +7,35 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.findings import cut
-from policies.kube_apiserver.validation.decode import decode_fault
-from policies.kube_apiserver.validation.field_errors import FieldError, Named, aggregate, go_json, go_quote, invalid
-from policies.kube_apiserver.validation.names import (
+from forewarn.policies.findings import cut
+from forewarn.policies.kube_apiserver.validation.decode import decode_fault
+from forewarn.policies.kube_apiserver.validation.field_errors import (
+    FieldError,
+    Named,
+    aggregate,
+    go_json,
+    go_quote,
+    invalid,
+)
+from forewarn.policies.kube_apiserver.validation.names import (
     dns1123_label,
     dns1123_subdomain,
     label_value,
     mask_trailing_dash,
     qualified_name,
 )
-from policies.kube_apiserver.validation.pod import validate_pod_create, validate_pod_update
-from policies.kube_apiserver.validation.resource_quota import (
+from forewarn.policies.kube_apiserver.validation.pod import validate_pod_create, validate_pod_update
+from forewarn.policies.kube_apiserver.validation.resource_quota import (
     is_scope_valid_for,
     validate_resource_quota,
     validate_resource_quota_update,
 )
-from policies.kube_apiserver.validation.schema import POD_STRUCT, PRIORITY_CLASS_STRUCT, RESOURCE_QUOTA_STRUCT
-from policies.objects.fields import at
+from forewarn.policies.kube_apiserver.validation.schema import POD_STRUCT, PRIORITY_CLASS_STRUCT, RESOURCE_QUOTA_STRUCT
+from forewarn.policies.objects.fields import at
+from tests.cases import cases
 
 META = {"name": "x", "namespace": "team"}
 IMMUTABLE = "spec: Forbidden: pod updates may not change fields other than"
@@ -320,6 +328,7 @@ def test_a_deadline_only_comes_closer() -> None:
 VALUES = st.recursive(st.text(max_size=400) | st.integers() | st.booleans(), lambda inner: st.lists(inner, max_size=9))
 
 
+@settings(max_examples=cases(30))
 @given(st.dictionaries(st.text(max_size=30), VALUES, max_size=9))
 def test_what_is_shown_of_a_value_is_how_its_json_begins(value: dict[str, Any]) -> None:
     whole = json.dumps(value, ensure_ascii=False, separators=(",", ":"))

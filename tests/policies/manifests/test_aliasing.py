@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from policies.manifests.documents import Document, Fault
-from policies.manifests.yaml.aliasing import _allowed, _has_alias, check_aliasing
-from policies.manifests.yaml.nodes import Alias, Collection, Node, Scalar, compose
+from forewarn.policies.manifests.documents import Document, Fault
+from forewarn.policies.manifests.yaml.aliasing import _allowed, _has_alias, check_aliasing
+from forewarn.policies.manifests.yaml.nodes import Alias, Collection, Node, Scalar, compose
 
 
 def tree(own: int, followed: int) -> Collection:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policies.findings import Location
-from policies.manifests.comments import MOST, Comment, comments_of
+from forewarn.policies.findings import Location
+from forewarn.policies.manifests.comments import MOST, Comment, comments_of
 
 
 def about(text: str) -> list[tuple[str, int, int, int]]:

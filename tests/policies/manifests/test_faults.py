@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 from yaml.error import Mark, MarkedYAMLError, YAMLError
 
-from policies.findings import ObjectRef
-from policies.manifests.diagnostics import _owners, broken
-from policies.manifests.documents import Document, Fault
-from policies.manifests.json.source import JsonSource, Spans, members
-from policies.manifests.yaml.nodes import compose
-from policies.manifests.yaml.parsing import _code, fault_of
+from forewarn.policies.findings import ObjectRef
+from forewarn.policies.manifests.diagnostics import _owners, broken
+from forewarn.policies.manifests.documents import Document, Fault
+from forewarn.policies.manifests.json.source import JsonSource, Spans, members
+from forewarn.policies.manifests.yaml.nodes import compose
+from forewarn.policies.manifests.yaml.parsing import _code, fault_of
 
 if TYPE_CHECKING:
-    from policies.findings import Path
+    from forewarn.policies.findings import Path
 
 
 @pytest.mark.parametrize(

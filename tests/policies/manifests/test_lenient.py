@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.manifests import Fault, read, values
-from policies.manifests.yaml.lenient import _PRIVATE
+from forewarn.policies.manifests import Fault, read, values
+from forewarn.policies.manifests.yaml.lenient import _PRIVATE
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n"
 

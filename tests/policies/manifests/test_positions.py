@@ -11,16 +11,16 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.manifests import read, values
-from policies.manifests.yaml import source
-from policies.manifests.yaml.construct import entries
+from forewarn.policies.manifests import read, values
+from forewarn.policies.manifests.yaml import source
+from forewarn.policies.manifests.yaml.construct import entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.findings import Location, Path
-    from policies.manifests.yaml.construct import MappingEntry
-    from policies.manifests.yaml.nodes import Collection
+    from forewarn.policies.findings import Location, Path
+    from forewarn.policies.manifests.yaml.construct import MappingEntry
+    from forewarn.policies.manifests.yaml.nodes import Collection
 
 HEAD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n"
 

@@ -7,17 +7,17 @@ from unittest.mock import patch
 
 import pytest
 
-from policies.manifests import read
-from policies.manifests.documents import Document, Fault
-from policies.manifests.yaml.construct import Construction
-from policies.manifests.yaml.grammar import check_as_kubectl
-from policies.manifests.yaml.nodes import compose
-from policies.manifests.yaml.quick import UNUSUAL, quick_value
-from policies.manifests.yaml.seek import seek
-from policies.manifests.yaml.source import Tree, YamlSource, node_at
+from forewarn.policies.manifests import read
+from forewarn.policies.manifests.documents import Document, Fault
+from forewarn.policies.manifests.yaml.construct import Construction
+from forewarn.policies.manifests.yaml.grammar import check_as_kubectl
+from forewarn.policies.manifests.yaml.nodes import compose
+from forewarn.policies.manifests.yaml.quick import UNUSUAL, quick_value
+from forewarn.policies.manifests.yaml.seek import seek
+from forewarn.policies.manifests.yaml.source import Tree, YamlSource, node_at
 
 if TYPE_CHECKING:
-    from policies.findings import Path
+    from forewarn.policies.findings import Path
 
 
 def document(text: str) -> Document:
@@ -34,6 +34,13 @@ ORDINARY: list[tuple[str, Any]] = [
     (f"a: {'b' * 100_000}\n", {"a": "b" * 100_000}),
     (f"a: {'1' * 63}\nb: {'1' * 64}\n", {"a": float("1" * 63), "b": float("1" * 64)}),
     ("[" * 256 + "]" * 256 + "\n", None),
+    ("a: &b c\nd: *b\n", {"a": "c", "d": "c"}),
+    ("a: &b {c: 1}\nd: [*b, {e: *b}]\n", {"a": {"c": 1}, "d": [{"c": 1}, {"e": {"c": 1}}]}),
+    ("a: &b [c]\nd: &b e\nf: *b\n", {"a": ["c"], "d": "e", "f": "e"}),
+    ("a: &b [&b c]\nd: *b\n", {"a": ["c"], "d": "c"}),
+    ("a: &b\nc: *b\n", {"a": None, "c": None}),
+    (f"a: &b [{'c,' * 199}]\nd: *b\ne: *b\n", None),
+    ("[" * 250 + "&a [[b]], *a" + "]" * 250 + "\n", None),
 ]
 
 
@@ -50,10 +57,14 @@ def test_an_ordinary_document_is_read_quickly(text: str, value: Any) -> None:
     [
         "",
         "# a\n",
-        "a: &b c\n",
         "&a b: c\n",
-        "a: &b {c: d}\n",
-        "a: &b [c]\n",
+        "a: &b {c: *b}\n",
+        "a: &b [{c: [*b]}]\n",
+        "a: &b c\n*b : d\n",
+        "a: &b {c: d}\n<<: *b\n",
+        "a: &b 010\nc: *b\n",
+        f"a: &b [{'c,' * 200}]\nd: *b\ne: *b\n",
+        "[" * 254 + "&a [[b]], *a" + "]" * 254 + "\n",
         "a: !b c\n",
         "a: !!str 1\n",
         "a: *b\n",
@@ -107,10 +118,19 @@ def test_one_scalar_is_found_without_the_others(text: str, path: Path, found: st
         assert scalar.plain
 
 
+@pytest.mark.parametrize(
+    "path", [("a",), ("a", "c"), ("e",), ("e", "c"), ("e", "x"), ("f",), ("i", 0), ("i", 1, "c"), ("j",)]
+)
+def test_places_behind_anchors_and_aliases_are_those_of_the_nodes(path: Path) -> None:
+    text = "a: &b {c: d}\ne: *b\nf: &g h\ni: [*g, *b]\nj: &k\n"
+    ordinary = YamlSource(Tree(document(text), ordinary=True))
+    assert ordinary.locate(path) == YamlSource(Tree(document(text))).locate(path)
+
+
 def test_the_first_four_places_of_a_document_are_found_without_its_nodes() -> None:
     text = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
     (pod,) = read(text, "f.yaml", {"/Pod"}).subjects
-    with patch("policies.manifests.yaml.source.compose", wraps=compose) as composed:
+    with patch("forewarn.policies.manifests.yaml.source.compose", wraps=compose) as composed:
         lines = [pod.locate(("kind",)).line for _ in range(4)]
         assert not composed.called
         lines.append(pod.locate(("kind",)).line)

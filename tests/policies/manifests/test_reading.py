@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.manifests import Reading, read
-from policies.manifests.documents import Document, Fault, split
-from policies.manifests.json.text import JsonReader
-from policies.manifests.sniff import is_untyped, laxer_than_kubectl, only_grammar_matters, type_meta
-from policies.manifests.yaml.construct import Construction
-from policies.manifests.yaml.grammar import check, check_as_kubectl
-from policies.manifests.yaml.nodes import compose
+from forewarn.policies.manifests import Reading, read
+from forewarn.policies.manifests.documents import Document, Fault, split
+from forewarn.policies.manifests.json.text import JsonReader
+from forewarn.policies.manifests.sniff import is_untyped, laxer_than_kubectl, only_grammar_matters, type_meta
+from forewarn.policies.manifests.yaml.construct import Construction
+from forewarn.policies.manifests.yaml.grammar import check, check_as_kubectl
+from forewarn.policies.manifests.yaml.nodes import compose
 
 WANTED = frozenset(("/Pod", "/Namespace", "apps/Deployment", "scheduling.k8s.io/PriorityClass"))
 CASES = [json.loads(line) for line in (Path(__file__).parent / "cases" / "yaml.jsonl").read_text().splitlines()]
@@ -253,7 +253,7 @@ def test_what_has_no_type_comes_to_the_same_without_being_read(pieces: list[str]
     if not is_untyped(text.encode()) or "---" in text:
         return
     quick = read(text, "f.yaml", WANTED)
-    with patch("policies.manifests.sniff.is_untyped", lambda _: False):
+    with patch("forewarn.policies.manifests.sniff.is_untyped", lambda _: False):
         assert read(text, "f.yaml", WANTED) == quick
 
 
@@ -388,7 +388,7 @@ LISTS = [
 def test_lists_are_the_same_whether_they_are_looked_at_or_read(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A root that is a list: mere data, or objects that kubectl does not take so."""
     looked = read(text, "a.yaml", {"/Pod"})
-    monkeypatch.setattr("policies.manifests.sniff.is_untyped", lambda _: False)
+    monkeypatch.setattr("forewarn.policies.manifests.sniff.is_untyped", lambda _: False)
     assert read(text, "a.yaml", {"/Pod"}) == looked
 
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from policies.manifests import sniff
-from policies.manifests.sniff import is_untyped, laxer_than_kubectl, named_kinds, only_grammar_matters, type_meta
+from forewarn.policies.manifests import sniff
+from forewarn.policies.manifests.sniff import (
+    is_untyped,
+    laxer_than_kubectl,
+    named_kinds,
+    only_grammar_matters,
+    type_meta,
+)
 
 MANY = 4_000
 LONG = b"z: " + b"a" * 500_000 + b"\n"

@@ -12,11 +12,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.manifests import Fault, read, values
-from policies.manifests.documents import Document
-from policies.manifests.yaml.construct import Construction
-from policies.manifests.yaml.nodes import compose
-from policies.manifests.yaml.quick import UNUSUAL, quick_value
+from forewarn.policies.manifests import Fault, read, values
+from forewarn.policies.manifests.documents import Document
+from forewarn.policies.manifests.yaml.construct import Construction
+from forewarn.policies.manifests.yaml.nodes import compose
+from forewarn.policies.manifests.yaml.quick import UNUSUAL, quick_value
 
 CASES = [json.loads(line) for line in (Path(__file__).parent / "cases" / "yaml.jsonl").read_text().splitlines()]
 

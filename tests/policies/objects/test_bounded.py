@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.metering import CutShort
-from policies.objects.bounded import MOST_KEPT, LeftOutList, TooLargeToKeep, bounded, is_left_out
-from policies.objects.fields import InvalidObject
-from policies.objects.workload import Workload
+from forewarn.policies.metering import CutShort
+from forewarn.policies.objects.bounded import MOST_KEPT, LeftOutList, TooLargeToKeep, bounded, is_left_out
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.workload import Workload
+from tests.cases import cases
 
 METADATA = {"name": "app", "namespace": "team"}
 
@@ -97,7 +98,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=cases(100))
 @given(JSON, st.integers(300, 4000))
 def test_whatever_is_left_out_is_the_rest_unchanged(value: Any, most: int) -> None:
     obj = {"kind": "X", "metadata": METADATA, "v": value}

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from policies.objects.pod import Pod
+from forewarn.policies.objects.pod import Pod
 
 
 def owned(number: int) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.kube_apiserver.validation import pod_resources
-from policies.objects import pod_spec
+from forewarn.policies.kube_apiserver.validation import pod_resources
+from forewarn.policies.objects import pod_spec
 
 AMOUNTS = st.dictionaries(
     st.sampled_from(["cpu", "memory", "ephemeral-storage", "example.com/gpu"]),

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from policies.cluster import Cache, predict
-from policies.objects.bounded import TooLargeToKeep, bounded
-from policies.objects.pod import Pod
-from policies.objects.stored_pod import TOO_LARGE, stored_pod
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.objects.bounded import TooLargeToKeep, bounded
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.objects.stored_pod import TOO_LARGE, stored_pod
 from tests.builders import make_node, make_pod
 from tests.policies.objects.test_bounded import terms
 

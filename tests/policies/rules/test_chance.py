@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from policies.config import Config
-from policies.evaluator import impact_of
-from policies.objects.reviewed_object import ReviewedObject
+from forewarn.policies.config import Config
+from forewarn.policies.evaluation.evaluator import impact_of
+from forewarn.policies.objects.reviewed_object import ReviewedObject
 from tests.builders import Made, MadePod, cluster, make_node, make_pod
 from tests.policies.test_aftermath import warned, workload
 

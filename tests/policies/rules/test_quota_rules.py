@@ -10,17 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.cluster import Cache, ClusterSnapshot
-from policies.commands.lint import as_update
-from policies.config import Config, read_config
-from policies.evaluator import Phase, count_open, evaluate
-from policies.findings import Finding
-from policies.kinds import LINTED, POD_TEMPLATE_PATHS
-from policies.kube_apiserver.dry_run import dry_run
-from policies.manifests import read
-from policies.objects.resource_quota import ResourceQuota
-from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject, User
-from policies.rules.support import quota_scopes
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.commands.lint import as_update
+from forewarn.policies.config import Config, read_config
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
+from forewarn.policies.findings import Finding
+from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS
+from forewarn.policies.kube_apiserver.dry_run import dry_run
+from forewarn.policies.manifests import read
+from forewarn.policies.objects.resource_quota import ResourceQuota
+from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject, User
+from forewarn.policies.rules.support import quota_scopes
+from tests.cases import cases
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
@@ -73,7 +74,7 @@ def lint(*objects: Any, cluster: ClusterSnapshot | None = None, config: Config |
     reading = read(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}), "f.json", WANTED)
     subjects = tuple(as_update(subject, cluster) for subject in reading.subjects)
     change_set = ChangeSet(subjects, reading.diagnostics)
-    return evaluate(change_set, cluster, config or Config(), phase=Phase.LINT, now=NOW)
+    return evaluate(EvaluationRequest(change_set, cluster, config or Config(), phase=Phase.LINT, now=NOW))
 
 
 def messages(*objects: Any, cluster: ClusterSnapshot | None = None, config: Config | None = None) -> list[str]:
@@ -396,7 +397,7 @@ def test_users_are_asked_when_a_workload_takes_its_class(
         deployment(1, "silver"), operation, None if old is None else deployment(1, old), "team", user=user
     )
     cluster = state({**GOLD, "metadata": {"name": "silver"}})
-    found = evaluate(ChangeSet((subject,)), cluster, ALLOWED, phase=Phase.VALIDATE, now=NOW)
+    found = evaluate(EvaluationRequest(ChangeSet((subject,)), cluster, ALLOWED, phase=Phase.VALIDATE, now=NOW))
     told = [finding.message for finding in found if finding.rule == "class-not-allowed"]
     assert told == ([f'class "silver" is not allowed in namespace team for user {user.name}'] if denied else [])
 
@@ -452,14 +453,14 @@ def _damaged(draw: st.DrawFn) -> dict[str, Any]:
     return cast("dict[str, Any]", obj)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(damaged=st.lists(_damaged(), min_size=1, max_size=3), with_cluster=st.booleans())
 def test_damaged_objects_are_judged_by_what_can_be_read(damaged: list[dict[str, Any]], with_cluster: bool) -> None:
     config = ALLOWED.limiting(read_config(LIMITED, "f").options.limited_resources)
     cluster = state(*STORED) if with_cluster else None
     for phase in Phase:
         change_set = ChangeSet(tuple(ReviewedObject(obj, namespace="team") for obj in damaged))
-        for finding in evaluate(change_set, cluster, config, phase=phase, now=NOW):
+        for finding in evaluate(EvaluationRequest(change_set, cluster, config, phase=phase, now=NOW)):
             assert "\n" not in finding.message
     count_open(change_set, config, cluster, NOW)
 
@@ -481,7 +482,9 @@ def test_a_quota_is_read_once_for_all_rules(monkeypatch: pytest.MonkeyPatch) -> 
         obj = {**quota("q", {}), "spec": spec}
         subject = ReviewedObject(obj, operation=Operation.UPDATE, old=quota("q", {"pods": "4"}))
         told = evaluate(
-            ChangeSet((subject,)), Cache().snapshot(), read_config(LIMITED, "f"), phase=Phase.VALIDATE, now=NOW
+            EvaluationRequest(
+                ChangeSet((subject,)), Cache().snapshot(), read_config(LIMITED, "f"), phase=Phase.VALIDATE, now=NOW
+            )
         )
         assert len([finding for finding in told if finding.rule == "quota-matches-nothing"]) == found
         assert len(read_quotas) == 1

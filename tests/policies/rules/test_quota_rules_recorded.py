@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from policies.cluster import Cache
-from policies.config import Config, load_limited_resources
-from policies.evaluator import Phase, evaluate
-from policies.findings import Finding
-from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.config import Config, load_limited_resources
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.findings import Finding
+from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from tests.policies.recorded import CASES, load
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -34,7 +34,7 @@ def found_by(case: dict[str, Any], config: Config) -> list[Finding]:
         for obj in objects:
             cache.add(obj)
     subject = ReviewedObject(case["object"], Operation(case["operation"]), case.get("oldObject"), "default")
-    return evaluate(ChangeSet((subject,)), cache.snapshot(), config, phase=Phase.VALIDATE, now=NOW)
+    return evaluate(EvaluationRequest(ChangeSet((subject,)), cache.snapshot(), config, phase=Phase.VALIDATE, now=NOW))
 
 
 def refusal(case: dict[str, Any]) -> str:

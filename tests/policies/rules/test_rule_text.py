@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.cluster import predict
-from policies.disclosure import Audience, Disclose, Shown
-from policies.rules.support.impact import victims_text
-from policies.rules.support.names import nearest
-from policies.rules.support.rule_text import MOST_CHARACTERS, naming
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.disclosure import Audience, Disclose, Shown
+from forewarn.policies.rules.support.names import nearest
+from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS, naming
+from forewarn.policies.rules.wording.impact import victims_text
 from tests.builders import cluster, make_node, make_pod
 
 KNOWN = ["batch", "web"]
@@ -49,7 +49,8 @@ def test_a_message_with_victims_keeps_within_its_characters(
     for namespace in ("payments", "team"):
         audience = Audience(disclose, namespace, shown=Shown(coarse=coarse))
         text = victims_text("would preempt", (prediction,), prediction.victims, audience, facts)
-        first, _, second = text.partition(". ")
-        assert len(first) <= MOST_CHARACTERS
-        assert all(fact in (second or first) for fact in facts)
-        assert ("payments/" in first) is (audience.is_told_of("payments"))
+        assert len(text.problem) <= MOST_CHARACTERS
+        assert all(fact in "".join(text.more or (text.problem,)) for fact in facts)
+        assert ("payments/" in text.problem) is (audience.may_name("payments"))
+        assert all(len(version) < len(text.problem) for version in text.shorter)
+        assert all(version.split(" Pod")[0] == text.problem.split(" Pod")[0] for version in text.shorter)

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from policies import evaluator
-from policies.cluster import Cache, ClusterSnapshot
-from policies.commands.lint_input import wanted_kinds
-from policies.commands.rule_examples import cluster_of, findings_of, reviewed
-from policies.config import Config, read_config
-from policies.evaluator import _CLUSTER, Phase, _target
-from policies.findings import Action, Problem, Severity
-from policies.manifests import read
-from policies.metering import never
-from policies.objects.reviewed_object import ChangeSet, ReviewedObject
-from policies.rules import RULES
-from policies.rules.support.context import NOTHING_STORED, Context, Rule, Target
-from policies.rules.support.documentation import documentation_of
-from policies.rules.support.rule_text import MOST_CHARACTERS
-from webhook.admission.messages import warnings_of
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.commands.lint_input import wanted_kinds
+from forewarn.policies.commands.rule_examples import cluster_of, findings_of, reviewed
+from forewarn.policies.config import Config, read_config
+from forewarn.policies.evaluation import evaluator
+from forewarn.policies.evaluation.evaluator import _CLUSTER, Phase, _target
+from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.manifests import read
+from forewarn.policies.metering import never
+from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.rules import RULES
+from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Rule, Target
+from forewarn.policies.rules.support.documentation import documentation_of
+from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS
+from forewarn.webhook.admission.messages import BEST, is_shortened, warnings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,7 +141,7 @@ def test_a_message_is_short_and_has_a_fix(rule: Rule) -> None:
     findings = [finding for finding in findings_of(rule, "Bad") if finding.rule == rule.ID]
     assert findings
     for finding in findings:
-        assert 0 < len(finding.message) <= MOST_CHARACTERS, finding.message
+        assert 0 < len(finding.text.problem) <= MOST_CHARACTERS, finding.message
         assert 0 < len(finding.remediation) <= MOST_CHARACTERS, finding.remediation
         assert not finding.message.endswith("."), finding.message
         assert not finding.remediation.endswith("."), finding.remediation
@@ -152,11 +152,16 @@ def test_a_message_is_short_and_has_a_fix(rule: Rule) -> None:
 
 
 @each_rule
-def test_a_warning_has_the_whole_message_and_fix(rule: Rule) -> None:
+def test_a_warning_has_the_problem_and_the_whole_fix(rule: Rule) -> None:
     for finding in findings_of(rule, "Bad"):
         (warning,) = warnings_of([finding])
-        assert finding.message in warning
-        assert f" Fix: {finding.remediation} [" in warning
+        text = warning.removesuffix(f" [{finding.rule}]")
+        problem, _, fix = text.rpartition(" Fix: ")
+        assert fix == finding.remediation
+        assert len(text) <= BEST
+        assert is_shortened(finding) or problem.rstrip(".") == finding.message
+        versions = (finding.message, finding.text.problem, *finding.text.shorter)
+        assert any(version.startswith(problem.rstrip(".…")) for version in versions)
 
 
 @each_rule

@@ -8,10 +8,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from policies.scheduling import whole_answer
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.scheduling import whole_answer
+from forewarn.policies.scheduling.responsible import framework_of, not_predicted
+from forewarn.policies.scheduling.snapshot import Snapshot
+from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer
 
 Answer: TypeAlias = dict[str, Any]
 Part: TypeAlias = tuple[str, Any, Any]
+
+
+def outcome_in_columns(snapshot: Snapshot, pod: Pod) -> VectorizedAnswer | None:
+    """The prediction of one Pod in columns; None if they do not apply."""
+    if not_predicted(pod, snapshot) or snapshot.may_preempt_groups(pod.effective_priority):
+        return None
+    return vectorized_answer(framework_of(snapshot, pod), pod)
 
 
 def _statuses(answer: Answer, key: str) -> dict[str, Any]:
@@ -25,7 +36,7 @@ def _status(found: Answer | None) -> tuple[str, str, list[str]] | None:
     return found["code"], found.get("plugin") or "", sorted(found.get("reasons") or [])
 
 
-def _scores(answer: Answer) -> dict[str, Any]:
+def scores_given(answer: Answer) -> dict[str, Any]:
     """A plugin that gives nothing may be left out."""
     rows = answer.get("scores") or {}
     return {node: {plugin: score for plugin, score in row.items() if score} for node, row in rows.items()}
@@ -50,7 +61,7 @@ def differences(case: Answer, want: Answer, got: Answer) -> list[Part]:
         ("feasible", sorted(want["feasible"]), sorted(got.get("feasible") or [])),
         ("preFilter", _status(want.get("preFilter")), _status(got.get("preFilter"))),
         ("statuses", _statuses(want, "statuses"), _statuses(got, "statuses")),
-        ("scores", _scores(want), _scores(got)),
+        ("scores", scores_given(want), scores_given(got)),
         ("selected", want["selected"] or [], sorted(got.get("selected") or [])),
     ]
     if not want["feasible"]:

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-import policies
-from policies.scheduling.bulk import outcome_in_columns, room_for
+from forewarn import policies
+from forewarn.policies.scheduling.bulk import room_for
 from tests.builders import Made, MadePod, make_budget, make_namespace, make_node, make_pod
+from tests.cases import cases
+from tests.policies.scheduling.comparing import outcome_in_columns
+from tests.policies.scheduling.consistency import check
 from tests.policies.scheduling.profiles import args, cluster, config, point, semantics
 from tests.policies.scheduling.random_pods import NAMESPACES, add_namespaces
 from tests.policies.scheduling.test_fast_cycle import compare
 from tests.policies.scheduling.test_vectorized import said, walked
 
 if TYPE_CHECKING:
-    from policies.cluster import ClusterSnapshot
-    from policies.semantics import Semantics
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.releases.semantics import Semantics
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
 HOST: Final = "kubernetes.io/hostname"
@@ -96,7 +99,7 @@ def question(rng: random.Random, meant: Semantics) -> tuple[ClusterSnapshot, Mad
 @pytest.mark.parametrize("order", SEMANTICS)
 def test_it_comes_to_the_same_as_every_plugin_on_every_node(order: str) -> None:
     outcomes: Counter[str] = Counter()
-    for number in range(700):
+    for number in range(cases(330)):
         rng = random.Random(f"affinity {SEED}.{order}.{number}")
         state, asked = question(rng, SEMANTICS[order])
         prediction = policies.predict(state, asked.obj)
@@ -115,7 +118,7 @@ def test_it_comes_to_the_same_as_every_plugin_on_every_node(order: str) -> None:
         outcomes["sampled"] += answer.sampled
         outcomes["nominated itself"] += bool(prediction.pod.nominated_node_name)
         outcomes["waits"] += not prediction.preemption.eligible and not prediction.fits
-    assert outcomes["walked"] < 150, outcomes
+    assert outcomes["walked"] < cases(75), outcomes
     assert min(outcomes["fits"], outcomes["preempts"], outcomes["pending"]) > 40, outcomes
     assert min(outcomes["with violations"], outcomes["sampled"], outcomes["waits"]) > 0, outcomes
     assert outcomes["nominated itself"] > 20, outcomes
@@ -149,7 +152,7 @@ def test_what_is_kept_of_it_is_right_while_pods_nodes_and_namespaces_change() ->
                 assert said(prediction) == said(walked(state, asked.obj)), number
                 outcomes[prediction.outcome] += 1
         if number % 10 == 0:
-            state.scheduling.check()
+            check(state.scheduling)
     assert outcomes["fits"] + outcomes["preempts"] + outcomes["pending"] > 250, outcomes
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from policies.cluster import ClusterSnapshot
-from policies.commands.recorded_cases import answer_case
-from policies.objects.fields import InvalidObject
-from policies.replicas import place
+from forewarn.policies.cluster.cache import ClusterSnapshot
+from forewarn.policies.commands.recorded_cases import answer_case
+from forewarn.policies.forecast.placement import place
+from forewarn.policies.objects.fields import InvalidObject
 from tests.builders import Made, ask, cluster, make_budget, make_node, make_pod
 
 CASES = Path(__file__).parent / "cases" / "wide.jsonl.gz"

@@ -6,10 +6,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from policies.objects.pod import Pod
-from policies.scheduling.binding_cycle import BindingCycle, Stage
-from policies.scheduling.extension_points import MAX_PERMIT_TIMEOUT
-from policies.scheduling.framework import (
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.scheduling.binding_cycle import BindingCycle, Stage
+from forewarn.policies.scheduling.extension_points import MAX_PERMIT_TIMEOUT
+from forewarn.policies.scheduling.framework import (
     SKIP,
     Code,
     CycleState,
@@ -20,8 +21,7 @@ from policies.scheduling.framework import (
     failed,
     unschedulable,
 )
-from policies.scheduling.responsible import framework_of
-from policies.semantics import Semantics
+from forewarn.policies.scheduling.responsible import framework_of
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.profiles import cluster, config, point, semantics
 

@@ -7,9 +7,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.cluster import Cache, predict
-from policies.objects.storage import SELECTED_NODE
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.objects.storage import SELECTED_NODE
 from tests.builders import Made, make_budget, make_claim, make_node, make_pod
+from tests.policies.scheduling.consistency import check
 
 NAMES = ("n1", "n2", "n3")
 
@@ -49,7 +51,7 @@ def test_a_snapshot_is_what_a_new_cache_would_give(steps: list[tuple[str, Made]]
     for step, made in steps:
         key = made.obj["kind"], made.obj["metadata"]["name"]
         if step == "look":
-            cache.snapshot().scheduling.check()
+            check(cache.snapshot().scheduling)
         elif step == "add":
             cache.add(made.obj)
             present[key] = made
@@ -57,7 +59,7 @@ def test_a_snapshot_is_what_a_new_cache_would_give(steps: list[tuple[str, Made]]
             cache.remove(made.obj)
             present.pop(key, None)
     snapshot = cache.snapshot()
-    snapshot.scheduling.check()
+    check(snapshot.scheduling)
     fresh = Cache()
     for made in present.values():
         fresh.add(made.obj)
@@ -96,7 +98,7 @@ def test_one_changed_node_is_rebuilt_and_no_other() -> None:
 def test_snapshots_that_nobody_asks_for_leave_the_next_one_right() -> None:
     cache = Cache()
     cache.add(make_node("n1").obj)
-    cache.snapshot().scheduling.check()
+    check(cache.snapshot().scheduling)
     for index in range(5):
         cache.add(make_pod(f"p{index}").request(cpu="100m").on("n1").obj)
         cache.snapshot()
@@ -111,8 +113,8 @@ def test_finished_pods_hold_nothing() -> None:
 
 
 def test_numpy_is_not_needed_before_a_prediction() -> None:
-    code = "import sys, policies; policies.Cache().snapshot(); sys.exit('numpy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    code = "import sys; from forewarn import policies; policies.Cache().snapshot(); sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=500).returncode == 0
 
 
 def test_a_pod_whose_volumes_are_being_bound_is_on_its_node_until_the_claim_says_otherwise() -> None:

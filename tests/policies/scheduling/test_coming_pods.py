@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from policies.config import Config
-from policies.controllers.changes import coming
-from policies.evaluator import Phase, evaluate
-from policies.kinds import POD_TEMPLATE_PATHS
-from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.config import Config
+from forewarn.policies.controllers.changes import coming
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from tests.builders import Made, Obj, cluster, make_node, make_pod
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -150,7 +150,9 @@ def test_of_a_daemon_that_does_not_fit_its_own_node_is_named() -> None:
     state = cluster(*(make_node(f"n{number}").has(cpu="1" if number else "4") for number in range(4)))
     messages = [
         f.message
-        for f in evaluate(ChangeSet((ReviewedObject(object=obj),)), state, Config(), phase=Phase.LINT, now=NOW)
+        for f in evaluate(
+            EvaluationRequest(ChangeSet((ReviewedObject(object=obj),)), state, Config(), phase=Phase.LINT, now=NOW)
+        )
     ]
     said = "3 of 4 new Pods stay Pending even with preemption: 0/3 nodes fit (Insufficient cpu)"
     assert any(message.endswith(said) for message in messages), messages

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-import policies
-from policies.metering import CutShort, Meter, metered
+from forewarn import policies
+from forewarn.policies.metering import CutShort, Meter, metered
 from tests.policies.scheduling.comparing import columns_from
 from tests.policies.scheduling.random_changes import World
 from tests.policies.scheduling.random_pods import Obj

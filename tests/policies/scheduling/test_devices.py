@@ -10,21 +10,24 @@ from typing import Any
 
 import pytest
 
-from policies.cluster import Cache, ClusterSnapshot, admitted, predict
-from policies.commands.recorded_cases import answer_case
-from policies.metering import CutShort, metered
-from policies.objects.devices import Device
-from policies.releases import known_minor
-from policies.scheduling.devices import selectors
-from policies.scheduling.devices.selectors import NotModelled, SelectorError, evaluate
-from policies.scheduling.schedule_one import Prediction
-from policies.scheduling.snapshot import Snapshot
-from policies.semantics import Semantics
+from forewarn.policies.cluster.admission import admitted, predict
+from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.commands.recorded_cases import answer_case
+from forewarn.policies.metering import CutShort, metered
+from forewarn.policies.objects.devices import Device, RequestPolicy
+from forewarn.policies.releases.release import known_minor
+from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.scheduling.devices import selectors
+from forewarn.policies.scheduling.devices.capacity import NotRepresentable, has_room, shares_of
+from forewarn.policies.scheduling.devices.selectors import NotModelled, SelectorError, evaluate
+from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.snapshot import Snapshot
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.profiles import args, config, point, semantics
 from tests.policies.scheduling.test_recorded import compare
 
-CASES = Path(__file__).parent / "cases" / "devices.jsonl.gz"
+CASES = Path(__file__).parent / "cases"
+FILES = ("devices.jsonl.gz", "device-shares.jsonl.gz")
 GPU = Device(
     "d",
     {"model": "a100", "cores": 4, "healthy": True, "version": ("version", "1.3.0-rc.1"), "other.example/slot": 1},
@@ -33,7 +36,8 @@ GPU = Device(
 
 
 def recorded() -> list[Any]:
-    entries = map(json.loads, gzip.decompress(CASES.read_bytes()).splitlines())
+    lines = [line for name in FILES for line in gzip.decompress((CASES / name).read_bytes()).splitlines()]
+    entries = map(json.loads, lines)
     return [pytest.param(e["case"], e["release"], e["answer"], id=f"{e['case']['id']}-{e['release']}") for e in entries]
 
 
@@ -142,7 +146,7 @@ def test_pods_one_after_the_other_do_not_get_the_same_device() -> None:
     snapshot = cluster()
     first = predict(snapshot, claiming("a"))
     assert first.feasible == ["n1"]
-    from policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.scheduling.schedule_one import Prediction
 
     second = Prediction(first.snapshot_after(), predict(snapshot, claiming("b")).pod)
     assert second.feasible == ["n1"]
@@ -158,17 +162,157 @@ def test_preemption_frees_no_device() -> None:
     assert prediction.outcome == "pending"
 
 
+COUNTERS = {"consumesCounters": [{"counterSet": "a", "counters": {}}]}
+LARGE = [{"counterSet": "a", "counters": {"memory": {"value": "9Ti"}}}]
+RANGE = {"memory": {"value": "8Gi", "requestPolicy": {"default": "1", "validRange": {"min": "1", "step": "0"}}}}
+
+
 @pytest.mark.parametrize(
-    ("device", "why"),
+    ("base", "device", "why"),
     [
-        ({"consumesCounters": [{"counterSet": "a", "counters": {}}]}, "DRAPartitionableDevices"),
-        ({"allowMultipleAllocations": True}, "DRAConsumableCapacity"),
+        (Semantics(35).with_gates(DRAPartitionableDevices=True), COUNTERS, "DRAPartitionableDevices"),
+        (Semantics(36).with_gates(DRAPartitionableDevices=False), COUNTERS, "DRAPartitionableDevices"),
+        (Semantics(35), {"allowMultipleAllocations": True}, "DRAConsumableCapacity"),
+        (Semantics(37).with_gates(DRAConsumableCapacity=False), {"allowMultipleAllocations": True}, "DRAConsumable"),
+        (Semantics(36), {"consumesCounters": LARGE}, "amounts of devices of this size"),
+        (Semantics(37), {"capacity": RANGE}, "request policies without usable steps"),
+        (Semantics(37), {"nodeAllocatableResources": {"cpu": {}}}, "DRANodeAllocatableResources"),
+        (Semantics(37), {"attributes": {"links": {"ints": [1, 2]}}}, "DRAListTypeAttributes"),
+        (Semantics(37), {"consumesCounters": [{"compatibilityGroups": ["a"]}]}, "DRADeviceCompatibilityGroups"),
     ],
 )
-def test_what_is_not_modelled_is_named(device: dict[str, Any], why: str) -> None:
-    prediction = predict(cluster(**device), claiming("p"))
+def test_what_is_not_modelled_is_named(base: Semantics, device: dict[str, Any], why: str) -> None:
+    snapshot = cluster(**device)
+    objects = replace(snapshot.objects, semantics=base)
+    prediction = Prediction(Snapshot.build(objects), admitted(claiming("p"), snapshot))
     assert prediction.outcome == "not-predicted"
     assert why in prediction.not_predicted
+
+
+def test_a_search_without_end_is_not_predicted() -> None:
+    """All but the last two devices agree; upstream tries every choice of seven of them before it knows."""
+    devices = [{"name": f"d{n:03}", "attributes": {"half": {"int": n % 2}}} for n in range(60)]
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    part = named(
+        "ResourceSlice", "s", spec={"driver": "gpu.example", "nodeName": "n1", "pool": pool, "devices": devices}
+    )
+    exactly = {"deviceClassName": "gpu", "count": 8}
+    requests = [{"name": name, "exactly": exactly} for name in ("a", "b")]
+    constraints = [{"matchAttribute": "gpu.example/half"}, {"distinctAttribute": "gpu.example/half", "requests": ["b"]}]
+    spec = {"spec": {"devices": {"requests": requests, "constraints": constraints}}}
+    snapshot = cluster(part, named("ResourceClaimTemplate", "many", spec=spec))
+    prediction = predict(snapshot, claiming("p", resourceClaimTemplateName="many"))
+    assert prediction.not_predicted == "plugin DynamicResources tries more than 20000 devices on one node"
+
+
+def test_the_next_pod_with_a_claim_goes_where_its_devices_are() -> None:
+    snapshot = cluster(named("ResourceClaim", "ours", spec=request()))
+    first = predict(snapshot, claiming("a", resourceClaimName="ours"))
+    assert first.feasible == ["n1"]
+    second = Prediction(first.snapshot_after(), predict(snapshot, claiming("b", resourceClaimName="ours")).pod)
+    assert second.feasible == ["n1"]
+    assert second.statuses["n2"].reasons == ("resourceclaim not available on the node",)
+
+
+SHARE = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "8Gi"}}}
+
+
+def test_pods_one_after_the_other_share_a_device_until_it_is_full() -> None:
+    template = named("ResourceClaimTemplate", "part", spec={"spec": request(capacity={"requests": {"memory": "3Gi"}})})
+    pods = [claiming(name, resourceClaimTemplateName="part") for name in "abc"]
+    state = cluster(template, devices=1, **SHARE)
+    snapshot, outcomes = Snapshot.build(state.objects), []
+    for pod in pods:
+        prediction = Prediction(snapshot, admitted(pod, state))
+        outcomes.append(prediction.outcome)
+        snapshot = prediction.snapshot_after()
+    assert outcomes == ["fits", "fits", "pending"]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "more", "outcome"),
+    [
+        ({"ready": "True"}, {}, "fits"),
+        ({}, {}, "fits"),
+        ({"ready": "True", "failed": "True"}, {}, "pending"),
+        ({"ready": "True"}, {"allocationTimestamp": "2026-01-01T00:00:00Z"}, "fits"),
+        ({"ready": "False"}, {"allocationTimestamp": "2026-01-01T00:00:00Z"}, "not-predicted"),
+        ({"ready": "False"}, {}, "fits"),
+    ],
+)
+def test_devices_that_are_made_ready(conditions: dict[str, str], more: dict[str, str], outcome: str) -> None:
+    device = {"driver": "gpu.example", "pool": "n1", "device": "d0"}
+    result = {"request": "r", **device, "bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]}
+    told = [{**device, "conditions": [{"type": name, "status": status} for name, status in conditions.items()]}]
+    status = {"allocation": {"devices": {"results": [result]}, **more}, "devices": told}
+    snapshot = cluster(named("ResourceClaim", "ours", spec=request(), status=status))
+    assert predict(snapshot, claiming("p", resourceClaimName="ours")).outcome == outcome
+
+
+def test_slices_and_claims_of_v1beta1() -> None:
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": "d", "basic": {"attributes": {"model": {"string": "a100"}}}}]
+    part = named(
+        "ResourceSlice", "s", spec={"driver": "gpu.example", "nodeName": "n1", "pool": pool, "devices": devices}
+    )
+    selectors = [{"cel": {"expression": 'device.attributes["gpu.example"].model == "a100"'}}]
+    spec = {"devices": {"requests": [{"name": "r", "deviceClassName": "gpu", "selectors": selectors}]}}
+    claim = named("ResourceClaim", "ours", spec=spec)
+    older = [{**each, "apiVersion": "resource.k8s.io/v1beta1"} for each in (part, claim)]
+    assert predict(cluster(*older), claiming("p", resourceClaimName="ours")).feasible == ["n1"]
+
+
+def test_a_pod_whose_devices_are_not_ready_yet_has_a_caveat() -> None:
+    awaited = predict(cluster(bindingConditions=["ready"]), claiming("p"))
+    assert awaited.outcome == "fits"
+    assert any("must be made ready" in caveat for caveat in awaited.caveats)
+    assert not any("ready" in caveat for caveat in predict(cluster(), claiming("p")).caveats)
+
+
+@pytest.mark.parametrize(("users", "outcome"), [(255, "fits"), (256, "pending")])
+def test_a_claim_has_so_many_users_at_most(users: int, outcome: str) -> None:
+    result = {"request": "r", "driver": "gpu.example", "pool": "n1", "device": "d0"}
+    reserved = [{"resource": "pods", "name": f"p{n}", "uid": f"u{n}"} for n in range(users)]
+    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
+    snapshot = cluster(named("ResourceClaim", "ours", spec=request(), status=status))
+    assert predict(snapshot, claiming("p", resourceClaimName="ours")).outcome == outcome
+
+
+GI = 2**30 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("wanted", "policy", "fractional", "takes"),
+    [
+        (None, None, False, 8 * GI),
+        (None, RequestPolicy(default=GI), False, GI),
+        (3 * GI, None, False, 3 * GI),
+        (3 * GI, RequestPolicy(GI, values=(GI, 4 * GI)), False, 4 * GI),
+        (1, RequestPolicy(GI, least=GI), False, GI),
+        (GI + 1, RequestPolicy(GI, least=GI, step=2 * GI), False, 3 * GI),
+        (600_000_000, RequestPolicy(0, least=0, step=500_000_000), True, 10**9),
+        (600_000_000, RequestPolicy(0, least=0, step=500_000_000), False, 10**9),
+        (1_200_000_000, RequestPolicy(0, least=0, step=500_000_000), True, 1_500_000_000),
+        (1_200_000_000, RequestPolicy(0, least=0, step=500_000_000), False, 2 * 10**9),
+    ],
+)
+def test_what_a_request_takes_of_a_capacity(
+    wanted: int | None, policy: RequestPolicy | None, fractional: bool, takes: int
+) -> None:
+    device = Device("d", capacity={"memory": 8 * GI}, shared=True, policies={"memory": policy} if policy else {})
+    asked = {} if wanted is None else {"memory": wanted}
+    assert shares_of(device, asked, fractional=fractional) == {"memory": takes}
+    assert has_room(device, asked, [{"memory": 8 * GI - takes}], fractional=fractional)
+    assert not has_room(device, asked, [{"memory": 8 * GI - takes + 1}], fractional=fractional)
+
+
+def test_a_share_that_cannot_be_counted_in_steps_is_an_error() -> None:
+    policy = RequestPolicy(0, least=0, step=10**9)
+    device = Device("d", capacity={"memory": 2**80}, shared=True, policies={"memory": policy})
+    with pytest.raises(NotRepresentable):
+        has_room(device, {"memory": 1}, [], fractional=True)
+    with pytest.raises(NotRepresentable):
+        has_room(device, {"memory": 2**63 * 10**9}, [], fractional=False)
 
 
 def test_without_a_word_on_devices_nothing_is_predicted() -> None:

@@ -7,17 +7,28 @@ from types import SimpleNamespace
 
 import pytest
 
-from policies.cluster import predict
-from policies.objects.disruption_budget import PodDisruptionBudget
-from policies.objects.pod import Pod
-from policies.scheduling.evictions import charged_budgets, emptied_nominations, may_be_violated, without_nominations
-from policies.scheduling.foreign_plugins import guarded
-from policies.scheduling.framework import Plugin, PostFilterResult, PreFilterResult, Status, unresolvable, unschedulable
-from policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
-from policies.scheduling.preemption import Candidate
-from policies.selectors import parse_label_selector
-from policies.semantics import Semantics
-from policies.simulation.cycle import broken_budgets
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.scheduling.evictions import (
+    charged_budgets,
+    emptied_nominations,
+    may_be_violated,
+    without_nominations,
+)
+from forewarn.policies.scheduling.foreign_plugins import guarded
+from forewarn.policies.scheduling.framework import (
+    Plugin,
+    PostFilterResult,
+    PreFilterResult,
+    Status,
+    unresolvable,
+    unschedulable,
+)
+from forewarn.policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
+from forewarn.policies.selectors import parse_label_selector
+from forewarn.policies.simulation.cycle import broken_budgets
 from tests.builders import cluster, make_budget, make_node, make_pod
 from tests.policies.scheduling.profiles import cluster as with_profile
 from tests.policies.scheduling.profiles import config, point, semantics
@@ -137,7 +148,7 @@ def test_simulations_count_violations_as_preemption_does(
     """Upstream `filterPodsWithPDBViolation`: terminating victims count, those in `disruptedPods` do not."""
     one = replace(budget(allowed=1), disrupted_pods=frozenset(disrupted))
     snapshot = SimpleNamespace(budgets={"default": (one,)}, semantics=Semantics())
-    found = dict(broken_budgets(snapshot, Candidate("n1", tuple(victims))))  # type: ignore[arg-type]
+    found = dict(broken_budgets(snapshot, tuple(victims)))  # type: ignore[arg-type]
     assert found == violating
     counted, _ = filter_pods_with_pdb_violation(victims, {"default": (one,)})
     assert len(counted) == sum(found.values())

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.cluster import predict
-from policies.objects.pod import Pod
-from policies.replicas import place, place_pods
-from policies.scheduling.schedule_one import Prediction
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.forecast.placement import place, place_pods
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.scheduling.schedule_one import Prediction
 from tests.builders import Made, MadePod, cluster, make_budget, make_node, make_pod
+from tests.policies.scheduling.consistency import check
 
 if TYPE_CHECKING:
-    from policies.cluster import ClusterSnapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
 
 NEW = make_pod("new").priority(9).request(cpu="3")
 
@@ -66,7 +67,7 @@ def test_the_controller_takes_an_empty_selector_for_all_pods() -> None:
     after = predict(cluster(make_node("a"), old("a"), made), NEW.obj).snapshot_after()
     assert [b.disruptions_allowed for b in after.objects.budgets.values()] == [4]
     assert after.budgets["default"][0].disruptions_allowed == 4
-    after.check()
+    check(after)
 
 
 def twice(state: ClusterSnapshot, first: MadePod, second: MadePod) -> tuple[Prediction, Prediction]:
@@ -108,7 +109,7 @@ def test_many_evictions_in_turn_leave_what_a_rebuild_gives() -> None:
     predictions = place_pods(state, [replace(pod, uid=f"new-{number}") for number in range(12)])
     assert [p.num_pdb_violations for p in predictions] == [0] * 7 + [1] * 5
     for prediction in predictions:
-        prediction.snapshot_after().check()
+        check(prediction.snapshot_after())
 
 
 def test_an_ending_pod_is_the_pod_but_for_its_end() -> None:

@@ -10,13 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-import policies
-from policies.scheduling.filtering import num_feasible_nodes_to_find
-from policies.scheduling.large_cycle import Cycle, found_in_order
-from policies.scheduling.schedule_one import Prediction
-from policies.scheduling.vectorized.problem import NotValid
+from forewarn import policies
+from forewarn.policies.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.scheduling.filtering import num_feasible_nodes_to_find
+from forewarn.policies.scheduling.large_cycle import Cycle, found_in_order
+from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.vectorized.problem import NotValid
 from tests.benchmarks.clusters import Size, objects, pod, workload
 from tests.builders import cluster, make_node, make_pod
+from tests.cases import cases
+from tests.policies.scheduling.consistency import check
+from tests.policies.scheduling.profiles import random_config, semantics
 from tests.policies.scheduling.random_changes import objects_of
 from tests.policies.scheduling.random_clusters import random_case
 
@@ -57,7 +61,7 @@ def rejected(cycle: Cycle, prediction: Prediction, where: object) -> str:
     return "rejected"
 
 
-@pytest.mark.parametrize("chunk", range(3))
+@pytest.mark.parametrize("chunk", range(cases(1)))
 def test_random_clusters(chunk: int) -> None:
     outcomes: Counter[str] = Counter()
     for number in range(120):
@@ -69,8 +73,21 @@ def test_random_clusters(chunk: int) -> None:
     assert outcomes["rejected"] > 10, outcomes
 
 
-def cluster_of(case: dict[str, Any]) -> policies.ClusterSnapshot:
-    cache = policies.Cache()
+@pytest.mark.parametrize("minor", [34, 35, None])
+def test_random_clusters_of_other_releases_and_profiles(minor: int | None) -> None:
+    """`minor`: of the release with its default profile; None: random profiles."""
+    outcomes: Counter[str] = Counter()
+    for number in range(100):
+        seed = f"{SEED} cycle of {minor} {number}"
+        meant = semantics(random_config(random.Random(seed))) if minor is None else Semantics(minor)
+        case = random_case(seed)
+        outcomes[compare(cluster_of(case, meant), case["pod"], seed)] += 1
+    assert outcomes["scored"] > 4, outcomes
+    assert outcomes["rejected"] > 8, outcomes
+
+
+def cluster_of(case: dict[str, Any], meant: Semantics = DEFAULT) -> policies.ClusterSnapshot:
+    cache = policies.Cache(semantics=meant)
     for obj in objects_of(case):
         cache.add(obj)
     return cache.snapshot()
@@ -142,7 +159,7 @@ def test_counts_for_spreading_are_kept_while_pods_and_zones_change() -> None:
         snapshot = cache.snapshot()
         asked = make_pod("new").labels(app=app).request(cpu="1").metadata(ownerReferences=[owner])
         outcomes[compare(snapshot, asked.obj, number)] += 1
-        snapshot.scheduling.check()
+        check(snapshot.scheduling)
     assert outcomes["scored"] == 60, outcomes
 
 

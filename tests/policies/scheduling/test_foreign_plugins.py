@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 import yaml
 
-import policies
-from policies.metering import metered
-from policies.scheduling import foreign_plugins
-from policies.scheduling.configuration import scheduler_configuration
-from policies.scheduling.extension_points import InvalidPlugin
-from policies.scheduling.foreign_plugins import guarded, named_only, with_installed
-from policies.scheduling.framework import PermitResult, Plugin, PreFilterResult
-from policies.scheduling.plugins.registry import IN_TREE
-from policies.semantics import DEFAULT, Semantics
+from forewarn import policies
+from forewarn.policies.metering import metered
+from forewarn.policies.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.scheduling import foreign_plugins
+from forewarn.policies.scheduling.configuration import scheduler_configuration
+from forewarn.policies.scheduling.extension_points import InvalidPlugin
+from forewarn.policies.scheduling.foreign_plugins import guarded, named_only, with_installed
+from forewarn.policies.scheduling.framework import PermitResult, Plugin, PreFilterResult
+from forewarn.policies.scheduling.plugins.registry import IN_TREE
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.profiles import cluster, config, point, semantics
 

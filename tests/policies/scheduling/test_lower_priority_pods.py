@@ -6,12 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from policies.cluster import predict
-from policies.scheduling.schedule_one import Prediction
-from policies.scheduling.snapshot import Snapshot
-from policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
-from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.snapshot import Snapshot
+from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
+from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from tests.builders import Made, cluster, make_budget, make_node, make_pod
+from tests.policies.scheduling.consistency import check
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -39,7 +40,7 @@ def test_what_is_ordered_late_is_ordered_as_in_tables_made_anew(seed: int) -> No
             assert prediction.num_pdb_violations == anew.num_pdb_violations
             preempting += prediction.outcome == "preempts"
             snapshot = prediction.snapshot_after()
-        snapshot.check()
+        check(snapshot)
     assert preempting
 
 

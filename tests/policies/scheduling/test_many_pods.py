@@ -10,22 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import policies
-from policies.kinds import POD_TEMPLATE_PATHS
-from policies.objects.reviewed_object import ReviewedObject
-from policies.rules.support.impact import Forecast, Impact
-from policies.scheduling.bulk import on_each_node, room_for
-from policies.scheduling.evictions import charged_budgets
-from policies.scheduling.schedule_one import Prediction
+from forewarn import policies
+from forewarn.policies.forecast.forecast import Forecast
+from forewarn.policies.forecast.impact import Impact
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.objects.reviewed_object import ReviewedObject
+from forewarn.policies.scheduling.bulk import on_each_node, room_for
+from forewarn.policies.scheduling.evictions import charged_budgets
+from forewarn.policies.scheduling.schedule_one import Prediction
 from tests.builders import Made, cluster, make_budget, make_node, make_pod
+from tests.cases import cases
 from tests.policies.scheduling.random_changes import objects_of
 from tests.policies.scheduling.random_clusters import random_case
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.cluster import ClusterSnapshot
-    from policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
 SELF = {"matchLabels": {"app": "w"}}
@@ -69,11 +71,10 @@ def taken(forecast: Forecast) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "DaemonSet"])
-@pytest.mark.parametrize("chunk", range(2))
-def test_random_clusters(kind: str, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_clusters(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: Counter[str] = Counter()
-    for number in range(250):
-        name = f"many {SEED}.{chunk}.{number}"
+    for number in range(cases(65)):
+        name = f"many {SEED}.{number}"
         case, replicas = random_case(name), random.Random(name).randint(2, 9)
         cache = policies.Cache()
         for obj in objects_of(case):
@@ -91,8 +92,8 @@ def test_random_clusters(kind: str, chunk: int, monkeypatch: pytest.MonkeyPatch)
         if have is not None:
             seen["at once" if have.fitting else "in turn"] += 1
             seen["preempting"] += bool(have.preempting and have.fitting)
-    assert seen["at once"] > 30, seen
-    assert seen["preempting"] > 5, seen
+    assert seen["at once"] > 15, seen
+    assert seen["preempting"] > 2, seen
 
 
 def test_what_an_earlier_object_brings_may_have_to_go_for_a_later_one() -> None:
@@ -158,7 +159,7 @@ def test_as_many_fit_as_find_a_place_one_after_the_other_in_whatever_order(kind:
     Each time any of the nodes that fit takes the next pod, not the best. The order that is named is one of them.
     """
     seen: Counter[object] = Counter()
-    for number in range(75):
+    for number in range(cases(40)):
         rng = random.Random(f"room {SEED}.{kind}.{number}")
         state, pod = random_world(rng, SPECS[kind](rng))
         found = room_for(state.scheduling, policies.predict(state, pod).pod)
@@ -168,14 +169,14 @@ def test_as_many_fit_as_find_a_place_one_after_the_other_in_whatever_order(kind:
             assert found.by_node is None or found.by_node == by_node, (number, pod["spec"])
             assert placed(state, pod, rng, found.in_one_order()) == found.in_one_order(), (number, pod["spec"])
         seen["unknown" if found is None else bool(found.total)] += 1
-    assert seen[True] > 8, seen
+    assert seen[True] > 1, seen
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SPECS if not kind.startswith("near")])
 def test_as_many_preempt_as_fit_without_those_that_they_may_push_out(kind: str) -> None:
     """Each time any node takes the next pod where it fits, or else, where preemption helps, in the place of others."""
     seen: Counter[object] = Counter()
-    for number in range(75):
+    for number in range(cases(40)):
         rng = random.Random(f"pushed {SEED}.{kind}.{number}")
         state, pod = random_world(rng, SPECS[kind](rng), full=True)
         pod["spec"]["priority"] = 5
@@ -185,7 +186,7 @@ def test_as_many_preempt_as_fit_without_those_that_they_may_push_out(kind: str) 
             assert found.total == sum(by_node.values()), (number, pod["spec"])
             assert found.by_node is None or found.by_node == by_node, (number, pod["spec"])
         seen["unknown" if found is None else "more" if found.total > sum(placed(state, pod, rng).values()) else ""] += 1
-    assert seen["more"] > 3, seen
+    assert seen["more"] > 1, seen
 
 
 def test_candidates_that_are_worked_out_ahead_are_those_of_one_node_after_the_other() -> None:

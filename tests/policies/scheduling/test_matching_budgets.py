@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from policies.metering import CutShort, metered
-from policies.objects.disruption_budget import PodDisruptionBudget
-from policies.objects.pod import Pod
-from policies.scheduling.vectorized.budgets import MatchingBudgets
-from policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses
-from policies.selectors import parse_label_selector
-from policies.semantics import DEFAULT
+from forewarn.policies.metering import CutShort, metered
+from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.releases.semantics import DEFAULT
+from forewarn.policies.scheduling.vectorized.budgets import MatchingBudgets
+from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses
+from forewarn.policies.selectors import parse_label_selector
+from tests.cases import cases
 
 Table = dict[str, tuple[PodDisruptionBudget, ...]]
 NAMESPACES = ("a", "b", "c")
@@ -72,7 +73,7 @@ def check(
     return numbered
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=cases(30))
 @given(st.lists(TABLES, min_size=1, max_size=6))
 def test_what_is_kept_is_what_a_look_at_every_budget_gives(drawn: list[dict[str, list[tuple[int, int, bool]]]]) -> None:
     kinds, numbers = known_pods()
@@ -95,7 +96,7 @@ def test_a_budget_that_only_allows_less_keeps_its_number() -> None:
 
 
 def test_numbers_of_budgets_that_are_gone_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("policies.scheduling.vectorized.budgets._MOST_NUMBERS", 16)
+    monkeypatch.setattr("forewarn.policies.scheduling.vectorized.budgets._MOST_NUMBERS", 16)
     kinds, numbers = known_pods()
     known = MatchingBudgets(kinds)
     for turn in range(40):

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from policies.objects.pod import Pod
-from policies.objects.resources import Resource, is_scalar_resource_name
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.objects.resources import Resource, is_scalar_resource_name
 from tests.builders import MadePod, ask, make_node, make_pod, reasons
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.objects.pod import Pod
-from policies.scheduling.arguments import DefaultPreemptionArgs
-from policies.scheduling.nomination_probabilities import class_probabilities, nomination_probabilities
-from policies.scheduling.preemption import Candidate
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.scheduling.arguments import DefaultPreemptionArgs
+from forewarn.policies.scheduling.nomination_probabilities import class_probabilities, nomination_probabilities
+from forewarn.policies.scheduling.preemption import Candidate
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 

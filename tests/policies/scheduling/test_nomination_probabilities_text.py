@@ -2,9 +2,9 @@
 
 import pytest
 
-from policies.objects.fields import ApiObject
-from policies.render.prediction import probabilities_of, render
-from policies.replicas import place
+from forewarn.policies.forecast.placement import place
+from forewarn.policies.objects.fields import ApiObject
+from forewarn.policies.render.prediction import probabilities_of, render
 from tests.builders import Made, cluster, make_node, make_pod
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from policies.config import Config
-from policies.evaluator import Phase, evaluate
-from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.config import Config
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from tests.builders import Made, Obj, cluster, make_budget, make_node, make_pod
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -48,7 +48,7 @@ def told(new: Made, *state: Made, old: Made | None = None) -> dict[str, str]:
     before: Obj | None = old.obj if old else None
     subject = ReviewedObject(object=new.obj, operation=Operation.UPDATE if old else Operation.CREATE, old=before)
     seen = cluster(*CLASSES, *state, *([old] if old else []))
-    findings = evaluate(ChangeSet((subject,)), seen, Config(), phase=Phase.LINT, now=NOW)
+    findings = evaluate(EvaluationRequest(ChangeSet((subject,)), seen, Config(), phase=Phase.LINT, now=NOW))
     return {finding.rule: finding.message for finding in findings}
 
 

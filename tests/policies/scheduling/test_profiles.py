@@ -9,24 +9,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-import policies
-from policies.profiles import Profile, SchedulerConfiguration
-from policies.scheduling.bulk import outcome_in_columns
-from policies.scheduling.configuration import InvalidConfiguration, configuration_of, scheduler_configuration
-from policies.scheduling.filtering import num_feasible_nodes_to_find
-from policies.scheduling.framework import CycleState, Plugin, Status, unschedulable
-from policies.scheduling.plugins.registry import IN_TREE
-from policies.scheduling.schedule_one import Prediction
-from policies.semantics import DEFAULT, Semantics
+from forewarn import policies
+from forewarn.policies.releases.profiles import Profile, SchedulerConfiguration
+from forewarn.policies.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.scheduling.configuration import InvalidConfiguration, configuration_of, scheduler_configuration
+from forewarn.policies.scheduling.filtering import num_feasible_nodes_to_find
+from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, unschedulable
+from forewarn.policies.scheduling.plugins.registry import IN_TREE
+from forewarn.policies.scheduling.schedule_one import Prediction
 from tests.builders import make_node, make_pod
+from tests.cases import cases
+from tests.policies.scheduling.comparing import outcome_in_columns
 from tests.policies.scheduling.profiles import args, cluster, config, point, random_config, semantics
 from tests.policies.scheduling.random_changes import objects_of
 from tests.policies.scheduling.random_clusters import random_case
 from tests.policies.scheduling.test_vectorized import said
 
 if TYPE_CHECKING:
-    from policies.objects.pod import Pod
-    from policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.node_info import NodeInfo
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
 
@@ -192,7 +193,7 @@ def test_a_plugin_that_rejects_every_node_is_heard() -> None:
     assert prediction.without_columns == "of plugin Nowhere, which does not say how it looks in columns"
 
 
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", range(cases(1)))
 def test_columns_agree_with_the_walk_under_random_profiles(chunk: int) -> None:
     outcomes: Counter[str] = Counter()
     for number in range(100):
@@ -307,7 +308,7 @@ def test_settings_of_a_profile_come_before_those_of_all() -> None:
 
 
 def test_every_plugin_of_the_scheduler_is_one() -> None:
-    from policies.scheduling.extension_points import check_plugin
+    from forewarn.policies.scheduling.extension_points import check_plugin
 
     for plugin in IN_TREE.values():
         if plugin.name not in ("TopologyPlacementGenerator", "PodGroupPodsCount"):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.objects.node import Node
-from policies.objects.pod import Pod
-from policies.scheduling.queue.events import (
+from forewarn.policies.objects.node import Node
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.scheduling.queue.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     FORCE_ACTIVATE,
@@ -25,10 +25,10 @@ from policies.scheduling.queue.events import (
     ClusterEvent,
     node_scheduling_properties_change,
 )
-from policies.scheduling.queue.hints import EVENTS_TO_REGISTER, QueueingHints
-from policies.scheduling.queue.nominator import Nominator
-from policies.scheduling.queue.pod_info import PodHeap, QueuedPodInfo
-from policies.scheduling.queue.priority_queue import PreEnqueue, PriorityQueue
+from forewarn.policies.scheduling.queue.hints import EVENTS_TO_REGISTER, QueueingHints
+from forewarn.policies.scheduling.queue.nominator import Nominator
+from forewarn.policies.scheduling.queue.pod_info import PodHeap, QueuedPodInfo
+from forewarn.policies.scheduling.queue.priority_queue import PreEnqueue, PriorityQueue
 from tests.builders import Made, MadePod, make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -80,13 +80,18 @@ class Desk:
         old, self.stored[new.name] = self.stored[new.name], new
         self.queue.update(old, new)
 
-    def pop(self) -> str:
+    def take(self) -> QueuedPodInfo | None:
         info = self.queue.pop()
+        assert info is None or isinstance(info, QueuedPodInfo)
+        return info
+
+    def pop(self) -> str:
+        info = self.take()
         return info.pod.name if info else ""
 
     def fail(self, *plugins: str, after: float = 0.0) -> str:
         """The next pod is tried and rejected."""
-        info = self.queue.pop()
+        info = self.take()
         assert info is not None
         self.now += after
         self.reject(info, *plugins)
@@ -179,7 +184,7 @@ def test_after_an_error_a_pod_waits_for_the_whole_second_after_its_back_off() ->
 def test_what_happens_during_an_attempt_counts_when_it_has_failed() -> None:
     desk = Desk()
     desk.add(make_pod("a"))
-    info = desk.queue.pop()
+    info = desk.take()
     assert info is not None
     desk.happens(ASSIGNED_POD_DELETE, GONE)
     desk.reject(info, "NodeResourcesFit")
@@ -241,7 +246,7 @@ def test_who_is_gated_by_its_own_preemption_is_woken_by_pods_that_go_alone() -> 
 def test_a_pod_in_flight_that_is_activated_is_tried_again() -> None:
     desk = Desk()
     pod = desk.add(make_pod("a"))
-    info = desk.queue.pop()
+    info = desk.take()
     assert info is not None
     desk.queue.activate([pod])
     desk.reject(info, "NodeAffinity")
@@ -321,7 +326,7 @@ def test_a_heap_gives_its_pods_in_order(steps: list[tuple[str, int, bool]]) -> N
     while (info := heap.pop()) is not None:
         popped.append(info)
     assert [info.timestamp for info in popped] == sorted(there.values())
-    assert {info.pod.name for info in popped} == set(there)
+    assert {info.key[1] for info in popped} == set(there)
 
 
 A = make_pod("a").request(cpu="2").labels(app="x")
@@ -403,7 +408,7 @@ def test_what_changes_in_a_node() -> None:
 
 
 def test_every_plugin_that_rejects_pods_waits_for_something() -> None:
-    from policies.scheduling.plugins.registry import IN_TREE
+    from forewarn.policies.scheduling.plugins.registry import IN_TREE
 
     rejecting = {name for name, plugin in IN_TREE.items() if hasattr(plugin, "filter")}
     assert rejecting <= set(EVENTS_TO_REGISTER)

@@ -6,32 +6,38 @@ import os
 import random
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from policies.cluster import predict
-from policies.cow_table import Table
-from policies.objects.pod import Pod
-from policies.scheduling import recurring_cycle, whole_answer
-from policies.scheduling.large_cycle import Cycle
-from policies.scheduling.preemption import TERMINATING
-from policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
-from policies.scheduling.schedule_one import Prediction
-from policies.scheduling.snapshot import Snapshot
-from policies.scheduling.vectorized.kept_costs import KeptCosts
-from policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
-from policies.scheduling.vectorized.nominations import Nominations
-from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from policies.scheduling.vectorized.problem import NotValid
-from policies.simulation import cycle as simulated_cycle
-from policies.simulation.dump import DumpCache, world_of
-from policies.simulation.simulation import Simulation
-from policies.whatif import questions
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.cow_table import Table
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.scheduling import recurring_requests, whole_answer
+from forewarn.policies.scheduling.large_cycle import Cycle
+from forewarn.policies.scheduling.preemption import TERMINATING
+from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
+from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.snapshot import Snapshot
+from forewarn.policies.scheduling.vectorized.kept_costs import KeptCosts
+from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
+from forewarn.policies.scheduling.vectorized.nominations import Nominations
+from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from forewarn.policies.scheduling.vectorized.problem import NotValid
+from forewarn.policies.simulation import cycle as simulated_cycle
+from forewarn.policies.simulation.cycle import Fits, Rejected, SchedulingAlgorithm
+from forewarn.policies.simulation.dump import DumpCache, world_of
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.whatif import questions
 from tests.benchmarks import bench_simulation
 from tests.benchmarks.clusters import Size, objects
 from tests.builders import cluster, make_node, make_pod
+from tests.policies.scheduling.profiles import args, config, point, semantics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
 Obj = dict[str, Any]
@@ -53,6 +59,8 @@ def crowded(seed: str, kinds: int = 12) -> DumpCache:
             obj["status"]["allocatable"]["cpu"] = "6"
         cache.add(obj)
     for (namespace, app), spec in templates.items():
+        for obj in storage_of(spec, namespace, rng):
+            cache.add(obj)
         labels = {"app": app}
         template = {"metadata": {"labels": labels}, "spec": spec}
         made = {"replicas": counts[namespace, app], "selector": {"matchLabels": labels}, "template": template}
@@ -88,7 +96,36 @@ def varied(spec: Obj, app: str, kinds: int, rng: random.Random) -> Obj:
         required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
         preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 9, "podAffinityTerm": term}]}
         found["affinity"] = {"podAntiAffinity": rng.choice((required, preferred))}
+    elif kind == 8:
+        found["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-{app}"}}]
     return found
+
+
+def storage_of(spec: Obj, namespace: str, rng: random.Random) -> Iterator[Obj]:
+    """The claims of a Pod's volumes, each bound to a volume of one zone."""
+    for volume in spec.get("volumes", ()):
+        name = volume["persistentVolumeClaim"]["claimName"]
+        bound = {"pv.kubernetes.io/bind-completed": "yes"}
+        resources = {"accessModes": ["ReadWriteMany"], "storageClassName": "disks"}
+        zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [rng.choice("abc")]}
+        yield {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": namespace, "annotations": bound},
+            "spec": {**resources, "volumeName": f"{namespace}-{name}"},
+            "status": {"phase": "Bound"},
+        }
+        yield {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": f"{namespace}-{name}"},
+            "spec": {
+                **resources,
+                "capacity": {"storage": "1Gi"},
+                "claimRef": {"namespace": namespace, "name": name},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}},
+            },
+        }
 
 
 class Watched(RecurringCycles):
@@ -124,6 +161,9 @@ class Watched(RecurringCycles):
             assert found.candidate_on(name) == anew.candidate_on(name)
         self.seen["helped" if found.best_nodes() else "not helped"] += 1
         self.seen["nominated"] += bool(pod.nominated_node_name)
+        self.seen["constrained"] += found.constrained
+        self.seen["constrained and helped"] += found.constrained and bool(found.best_nodes())
+        self.seen["with storage"] += pod.spec.has_storage
         return found
 
     def _scores_are_those(self, kept: RecurringCycle, anew: Cycle) -> bool:
@@ -138,24 +178,26 @@ class Watched(RecurringCycles):
 def test_it_is_what_a_cycle_anew_comes_to(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """`few`: nodes that are gone through one by one."""
     monkeypatch.setattr(simulated_cycle, "MIN_FEASIBLE_NODES", 0)
-    monkeypatch.setattr(recurring_cycle, "_FEW", few)
+    monkeypatch.setattr(recurring_requests, "_FEW", few)
     seen: Counter[str] = Counter()
     for number in range(3):
         cache = crowded(f"{SEED} recurring {few} {number}")
         question = questions.zone_lost(cache.snapshot(), "abc"[number])
         simulation = Simulation(world_of(cache, question.arrivals, until=250.0), random.Random(number))
-        watched = simulation.scheduler._algorithm._recurring = Watched()
+        watched = simulation.scheduler.algorithm._recurring = Watched()
         simulation.run()
         seen += watched.seen
     assert seen["helped"] > 5, seen
     assert seen["not helped"] > 20, seen
     assert seen["rejected"] > 5, seen
+    for constrained in ("constrained", "constrained and helped", "with storage"):
+        assert seen[constrained], seen
 
 
 def test_scores_go_on_from_cycle_to_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulated_cycle, "MIN_FEASIBLE_NODES", 0)
     simulation = Simulation(bench_simulation.rollout(8, 6, 30))
-    watched = simulation.scheduler._algorithm._recurring = Watched()
+    watched = simulation.scheduler.algorithm._recurring = Watched()
     simulation.run()
     assert watched.seen["scored"] > 20, watched.seen
 
@@ -174,6 +216,71 @@ def test_a_simulation_is_the_same_without(seed: int | None, monkeypatch: pytest.
 
     found = outcome()
     monkeypatch.setattr(RecurringCycles, "cycle", lambda *_: None)
+    assert outcome() == found
+
+
+def test_a_simulation_of_few_nodes_is_the_same_in_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided, at_once = Counter[bool](), SchedulingAlgorithm._at_once
+
+    def counted(self: SchedulingAlgorithm, snapshot: Snapshot, pod: Pod) -> Fits | Rejected | None:
+        found = at_once(self, snapshot, pod)
+        decided[found is not None] += 1
+        return found
+
+    def outcome(cache: DumpCache) -> dict[str, Any]:
+        question = questions.zone_lost(cache.snapshot(), "b")
+        simulation = Simulation(world_of(cache, question.arrivals, until=250.0))
+        simulation.run()
+        return simulation.outcome()
+
+    monkeypatch.setattr(SchedulingAlgorithm, "_at_once", counted)
+    for seed in range(6):
+        cache = crowded(f"{SEED} recurring few {seed}")
+        monkeypatch.setattr(simulated_cycle, "pays", lambda _: False)
+        before, expected = decided.total(), outcome(cache)
+        assert decided.total() == before
+        monkeypatch.setattr(simulated_cycle, "pays", lambda _: True)
+        assert outcome(cache) == expected
+    assert decided[True] > 100, decided
+
+
+PACKED = config(
+    {
+        "plugins": {"score": point(("NodeResourcesFit", 5), disabled=("ImageLocality",))},
+        "pluginConfig": args(NodeResourcesFit={"scoringStrategy": {"type": "MostAllocated"}}),
+    }
+)
+
+
+@pytest.mark.parametrize("meant", [Semantics(34), Semantics(35), semantics(PACKED)])
+def test_a_simulation_of_a_release_or_profile_is_that_of_plugins_asked_node_by_node(
+    meant: Semantics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulated_cycle, "MIN_FEASIBLE_NODES", 0)
+    decided = Counter[bool]()
+    at_once = SchedulingAlgorithm._at_once
+
+    def counted(self: SchedulingAlgorithm, snapshot: Snapshot, pod: Pod) -> Fits | Rejected | None:
+        found = at_once(self, snapshot, pod)
+        decided[found is not None] += 1
+        return found
+
+    def outcome() -> dict[str, Any]:
+        cache = crowded(f"{SEED} recurring of a release")
+        cache.semantics = meant
+        question = questions.zone_lost(cache.snapshot(), "b")
+        simulation = Simulation(world_of(cache, question.arrivals, until=250.0))
+        simulation.run()
+        found = simulation.outcome()
+        for event in found["timeline"]:  # of preemption that helps nowhere, columns do not list the reasons
+            if "message" in event:
+                event["message"] = event["message"].partition(" preemption: 0/")[0]
+        return found
+
+    monkeypatch.setattr(SchedulingAlgorithm, "_at_once", counted)
+    found = outcome()
+    assert decided[True] > 50 * decided[False], decided
+    monkeypatch.setattr(SchedulingAlgorithm, "_at_once", lambda *_: None)
     assert outcome() == found
 
 
@@ -219,7 +326,7 @@ def test_cycles_in_columns_are_those_of_plugins_asked_node_by_node(monkeypatch: 
         cache = crowded(f"{SEED} in columns {number}")
         question = questions.zone_lost(cache.snapshot(), "abc"[number % 3])
         simulation = Simulation(world_of(cache, question.arrivals, until=100.0), random.Random(number))
-        walked = simulation.scheduler._algorithm._recurring = Walked()
+        walked = simulation.scheduler.algorithm._recurring = Walked()
         simulation.run()
         seen += walked.seen
     assert seen["constrained"] > 100, seen
@@ -231,7 +338,7 @@ def test_kept_costs_are_those_of_everybody_anew(monkeypatch: pytest.MonkeyPatch)
     """One node after the other, or many at once: the costs of every node are the same."""
     few = []
     for most in (0, 1000):
-        monkeypatch.setattr("policies.scheduling.vectorized.kept_costs._FEW", most)
+        monkeypatch.setattr("forewarn.policies.scheduling.vectorized.kept_costs._FEW", most)
         few.append([cost for number in range(4) for cost in kept_costs(f"{SEED} costs {number}")])
     assert few[0] == few[1]
     assert few[0]

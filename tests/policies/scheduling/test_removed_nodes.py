@@ -7,16 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from policies.cluster import predict
-from policies.metering import CutShort
-from policies.objects.pod import Pod
-from policies.scheduling.bulk import prepare_for_all
-from policies.scheduling.large_cycle import Cycle
-from policies.scheduling.schedule_one import Prediction
-from policies.scheduling.snapshot import Snapshot
-from policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
-from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.metering import CutShort
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.scheduling.bulk import prepare_for_all
+from forewarn.policies.scheduling.large_cycle import Cycle
+from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.snapshot import Snapshot
+from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
+from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from tests.builders import Made, cluster, make_budget, make_node, make_pod
+from tests.policies.scheduling.consistency import check
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
 
@@ -53,7 +54,7 @@ def test_what_is_known_of_the_other_nodes_stays(number: int) -> None:
         before, snapshot = snapshot, Snapshot.build(objects, snapshot, frozenset((*gone, changed)))
         assert snapshot.derived.matrix is matrix
         assert before.derived.matrix is None
-        snapshot.check()
+        check(snapshot)
         anew = Snapshot.build(objects)
         for pod in asked:
             found, fresh = Prediction(snapshot, pod), Prediction(anew, pod)
@@ -63,7 +64,7 @@ def test_what_is_known_of_the_other_nodes_stays(number: int) -> None:
         assert len(lower.count) == len(names) == len(lower.version)
         assert np.array_equal(lower.serials, snapshot.columns.serials)
     assert Prediction(before, asked[0]).outcome  # an older one makes its tables anew
-    before.check()
+    check(before)
 
 
 def test_pods_are_counted_on_the_nodes_that_are_left() -> None:

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from policies.controllers.new_pods import WITHOUT_CLAIMS
-from policies.objects.fields import InvalidObject
-from policies.objects.pod import Pod
-from policies.replicas import place
+from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS
+from forewarn.policies.forecast.placement import place
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.pod import Pod
 from tests.builders import Made, MadePod, cluster, make_claim, make_node, make_pod, make_volume
+from tests.policies.scheduling.consistency import check
 
 CORDONED = "node.kubernetes.io/unschedulable"
 TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"priority": 5, "containers": [{"name": "c"}]}}
@@ -77,7 +78,7 @@ def test_placing_leaves_the_snapshot_as_it_was() -> None:
     snapshot = cluster(make_node("n1"), make_pod("old").request(cpu="4").on("n1"))
     pod = make_pod("new").priority(1).request(cpu="3").obj
     assert [p.outcome for p in place(snapshot, pod, 2).predictions] == ["preempts", "pending"]
-    snapshot.scheduling.check()
+    check(snapshot.scheduling)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 
-from policies.scheduling.vectorized.resource_scores import ResourceScores
+from forewarn.policies.scheduling.vectorized.resource_scores import ResourceScores
 from tests.builders import cluster, make_node, make_pod
 
 SEED = os.environ.get("FOREWARN_SEED", "1")

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pytest
 
-import policies
-from policies.scheduling.framework import CycleState
-from policies.scheduling.large_cycle import Cycle
+from forewarn import policies
+from forewarn.policies.scheduling.framework import CycleState
+from forewarn.policies.scheduling.large_cycle import Cycle
 from tests.builders import Made, MadePod, make_namespace, make_node, make_pod
+from tests.policies.scheduling.consistency import check
 from tests.policies.scheduling.random_pods import NAMESPACES, add_namespaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.cluster import ClusterSnapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
 HOST: Final = "kubernetes.io/hostname"
@@ -210,5 +211,5 @@ def test_what_is_kept_is_right_while_pods_nodes_and_namespaces_change() -> None:
         for asked in rng.sample(questions, 3):
             told.update(compare(state, asked, rng, number))
         if number % 10 == 0:
-            state.scheduling.check()
+            check(state.scheduling)
     assert min(told[plugin] for plugin in ("InterPodAffinity", "PodTopologySpread", "NodeAffinity")) > 5, told

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
-import policies
+from forewarn import policies
+from tests.cases import cases
 from tests.policies.scheduling.comparing import Part, differences, recorded, smallest, told
+from tests.policies.scheduling.consistency import check
 from tests.policies.scheduling.random_changes import World, objects_of
 from tests.policies.scheduling.random_clusters import random_case
 from tests.policies.scheduling.reference import CannotAnswer, answer
@@ -82,7 +84,7 @@ def compare_clusters(seed: str, chunk: int, count: int) -> None:
         assert not wrong, report(name, case, wrong)
 
 
-@pytest.mark.parametrize("chunk", range(1 if CASE else 10))
+@pytest.mark.parametrize("chunk", range(1 if CASE else cases(4)))
 def test_random_clusters_are_predicted_as_the_reference_has_them(chunk: int) -> None:
     compare_clusters(SEED, chunk, 200)
 
@@ -115,7 +117,7 @@ def follow_changes(name: str) -> None:
         where = f"FOREWARN_CASE={name}, step {step}, {told_of}"
         case = world.case()
         snapshot = cache.snapshot()
-        snapshot.scheduling.check()
+        check(snapshot.scheduling)
         got = policies.predict(snapshot, case["pod"]).to_dict()
         assert in_one_order(got) == in_one_order(predicted(case)), f"{where}: differs from a cache made anew"
         wrong = disagreement(case, got)
@@ -123,7 +125,7 @@ def follow_changes(name: str) -> None:
     assert policies.predict(kept, first["pod"]).to_dict() == before, f"FOREWARN_CASE={name}: an old snapshot changed"
 
 
-@pytest.mark.parametrize("chunk", range(1 if CASE else 4))
+@pytest.mark.parametrize("chunk", range(1 if CASE else cases(2)))
 def test_a_cluster_that_changes_is_predicted_as_one_made_anew(chunk: int) -> None:
     for name in seeds(SEED, chunk, 12):
         follow_changes(name)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import policies
-from policies.scheduling.bulk import on_each_node, outcome_in_columns, room_for
-from policies.scheduling.schedule_one import Prediction
-from policies.semantics import DEFAULT, Semantics
+from forewarn import policies
+from forewarn.policies.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.scheduling.bulk import on_each_node, room_for
+from forewarn.policies.scheduling.schedule_one import Prediction
 from tests.builders import (
     Made,
     MadePod,
@@ -21,7 +21,10 @@ from tests.builders import (
     make_storage_class,
     make_volume,
 )
+from tests.cases import cases
 from tests.policies.scheduling import test_fast_cycle, test_vectorized, test_whole_answer
+from tests.policies.scheduling.comparing import outcome_in_columns
+from tests.policies.scheduling.consistency import check
 from tests.policies.scheduling.profiles import args, config, point, random_config, semantics
 from tests.policies.scheduling.random_changes import objects_of
 from tests.policies.scheduling.random_clusters import random_case
@@ -184,20 +187,20 @@ class Storage:
 @pytest.mark.parametrize("minor", [34, 36, 37])
 def test_random_clusters_get_the_answer_of_the_walk(minor: int) -> None:
     outcomes: Counter[str] = Counter()
-    for number in range(250):
+    for number in range(cases(100)):
         storage = Storage(f"{minor}.{number}")
         snapshot = storage.snapshot(Semantics(minor))
         outcomes[test_vectorized.compare(snapshot, storage.asked.obj, number)] += 1
         if number % 20 == 0:
-            snapshot.scheduling.check()
-    assert min(outcomes["fits"], outcomes["preempts"], outcomes["pending"]) > 20, outcomes
-    assert outcomes["walked"] < 80, outcomes
+            check(snapshot.scheduling)
+    assert min(outcomes["fits"], outcomes["preempts"], outcomes["pending"]) > 7, outcomes
+    assert outcomes["walked"] < cases(32), outcomes
 
 
 def test_storage_is_scored_as_in_the_walk() -> None:
     """Since 1.37, by what Filter has found for each node."""
     scored: Counter[bool] = Counter()
-    for number in range(250):
+    for number in range(cases(100)):
         storage = Storage(f"scores {number}")
         snapshot, asked = storage.snapshot(Semantics(37)), storage.asked.request(cpu="100m").obj
         prediction = policies.predict(snapshot, asked)
@@ -205,7 +208,7 @@ def test_storage_is_scored_as_in_the_walk() -> None:
             walked = test_vectorized.walked(snapshot, asked)
             assert prediction.scores == walked.scores, number
             scored[any(row.get("VolumeBinding") for row in walked.scores.values())] += 1
-    assert scored[True] > 10, scored
+    assert scored[True] > 3, scored
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -236,17 +239,17 @@ def test_what_is_kept_follows_changes(seed: int) -> None:
                 cache.add(made.obj)
         snapshot, asked = cache.snapshot(), storage.pod("asked", 0.9).priority(6).request(cpu="3")
         outcomes[test_vectorized.compare(snapshot, asked.obj, number)] += 1
-        snapshot.scheduling.check()
+        check(snapshot.scheduling)
     assert outcomes["walked"] < 50, outcomes
 
 
 @pytest.mark.parametrize("minor", [34, 36, 37])
 def test_random_clusters_get_the_whole_answer_of_the_walk(minor: int) -> None:
     told: Counter[bool] = Counter()
-    for number in range(150):
+    for number in range(cases(75)):
         storage = Storage(f"whole {minor}.{number}")
         told[test_whole_answer.same(storage.snapshot(Semantics(minor)), storage.asked.obj, number)] += 1
-    assert told[True] > 90, told
+    assert told[True] > 40, told
 
 
 def in_order(rng: random.Random) -> dict[str, Any]:
@@ -258,11 +261,11 @@ def in_order(rng: random.Random) -> dict[str, Any]:
 @pytest.mark.parametrize("made", [random_config, in_order], ids=["random", "order"])
 def test_random_profiles_get_the_answer_of_the_walk(made: Any) -> None:
     outcomes: Counter[str] = Counter()
-    for number in range(200):
+    for number in range(cases(100)):
         storage = Storage(f"profile {number}")
         snapshot = storage.snapshot(semantics(made(random.Random(f"{SEED} {number}"))))
         outcomes[test_vectorized.compare(snapshot, storage.asked.obj, number)] += 1
-    assert min(outcomes["fits"], outcomes["preempts"], outcomes["pending"]) > 8, outcomes
+    assert min(outcomes["fits"], outcomes["preempts"], outcomes["pending"]) > 3, outcomes
 
 
 def test_the_search_for_victims_ends_as_early_as_in_the_walk() -> None:
@@ -284,14 +287,14 @@ def test_the_search_for_victims_ends_as_early_as_in_the_walk() -> None:
 @pytest.mark.parametrize("feature", ["storage", "disks"])
 def test_random_clusters_of_all_sorts(feature: str) -> None:
     outcomes: Counter[str] = Counter()
-    for number in range(200):
+    for number in range(cases(100)):
         case = random_case(f"{feature} {SEED}.{number}", feature)
         cache = policies.Cache()
         for obj in objects_of(case):
             cache.add(obj)
         outcomes[test_vectorized.compare(cache.snapshot(), case["pod"], case["id"])] += 1
-    assert outcomes["preempts"] > 40, outcomes
-    assert outcomes["walked"] < 80, outcomes
+    assert outcomes["preempts"] > 18, outcomes
+    assert outcomes["walked"] < cases(40), outcomes
 
 
 @pytest.mark.parametrize("minor", [36, 37])
@@ -302,7 +305,7 @@ def test_cycles_score_and_reject_as_plugin_by_plugin(minor: int) -> None:
         snapshot = storage.snapshot(Semantics(minor))
         outcomes[test_fast_cycle.compare(snapshot, storage.asked.obj, number)] += 1
     assert outcomes["scored"] > (5 if minor == 36 else 0), outcomes  # 1.37 scores storage too, by the plugin
-    assert outcomes["rejected"] > 5, outcomes
+    assert outcomes["rejected"] > 2, outcomes
 
 
 def owned(name: str, uid: str) -> Made:

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-import policies
-from policies.commands.recorded_cases import prediction_of_case
-from policies.releases import known_minor
-from policies.scheduling import whole_answer
-from policies.scheduling.schedule_one import Prediction
-from policies.semantics import DEFAULT, Semantics
+from forewarn import policies
+from forewarn.policies.commands.recorded_cases import prediction_of_case
+from forewarn.policies.releases.release import known_minor
+from forewarn.policies.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.scheduling import whole_answer
+from forewarn.policies.scheduling.schedule_one import Prediction
 from tests.benchmarks.clusters import Size, objects, pod, preemptor, workload
 from tests.builders import Made, cluster, make_node, make_pod
+from tests.cases import cases
 from tests.policies.scheduling.comparing import columns_from
 from tests.policies.scheduling.random_changes import World, objects_of
 from tests.policies.scheduling.random_clusters import random_case
@@ -45,7 +46,7 @@ def same(snapshot: policies.ClusterSnapshot, asked: Any, where: object) -> bool:
     return told.in_columns is not None
 
 
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", range(cases(1)))
 def test_random_clusters_get_the_whole_answer_of_the_walk(chunk: int) -> None:
     seen: Counter[tuple[str, bool]] = Counter()
     for number in range(150):
@@ -59,7 +60,7 @@ def test_random_clusters_get_the_whole_answer_of_the_walk(chunk: int) -> None:
     assert seen["preempts", True] > 40 and seen["pending", True] > 8 and seen["fits", True] > 8, seen  # noqa: PT018
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(cases(2)))
 def test_a_cluster_that_changes_gets_the_whole_answer_of_the_walk(number: int) -> None:
     """What is kept of nodes from one question to the next follows them."""
     world = World(f"whole {SEED}.{number}")

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from policies.render.why_not import explanations, why_not
-from policies.replicas import place
+from forewarn.policies.forecast.placement import place
+from forewarn.policies.render.why_not import explanations, why_not
 from tests.builders import Made, cluster, make_budget, make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"

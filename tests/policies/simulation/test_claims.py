@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.cli import main
-from policies.commands.recorded_cases import answer_scenario as answer_case
+from forewarn.policies.cli import main
+from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
 from tests.builders import make_claim, make_node, make_pod, make_storage_class, make_volume
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from policies.commands.recorded_cases import answer_scenario as answer_case
-from policies.simulation.dump import DumpCache, world_of
-from policies.simulation.latencies import Latencies
-from policies.simulation.scenario import Arrival
-from policies.simulation.simulation import Simulation
+from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
+from forewarn.policies.simulation.dump import DumpCache, world_of
+from forewarn.policies.simulation.latencies import Latencies
+from forewarn.policies.simulation.scenario import Arrival
+from forewarn.policies.simulation.simulation import Simulation
 from tests.builders import Made, make_node, make_pod
 
 Obj = dict[str, Any]

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policies.controllers.view import Tally
-from policies.simulation.api_server import ApiServer
-from policies.simulation.scenario import read_scenario
-from policies.simulation.simulation import Simulation
+from forewarn.policies.controllers.view import Tally
+from forewarn.policies.simulation.api_server import ApiServer
+from forewarn.policies.simulation.scenario import read_scenario
+from forewarn.policies.simulation.simulation import Simulation
+from tests.cases import cases
+from tests.policies.scheduling.consistency import check
 
 PRIORITIES = (0, 5, 10)
 Obj = dict[str, Any]
@@ -71,7 +73,7 @@ def assert_tallies(api: ApiServer) -> None:
     for state in api.pods.values():
         labels = state.pod.labels
         found.setdefault((state.pod.namespace, id(labels)), Tally(labels)).count(state, 1)
-    kept = {(space, key): tally for space, by in api.tallies.items() for key, tally in by.items() if tally.pods}
+    kept = {(space, key): tally for space, by in api.tally.by_labels.items() for key, tally in by.items() if tally.pods}
     assert kept.keys() == found.keys()
     for key, tally in found.items():
         have = kept[key]
@@ -91,7 +93,7 @@ def run(case: Obj, seed: int | None) -> Simulation:
     def step() -> None:
         advance()
         snapshot = simulation.cache.snapshot()
-        snapshot.check()
+        check(snapshot)
         for info in snapshot.node_infos:
             assert info.milli_cpu <= info.node.allocatable.milli_cpu
             assert len(info.pods) <= info.node.allocatable.allowed_pod_number
@@ -103,7 +105,7 @@ def run(case: Obj, seed: int | None) -> Simulation:
 
 
 @pytest.mark.parametrize("seed", [None, 7])
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(case=scenarios())
 def test_laws(seed: int | None, case: Obj) -> None:
     simulation = run(case, seed)
@@ -128,7 +130,7 @@ def test_laws(seed: int | None, case: Obj) -> None:
     assert alive == set(simulation.final()), "every created pod is bound, pending or gone"
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=cases(10), deadline=None)
 @given(case=scenarios(), seed=st.integers(0, 99))
 def test_a_seed_says_everything(case: Obj, seed: int) -> None:
     assert run(case, seed).outcome() == run(case, seed).outcome()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from policies.commands.recorded_cases import answer_scenario as answer_case
-from policies.objects.pod import Pod
-from policies.scheduling.preemption import Candidate
-from policies.simulation.clock import Clock
-from policies.simulation.preemption_executor import PreemptionExecutor
+from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.scheduling.preemption import Candidate
+from forewarn.policies.simulation.clock import Clock
+from forewarn.policies.simulation.preemption_executor import PreemptionExecutor
 from tests.builders import make_node, make_pod
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from policies.commands.recorded_cases import answer_scenario as answer_case
-from policies.render.simulation import ending, timeline
-from policies.simulation.dump import DumpCache, world_of
-from policies.simulation.scenario import Arrival
-from policies.simulation.simulation import Simulation
-from policies.simulation.summary import summarize
+from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
+from forewarn.policies.render.simulation import ending, timeline
+from forewarn.policies.simulation.dump import DumpCache, world_of
+from forewarn.policies.simulation.scenario import Arrival
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.simulation.summary import summarize
 from tests.builders import Made, make_node, make_pod
 
 Obj = dict[str, Any]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.cli import main
-from policies.commands.recorded_cases import answer_scenario as answer_case
+from forewarn.policies.cli import main
+from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
 from tests.oracle.compare_scenarios import with_plain_names
 from tests.policies.simulation.comparing import final, judge, read
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from policies.commands.recorded_cases import answer_scenario as answer_case
-from policies.simulation.dump import DumpCache, world_of
-from policies.simulation.scenario import Arrival
-from policies.simulation.simulation import Simulation
+from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
+from forewarn.policies.simulation.dump import DumpCache, world_of
+from forewarn.policies.simulation.scenario import Arrival
+from forewarn.policies.simulation.simulation import Simulation
 from tests.builders import Made, make_node, make_pod
 
 

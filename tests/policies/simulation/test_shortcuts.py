@@ -11,70 +11,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policies.controllers import reconcile
-from policies.controllers.actions import Requeue, SetStatus
-from policies.selectors import parse_label_selector
-from policies.simulation.api_server import BUDGET, Change, controller_of
-from policies.simulation.controller_manager import ControllerManager, Sync
-from policies.simulation.controller_workers import ControllerWorkers
-from policies.simulation.dump import world_of
-from policies.simulation.scheduler_cache import SchedulerCache
-from policies.simulation.simulation import Simulation
-from policies.whatif import questions
+from forewarn.policies.controllers import reconcile
+from forewarn.policies.controllers.actions import Requeue
+from forewarn.policies.selectors import parse_label_selector
+from forewarn.policies.simulation.api_server import BUDGET, Change, controller_of
+from forewarn.policies.simulation.controller_manager import ControllerManager
+from forewarn.policies.simulation.controller_queue import Sync
+from forewarn.policies.simulation.controller_workers import ControllerWorkers
+from forewarn.policies.simulation.dump import world_of
+from forewarn.policies.simulation.scheduler_cache import SchedulerCache
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.whatif import questions
 from tests.benchmarks import bench_simulation
 from tests.benchmarks.bench_owners import filled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from policies.controllers.actions import Action
-    from policies.controllers.view import Key, PodState
-    from policies.scheduling.snapshot import Snapshot
-    from policies.simulation.controller_manager import Due
-
-
-@pytest.mark.parametrize("seed", [None, 5])
-def test_a_deployment_that_is_as_it_was_needs_what_it_needed(seed: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    spared = 0
-    kept = ControllerManager._reconcile
-
-    def watched(self: ControllerManager, key: Key) -> Sequence[Action]:
-        nonlocal spared
-        known = self._quiet.get(key)
-        found = kept(self, key)
-        assert list(found) == reconcile(self._view, key, self._api.seconds)
-        spared += known is not None and known.actions is found
-        return found
-
-    monkeypatch.setattr(ControllerManager, "_reconcile", watched)
-    world = bench_simulation.rollout(6, 8, 40)
-    simulation = Simulation(world, None if seed is None else Random(seed))
-    simulation.run()
-    assert not simulation.stopped
-    assert spared > 20
-
-
-@pytest.mark.parametrize("seed", [None, 5])
-def test_a_settled_deployment_tells_of_its_counts_alone(seed: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As its controller would that looks at all of it."""
-    asked, told, kept = 0, 0, ControllerManager._reconcile
-
-    def watched(self: ControllerManager, key: Key) -> Sequence[Action]:
-        nonlocal asked, told
-        known = self._settled.get(key)
-        found = kept(self, key)
-        assert list(found) == reconcile(self._view, key, self._api.seconds)
-        if known is not None and known is self._settled.get(key):
-            asked += 1
-            told += any(isinstance(action, SetStatus) for action in found)
-        return found
-
-    monkeypatch.setattr(ControllerManager, "_reconcile", watched)
-    cluster = filled(12)
-    arrivals = questions.nodes_lost(cluster.snapshot(), ["n00001", "n00002"]).arrivals
-    Simulation(world_of(cluster, arrivals, until=900.0), None if seed is None else Random(seed)).run()
-    assert asked > 50
-    assert told > 10
+    from forewarn.policies.controllers.view import PodState
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.simulation.controller_queue import Due
 
 
 @pytest.mark.parametrize("seed", [None, 5])
@@ -87,12 +41,12 @@ def test_who_is_idle_would_do_nothing(seed: int | None, monkeypatch: pytest.Monk
         idle = kept(self, state)
         if idle:
             owner = controller_of(state.pod)
-            above = self._api.workloads[owner].controller if owner else None
-            for key in (*self._api.budgets_of(state.pod.namespace, state.pod.labels), owner, above):
-                actions = reconcile(self._view, key, self._api.seconds) if key else []
+            above = self.api.workloads[owner].controller if owner else None
+            for key in (*self.api.budgets_of(state.pod.namespace, state.pod.labels), owner, above):
+                actions = reconcile(self.view, key, self.api.seconds) if key else []
                 for action in actions:
                     assert isinstance(action, Requeue)
-                    assert self._delayed[action.key] == action.at - self._api.epoch
+                    assert self._delayed[action.key] == action.at - self.api.epoch
         spared += idle
         return idle
 

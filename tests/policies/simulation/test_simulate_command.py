@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.commands.predict import main as predict
-from policies.commands.whatif import main
-from policies.simulation.events_file import read_events, seconds
+from forewarn.policies.commands.predict import main as predict
+from forewarn.policies.commands.whatif import main
+from forewarn.policies.simulation.events_file import read_events, seconds
 from tests.builders import Made, make_node, make_pod
 
 if TYPE_CHECKING:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from policies.commands.recorded_cases import answer_scenario as answer_case
+from forewarn.policies.cli import main
+from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
+from forewarn.policies.controllers.device_taint_eviction import eviction_time, taints_of_devices
+from forewarn.policies.objects.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
+from forewarn.policies.objects.pod import Pod
 from tests.builders import make_node, make_pod
 
 Obj = dict[str, Any]
@@ -127,3 +133,74 @@ def test_in_the_world_of_the_recordings_nobody_leaves() -> None:
     arrivals = [{"at": 10, "op": "update", "object": tainted}]
     case = {"nodes": [make_node("n1").obj], "pods": [pod], "arrivals": arrivals, "scalingDown": False}
     assert not [e for e in answer_case(case)["outcomes"][0]["timeline"] if e["event"] == "deleted"]
+
+
+DEVICE = {"driver": "gpu.example", "pool": "n1", "device": "d0"}
+BROKEN = {"key": "broken", "effect": "NoExecute", "timeAdded": "1970-01-01T00:16:40Z"}
+TOLERATES = {"key": "broken", "operator": "Exists", "effect": "NoExecute"}
+
+
+def claiming() -> Obj:
+    pod = make_pod("train").on("n1").spec(resourceClaims=[{"name": "c", "resourceClaimName": "ours"}]).obj
+    pod["metadata"]["uid"] = "u1"
+    return pod
+
+
+def claim(tolerations: list[Obj], uid: str = "u1") -> Obj:
+    results = [{"request": "r", **DEVICE, "tolerations": tolerations}]
+    status = {"allocation": {"devices": {"results": results}}, "reservedFor": [{"uid": uid}]}
+    return named("ResourceClaim", "ours", status=status)
+
+
+def rule(**selector: str) -> Obj:
+    return named("DeviceTaintRule", "rule", spec={"deviceSelector": selector, "taint": BROKEN})
+
+
+def named(kind: str, name: str, **rest: Any) -> Obj:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata, **rest}
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "taints", "rules", "when"),
+    [
+        ([], [BROKEN], [], 1000),
+        ([], [{**BROKEN, "effect": "NoSchedule"}], [], None),
+        ([], [], [rule(driver="gpu.example")], 1000),
+        ([], [], [rule(driver="nic.example")], None),
+        ([TOLERATES], [BROKEN], [], None),
+        ([{**TOLERATES, "effect": ""}], [BROKEN], [], 1000),
+        ([{**TOLERATES, "tolerationSeconds": 60}], [BROKEN], [], 1060),
+        ([{**TOLERATES, "tolerationSeconds": -9}], [BROKEN], [], 1000),
+        ([TOLERATES, {**TOLERATES, "tolerationSeconds": 60}], [BROKEN], [], None),
+        ([{**TOLERATES, "tolerationSeconds": 60}], [{**BROKEN, "key": "other"}], [rule()], 1000),
+    ],
+)
+def test_when_a_pod_leaves_for_the_taints_of_its_devices(
+    tolerations: list[Obj], taints: list[Obj], rules: list[Obj], when: int | None
+) -> None:
+    pool = {"name": "n1", "generation": 2, "resourceSliceCount": 1}
+    old = {"driver": "gpu.example", "pool": {**pool, "generation": 1}, "devices": [{"name": "d0", "taints": [BROKEN]}]}
+    new = {"driver": "gpu.example", "pool": pool, "devices": [{"name": "d0", "taints": taints}]}
+    slices = [ResourceSlice.from_api(named("ResourceSlice", "s", spec=spec)) for spec in (old, new)]
+    claims = {("default", "ours"): ResourceClaim.from_api(claim(tolerations))}
+    found = [DeviceTaintRule.from_api(each) for each in rules]
+    assert eviction_time(Pod.from_api(claiming()), claims, taints_of_devices(slices), found) == when
+
+
+def test_a_pod_without_a_share_in_the_claim_stays() -> None:
+    claims = {("default", "ours"): ResourceClaim.from_api(claim([], uid="another"))}
+    assert eviction_time(Pod.from_api(claiming()), claims, {}, [DeviceTaintRule.from_api(rule())]) is None
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "running"), [([], "1 Pod before, 0 after"), ([TOLERATES], "1 Pod before, 1 after")]
+)
+def test_a_simulation_evicts_for_a_device_taint_rule(
+    tolerations: list[Obj], running: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [make_node("n1").obj, make_node("n2").obj]
+    items = [*nodes, claiming(), claim(tolerations), rule(), named("DeviceClass", "gpu", spec={})]
+    (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    main(["whatif", "lose", "node", "n2", "--cluster", str(tmp_path / "cluster.json")])
+    assert running in capsys.readouterr().out

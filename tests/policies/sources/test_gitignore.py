@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.cli import main
-from policies.sources import find_files
-from policies.sources.git_index import tracked_names
-from policies.sources.gitignore import Ignores
+from forewarn.policies.cli import main
+from forewarn.policies.sources import find_files
+from forewarn.policies.sources.git_index import tracked_names
+from forewarn.policies.sources.gitignore import Ignores
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,9 +64,13 @@ def tree(directory: Path, ignores: str, inner: str = "") -> None:
 def test_as_git(tmp_path: Path, ignores: str, inner: str) -> None:
     tree(tmp_path, ignores, inner)
     git = ["git", "-C", str(tmp_path), "-c", "core.excludesFile=/dev/null"]
-    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "init", "-q"], check=True, timeout=500)
     listed = subprocess.run(
-        [*git, "ls-files", "-z", "--others", "--exclude-standard"], check=True, capture_output=True, text=True
+        [*git, "ls-files", "-z", "--others", "--exclude-standard"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=500,
     ).stdout
     expected = {name for name in listed.split("\0") if name.endswith(".yaml")}
     found = {os.path.relpath(file.path, tmp_path) for file in find_files([str(tmp_path)], as_git=True)}
@@ -79,7 +83,7 @@ def git(directory: Path, *arguments: str) -> str:
     told = ["-c", "core.excludesFile=/dev/null", "-c", "user.name=a", "-c", "user.email=a@example.com"]
     told += ["-c", "protocol.file.allow=always"]
     command = ["git", "-C", str(directory), *told, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=500).stdout
 
 
 def found_in(directory: Path) -> set[str]:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from policies.cli import main
-from policies.sources import SourceError
-from policies.sources.output_file import output_file, write_file
+from forewarn.policies.cli import main
+from forewarn.policies.sources import SourceError
+from forewarn.policies.sources.output_file import output_file, write_file
 
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 5\n"
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: glod}\n"
@@ -156,14 +156,14 @@ def test_what_is_no_file_is_one_line_with_a_fix(work_tree: Path, output: str) ->
 
 
 def test_pipes_devices_and_open_descriptors_are_written_to(work_tree: Path) -> None:
-    lint = [sys.executable, "-m", "policies.cli", "lint", "class.yaml", "-q", "--color", "never"]
+    lint = [sys.executable, "-m", "forewarn", "lint", "class.yaml", "-q", "--color", "never"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
 
     def told(*arguments: str, shell: str = "") -> str:
         command = [*lint, *arguments]
         if shell:
             command = ["bash", "-c", shell, "bash", *command]
-        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=500).stdout
 
     assert json.loads(told("-o", "json=/dev/stdout"))["version"] == 1
     assert told("-o", "json=/dev/null") == ""

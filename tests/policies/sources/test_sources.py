@@ -17,14 +17,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.sources.json_stream import JsonFault, json_objects
+from forewarn.policies.sources import SourceError, find_files, load_cluster, read_file
+from forewarn.policies.sources.json_stream import JsonFault, json_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from policies.cluster import Cache
+    from forewarn.policies.cluster.cache import Cache
 
 
 def _pod(name: str, **spec: Any) -> dict[str, Any]:

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.admission.callers import EVERYBODY, EVERYTHING, NOTHING, BadTokens, Callers, Grant, bearer, read_tokens
+from forewarn.webhook.admission.callers import (
+    EVERYBODY,
+    EVERYTHING,
+    NOTHING,
+    BadTokens,
+    Callers,
+    Grant,
+    bearer,
+    read_tokens,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

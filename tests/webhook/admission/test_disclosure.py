@@ -11,29 +11,32 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policies.cluster import predict
-from policies.config import Config, DiscloseTo
-from policies.disclosure import Audience, Disclose
-from policies.findings import Action
-from policies.kinds import POD_TEMPLATE_PATHS
-from policies.objects.fields import at
-from policies.options import AllowedClasses, LimitedResource, Promise, ScopeSelector
-from policies.rules import RULES
-from policies.rules.support.impact import victims_text
-from policies.selectors import PodPattern
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.config import Config, DiscloseTo
+from forewarn.policies.disclosure import Audience, Disclose
+from forewarn.policies.findings import Action
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.objects.fields import at
+from forewarn.policies.options import AllowedClasses, LimitedResource, Promise, ScopeSelector
+from forewarn.policies.rules import RULES
+from forewarn.policies.rules.wording.impact import victims_text
+from forewarn.policies.selectors import PodPattern
+from forewarn.webhook.admission.call import AdmissionCall, Hook
+from forewarn.webhook.admission.context import ReviewContext, Time
+from forewarn.webhook.admission.decide import decide
+from forewarn.webhook.admission.decision import VISIBLE, Decision, in_full
+from forewarn.webhook.admission.impact_annotation import PATH
+from forewarn.webhook.admission.json_patch import apply_patch
+from forewarn.webhook.admission.repeated_warnings import WarningLimiter
+from forewarn.webhook.admission.review import parse_review
+from tests.cases import cases
 from tests.webhook.builders import NOW, cluster, endpoint, namespace, pod, priority_class, review
 from tests.webhook.running import Running, running
-from webhook.admission.decision import Decision, Hook, Time, decide, in_full
-from webhook.admission.endpoint import AdmissionCall
-from webhook.admission.impact_annotation import PATH
-from webhook.admission.json_patch import apply_patch
-from webhook.admission.repeated_warnings import WarningLimiter
-from webhook.admission.review import parse_review
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.cluster import ClusterSnapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
 
 OWN = "shop"
 WORKLOADS = {
@@ -225,7 +228,7 @@ def _object(draw: Callable[..., Any], kind: str, class_name: str | None) -> Obj:
 
 def _decided(world: World, hook: Hook) -> Decision:
     request = parse_review(json.dumps(world.review).encode())
-    return decide(request, hook, world.state, world.config, Time(NOW, lambda: False))
+    return decide(ReviewContext(request, hook, world.state, world.config, Time(NOW, lambda: False)))
 
 
 def shown(decision: Decision) -> str:
@@ -233,14 +236,18 @@ def shown(decision: Decision) -> str:
     response = json.loads(decision.response.to_bytes())["response"]
     response.pop("auditAnnotations", None)
     patch = base64.b64decode(response.pop("patch", "")).decode()
-    return json.dumps(response, ensure_ascii=False) + patch
+    texts = [finding.as_shown.text for finding in decision.findings if finding.action in VISIBLE]
+    spoken = [(text.message, text.fix, *text.shorter) for text in texts]
+    return json.dumps(response, ensure_ascii=False) + patch + json.dumps(spoken, ensure_ascii=False)
 
 
 HIDDEN = [Disclose.OWN_NAMESPACE, Disclose.COUNTS]
 
 
 @given(worlds())
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=cases(200), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 def test_no_answer_names_what_the_requester_may_not_read(world: World) -> None:
     request = parse_review(json.dumps(world.review).encode())
     for hook in Hook:
@@ -272,8 +279,7 @@ def _answer(obj: Obj, disclose: Disclose, state: ClusterSnapshot = STATE, **more
 
 
 FULL = (
-    "would preempt 2 Pods on node-7: shop/report, payroll/nightly "
-    "(priority 100 to 200, not recreated, up to 30s grace). Fix: lower requests or priority [preempts-running-pods]"
+    "would preempt 2 Pods on node-7: shop/report, payroll/nightly (priority 100 to 200, not recreated, up to 30s grace)"
 )
 
 
@@ -286,10 +292,14 @@ FULL = (
     ],
 )
 def test_victims_of_other_namespaces_are_counted_and_nodes_are_not_named(disclose: Disclose, victims: str) -> None:
-    (warning,) = _answer(STARVING, disclose).response.warnings
+    answer = _answer(STARVING, disclose)
+    (finding,) = answer.findings
+    (warning,) = answer.response.warnings
     facts = "(priority 100 to 200, not recreated, up to 30s grace)"
     fix = "Fix: lower requests or priority [preempts-running-pods]"
-    assert warning == f"would preempt 2 Pods{victims} {facts}. {fix}"
+    assert finding.as_shown.message == f"would preempt 2 Pods{victims} {facts}"
+    assert warning.startswith("would preempt 2 Pods")
+    assert warning.endswith(fix)
 
 
 @pytest.mark.parametrize("disclose", HIDDEN)
@@ -334,8 +344,10 @@ def test_who_is_in_a_configured_group_is_told_everything(
     disclose: Disclose, to: DiscloseTo, groups: list[str], all_is_told: bool
 ) -> None:
     who = {"username": "kim", "groups": groups}
-    (warning,) = _answer(STARVING, disclose, config=Config(disclose_to=to), userInfo=who).response.warnings
-    assert (warning == FULL) is all_is_told
+    answer = _answer(STARVING, disclose, config=Config(disclose_to=to), userInfo=who)
+    (finding,) = answer.findings
+    assert (finding.as_shown.message == FULL) is all_is_told
+    assert ("on node-7" in answer.response.warnings[0]) is all_is_told
 
 
 def test_rights_are_asked_about_only_where_it_matters() -> None:
@@ -379,21 +391,21 @@ MISSPELT = _named("Deployment", "apps/v1", "web", OWN, spec={"template": {"spec"
         (
             Disclose.OWN_NAMESPACE,
             "payroll-glod",
-            "Pods will be rejected. Fix: create it, or use standard or web-gold",
+            "Pods will be rejected Fix: create it, or use standard or web-gold",
         ),
         (
             Disclose.OWN_NAMESPACE,
             "web-glod",
             'Did you mean "web-gold"? Fix: create it, or use standard or web-gold',
         ),
-        (Disclose.COUNTS, "web-glod", "Pods will be rejected. Fix: create it, or use standard ["),
+        (Disclose.COUNTS, "web-glod", "Pods will be rejected Fix: create it, or use standard"),
         (Disclose.COUNTS, "standrad", 'Did you mean "standard"? Fix: create it, or use standard'),
     ],
 )
 def test_a_misspelt_class_brings_out_those_that_may_be_used_alone(disclose: Disclose, name: str, told: str) -> None:
     obj = {**MISSPELT, "spec": {"template": {"spec": _pod_spec("1", name)}}}
-    (warning,) = _answer(obj, disclose, CLASSES).response.warnings
-    assert told in warning
+    (finding,) = _answer(obj, disclose, CLASSES).findings
+    assert told in f"{finding.as_shown.message} Fix: {finding.as_shown.remediation}"
 
 
 @pytest.mark.parametrize(
@@ -409,7 +421,7 @@ def test_a_misspelt_class_brings_out_those_that_may_be_used_alone(disclose: Disc
 def test_a_class_that_allowed_classes_gives_him_may_be_named(entry: AllowedClasses, named: bool) -> None:
     config = Config(options=Config().options._replace(allowed_classes=(entry,)))
     answer = _answer(MISSPELT, Disclose.OWN_NAMESPACE, CLASSES, config=config)
-    assert ('Did you mean "payroll-gold"' in answer.response.warnings[0]) is named
+    assert ('Did you mean "payroll-gold"' in answer.findings[0].as_shown.message) is named
 
 
 def _deleted(name: str) -> Obj:
@@ -528,15 +540,15 @@ def test_an_answer_that_is_given_again_is_given_to_the_same_user_alone() -> None
             ("root", ["system:masters"], True),
         ):
             text, audit = _asked(server, user, *groups)
-            assert ("payroll/nightly" in text) is told
+            assert ("and 1 more" in text) is told
             assert ("node-7" in text) is told
             assert "payroll/nightly" in audit["preemption-impact"]
 
 
 def test_the_log_has_what_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Any] = []
-    monkeypatch.setattr("webhook.admission.endpoint.log_event", lambda *line: said.append(line))
-    monkeypatch.setattr("webhook.admission.endpoint.LOGGER.isEnabledFor", lambda _: True)
+    monkeypatch.setattr("forewarn.webhook.admission.services.log_event", lambda *line: said.append(line))
+    monkeypatch.setattr("forewarn.webhook.admission.services.LOGGER.isEnabledFor", lambda _: True)
     asked = endpoint(lambda: CLASSES)
     asked.answer_now(AdmissionCall(Hook.VALIDATE, json.dumps(review(MISSPELT)).encode(), monotonic()))
     ((_, fields),) = said
@@ -556,4 +568,4 @@ def test_pods_of_the_own_workload_are_named_without_their_node() -> None:
     ):
         audience = Audience(disclose, OWN)
         prediction = predict(cluster(NODE, own), {**STARVING, "spec": {**STARVING["spec"], "priority": 1000}})
-        assert victims_text("would preempt", (prediction,), prediction.victims, audience) == said
+        assert victims_text("would preempt", (prediction,), prediction.victims, audience).message == said

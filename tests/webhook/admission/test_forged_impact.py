@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.config import read_config
+from forewarn.policies.config import read_config
+from forewarn.webhook.admission.impact_annotation import ANNOTATION, PATH, ReinvocationCache
+from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch, set_value
+from tests.cases import cases
 from tests.webhook.builders import body, cluster, deployment, endpoint, patch_of, pod
 from tests.webhook.running import running
-from webhook.admission.impact_annotation import ANNOTATION, PATH, ReinvocationCache
-from webhook.admission.json_patch import PatchOperation, apply_patch, set_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,7 +122,7 @@ def test_a_subresource_is_not_patched(serving: Running) -> None:
     forged=st.lists(st.sampled_from([None, "", FORGED, "no JSON"]), min_size=4, max_size=4),
     replicas=st.lists(st.integers(0, 2), min_size=4, max_size=4),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(30), deadline=None)
 def test_whatever_is_applied_in_a_row_nothing_but_our_text_is_stored_and_an_apply_repeated_changes_nothing(
     serving: Running, cpus: list[str], forged: list[str | None], replicas: list[int]
 ) -> None:

@@ -9,6 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forewarn.webhook.admission.call import AdmissionCall, Hook
+from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch, set_value
+from forewarn.webhook.admission.review import API_VERSION, KIND
+from tests.cases import cases
 from tests.webhook.builders import (
     RESOURCES,
     cluster,
@@ -20,10 +24,6 @@ from tests.webhook.builders import (
     priority_class,
     review,
 )
-from webhook.admission.decision import Hook
-from webhook.admission.endpoint import AdmissionCall
-from webhook.admission.json_patch import PatchOperation, apply_patch, set_value
-from webhook.admission.review import API_VERSION, KIND
 
 NODE = {
     "apiVersion": "v1",
@@ -96,19 +96,19 @@ def check(body: bytes, hook: Hook) -> None:
 
 
 @given(damaged_reviews(), st.sampled_from(Hook))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 def test_a_damaged_review_gets_a_well_formed_answer(damaged: Any, hook: Hook) -> None:
     check(json.dumps(damaged).encode(), hook)
 
 
 @given(VALUES, st.sampled_from(Hook))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(50), deadline=None)
 def test_any_json_gets_a_well_formed_answer(value: Any, hook: Hook) -> None:
     check(json.dumps(value).encode(), hook)
 
 
 @given(st.binary(max_size=200), st.sampled_from(Hook))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(50), deadline=None)
 def test_any_bytes_get_a_well_formed_answer(value: bytes, hook: Hook) -> None:
     check(value, hook)
 
@@ -131,7 +131,7 @@ def test_a_body_that_is_nested_deeply_gets_an_admission_review(
 
 
 @given(damaged_reviews())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(75), deadline=None)
 def test_a_patch_applies_and_asking_again_changes_nothing_more(damaged: Any) -> None:
     def asked() -> list[dict[str, Any]]:
         reply = SERVED.answer_now(AdmissionCall(Hook.MUTATE, json.dumps(damaged).encode(), 0.0))

@@ -11,28 +11,30 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from policies.config import Config, read_config
-from policies.disclosure import Disclose
-from policies.objects.fields import at
-from policies.objects.pod import Pod
-from policies.objects.reviewed_object import ReviewedObject
-from policies.rules.support.impact import Forecast, Impact
-from policies.scheduling.schedule_one import Prediction
+from forewarn.policies.config import Config, read_config
+from forewarn.policies.disclosure import Disclose
+from forewarn.policies.forecast.forecast import Forecast
+from forewarn.policies.forecast.impact import Impact
+from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.objects.reviewed_object import ReviewedObject
+from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.webhook.admission.call import AdmissionCall, Hook
+from forewarn.webhook.admission.context import ReviewContext, Time
+from forewarn.webhook.admission.decide import decide
+from forewarn.webhook.admission.impact_annotation import ANNOTATION, PATH, Impacts, ReinvocationCache, text_of
+from forewarn.webhook.admission.impact_annotation import written as written_on
+from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch
+from forewarn.webhook.admission.review import parse_review
 from tests.webhook import builders
 from tests.webhook.builders import NOW, cluster, deployment, endpoint, patch_of, pod, review
 from tests.webhook.running import running
-from webhook.admission.decision import Hook, Time, decide
-from webhook.admission.endpoint import AdmissionCall
-from webhook.admission.impact_annotation import ANNOTATION, PATH, Impacts, ReinvocationCache, text_of
-from webhook.admission.impact_annotation import written as written_on
-from webhook.admission.json_patch import PatchOperation, apply_patch
-from webhook.admission.review import parse_review
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.cluster import ClusterSnapshot
-    from webhook.admission.decision import Decision
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.webhook.admission.decision import Decision
 
 NODE = {
     "apiVersion": "v1",
@@ -186,7 +188,7 @@ def test_what_is_predicted_by_late_cluster_state_says_so(obj: dict[str, Any], cp
     [
         (
             "1",
-            "(priority 0, 30s grace). Time ran out after 1 of 5 new Pods. Fix: ",
+            ". Time ran out after 1 of 5 new Pods. Fix: ",
         ),
         ("2", "only 1 of 5 new Pods were predicted in time; they preempt no Pod"),
     ],
@@ -270,7 +272,7 @@ def test_the_time_of_a_prediction_is_not_that_of_asking_the_api_server() -> None
 
     request = parse_review(json.dumps(review(_with_cpu(pod("nothing", 7), "0"))).encode())
     time = Time(NOW, looked, clock=lambda: now[0])
-    decision = decide(request, Hook.VALIDATE, STATE, Config(), time, slow)
+    decision = decide(ReviewContext(request, Hook.VALIDATE, STATE, Config(), time, slow))
     assert now[0] > 1000
     assert 0 < decision.predicting < 1000
 
@@ -359,7 +361,7 @@ def test_the_second_pod_of_a_controller_is_told_that_the_cluster_is_full_by_now(
     filled["spec"]["nodeName"] = "node-1"
 
     def written(state: ClusterSnapshot) -> Any:
-        decision = decide(request, Hook.MUTATE, state, Config(), Time(NOW, lambda: False), recall=recall)
+        decision = decide(ReviewContext(request, Hook.MUTATE, state, Config(), Time(NOW, lambda: False), recall=recall))
         return at(apply_patch(obj, decision.response.patch), *PATH)
 
     assert written(cluster(NODE)) is None
@@ -376,7 +378,7 @@ def test_what_a_dry_run_was_told_is_not_remembered() -> None:
     obj = _with_cpu(pod("gold"), "1")
     for dry_run in (True, False):
         request = parse_review(json.dumps(review(obj, dryRun=dry_run)).encode())
-        decide(request, Hook.MUTATE, STATE, Config(), Time(NOW, lambda: False), recall=recall)
+        decide(ReviewContext(request, Hook.MUTATE, STATE, Config(), Time(NOW, lambda: False), recall=recall))
     assert len(asked) == 1
 
 

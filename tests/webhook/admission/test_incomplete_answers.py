@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.config import Config
+from forewarn.policies.config import Config
+from forewarn.webhook.admission.answer_cache import AnswerCache
+from forewarn.webhook.admission.call import AdmissionCall, Hook
+from forewarn.webhook.admission.endpoint import Endpoint
+from forewarn.webhook.admission.lanes import Cost
+from forewarn.webhook.admission.prediction_process import PredictionProcess, Unanswered
 from tests.builders import Made, make_node
 from tests.policies.test_rollouts import changed, deployment, rolling
 from tests.webhook.builders import cluster, endpoint, review
-from webhook.admission.answer_cache import AnswerCache
-from webhook.admission.decision import Hook
-from webhook.admission.endpoint import AdmissionCall, Endpoint
-from webhook.admission.lanes import Cost
-from webhook.admission.prediction_process import PredictionProcess, Unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,18 +71,20 @@ def asked(made: Sequence[Made], change: dict[str, Any], predictors: Any) -> tupl
 def runs_out(monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
     """The time of the thread that judges is up after so many looks."""
     seconds = count(step=0.004 / looks)
-    monkeypatch.setattr("webhook.admission.endpoint.thread_time", lambda: float(next(seconds)))
+    monkeypatch.setattr("forewarn.webhook.admission.deadlines.thread_time", lambda: float(next(seconds)))
 
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_the_same_review_has_the_same_answer_or_one_that_is_marked(
     answers: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webhook.admission.endpoint._AT_MOST", dict.fromkeys(Cost, 30.0))  # the machine may be busy
+    monkeypatch.setattr(
+        "forewarn.webhook.admission.endpoint._AT_MOST", dict.fromkeys(Cost, 30.0)
+    )  # the machine may be busy
     made, change = world()
     complete = asked(made, change, None)[1]()
     assert complete["preemptions"]
-    monkeypatch.setattr("policies.metering.LOOK_EVERY", 50)
+    monkeypatch.setattr("forewarn.policies.metering.LOOK_EVERY", 50)
     predictors = Forking(answers=answers)
     _, impact = asked(made, change, predictors)
     for looks in (2, 3, 5, 8, 12, 20, 40, 60, 80, 100, 150, 200):
@@ -96,7 +98,7 @@ def test_no_later_request_gets_what_was_cut_short(monkeypatch: pytest.MonkeyPatc
     """Neither from the impacts, nor from the answers that are kept for a moment."""
     made, change = world()
     complete = asked(made, change, None)[1]()
-    monkeypatch.setattr("policies.metering.LOOK_EVERY", 50)
+    monkeypatch.setattr("forewarn.policies.metering.LOOK_EVERY", 50)
     served, impact = asked(made, change, Forking(answers=False))
     for looks in (2, 20, 80):
         runs_out(monkeypatch, looks)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.objects.fields import at
-from webhook.admission.json_patch import PatchError, PatchOperation, apply_patch, drop, pointer, set_value
+from forewarn.policies.objects.fields import at
+from forewarn.webhook.admission.json_patch import PatchError, PatchOperation, apply_patch, drop, pointer, set_value
 
 KEYS = st.sampled_from(["a", "b", "c/d", "~e", ""])
 PARTS = st.recursive(st.integers() | st.none(), lambda v: st.dictionaries(KEYS, v, max_size=3), max_leaves=6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Event
 from time import sleep
 
-from webhook.admission.lanes import Cost, Lane
+from forewarn.webhook.admission.lanes import Cost, Lane
 
 
 def _busy(lane: Lane) -> Event:
@@ -14,10 +14,10 @@ def _busy(lane: Lane) -> Event:
 
     def wait() -> None:
         begun.set()
-        go.wait(5)
+        go.wait(60)
 
     lane.submit(Cost.RULES, wait)
-    assert begun.wait(5)
+    assert begun.wait(60)
     return go
 
 
@@ -29,7 +29,7 @@ def test_the_cheapest_goes_first_and_the_oldest_of_those() -> None:
     go.set()
     for future in waiting:
         assert future is not None
-        future.result(5)
+        future.result(60)
     assert "".join(ran) == "cebad"
     lane.stop()
 
@@ -38,7 +38,7 @@ def test_what_is_dear_gives_way_to_what_is_cheaper_and_to_nothing_else() -> None
     lane, ran, come = Lane("test", 10), list[str](), Event()
 
     def dear() -> None:
-        come.wait(5)
+        come.wait(60)
         ran.append("begins")
         assert lane.give_way(Cost.POD)
         assert not lane.give_way(Cost.POD)
@@ -51,7 +51,7 @@ def test_what_is_dear_gives_way_to_what_is_cheaper_and_to_nothing_else() -> None
     come.set()
     for future in waiting:
         assert future is not None
-        future.result(5)
+        future.result(60)
     assert ran == ["begins", "rules", "class", "ends", "pod", "pods"]
     lane.stop()
 
@@ -72,7 +72,7 @@ def test_what_would_wait_past_its_time_is_refused_at_once() -> None:
     for _ in range(4):
         slow = lane.submit(Cost.POD, lambda: sleep(0.1))
         assert slow is not None
-        slow.result(5)
+        slow.result(60)
     go = _busy(lane)
     assert lane.submit(Cost.POD, str, within=0.0) is not None  # nobody waits before it
     assert lane.submit(Cost.POD, str, within=0.01) is None
@@ -87,7 +87,7 @@ def test_what_raises_tells_who_asked_and_the_next_one_is_run() -> None:
     assert failed is not None
     assert isinstance(failed.exception(5), ZeroDivisionError)
     assert fine is not None
-    assert fine.result(5) == 7
+    assert fine.result(60) == 7
     lane.stop()
 
 
@@ -101,4 +101,4 @@ def test_a_lane_that_stops_gives_up_what_waits_and_says_that_it_is_idle() -> Non
     assert waiting is not None
     assert waiting.cancelled()
     assert lane.submit(Cost.POD, str) is None
-    assert idle.wait(5)
+    assert idle.wait(60)

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.cluster import predict
-from policies.config import read_config
-from policies.kube_apiserver.priority import admit_pod
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.config import read_config
+from forewarn.policies.kube_apiserver.priority import admit_pod
+from forewarn.webhook.admission.call import Hook
+from forewarn.webhook.admission.decision import Verdict
+from forewarn.webhook.admission.json_patch import apply_patch
 from tests.webhook.builders import cluster, decided, deployment, namespace, pod, priority_class, review
-from webhook.admission.decision import Hook, Verdict
-from webhook.admission.json_patch import apply_patch
 
 if TYPE_CHECKING:
-    from policies.cluster import ClusterSnapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
 
 DEFAULT = priority_class("usual", 10, globalDefault=True)
 
@@ -92,7 +93,12 @@ def plugin(obj: dict[str, Any], state: ClusterSnapshot, *, mutating: bool = Fals
 
 @pytest.mark.parametrize(
     ("action", "warned", "audited", "found"),
-    [("off", 0, set(), 0), ("audit", 0, {"unknown-default-class"}, 1), ("warn", 1, set(), 1), ("deny", 1, set(), 1)],
+    [
+        ("off", 0, set(), 0),
+        ("audit", 0, {"unknown-default-class"}, 1),
+        ("warn", 1, {"unknown-default-class"}, 1),
+        ("deny", 1, {"unknown-default-class"}, 1),
+    ],
 )
 def test_a_default_class_that_is_missing_is_told_as_configured_and_never_denies(
     action: str, warned: int, audited: set[str], found: int

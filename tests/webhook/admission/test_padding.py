@@ -9,12 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policies.evaluator import Phase, evaluate
-from policies.extent import MOST_CHARACTERS, MOST_QUOTAS
-from policies.kinds import POD_TEMPLATE_PATHS
-from policies.objects.reviewed_object import ChangeSet, ReviewedObject
-from policies.objects.workload import pod_template_of
-from policies.rules.support import impact
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.forecast import forecast
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.objects.extent import MOST_CHARACTERS, MOST_QUOTAS
+from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.objects.workload import pod_template_of
+from forewarn.webhook.admission.call import Hook
+from forewarn.webhook.admission.decision import Decision
+from tests.cases import cases
 from tests.webhook.admission.test_failure_directions import (
     CONFIRMED,
     NODE,
@@ -26,7 +29,6 @@ from tests.webhook.admission.test_failure_directions import (
     denied_by,
 )
 from tests.webhook.builders import NOW, cluster, decided, review
-from webhook.admission.decision import Decision, Hook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -155,7 +157,7 @@ def test_a_padded_object_is_denied_and_told_which_bound_it_exceeds(rule: str, ki
     assert told in (denied.response.message or "")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from(sorted(CASES)),
     st.dictionaries(st.sampled_from(sorted(set(PADDING) - {"characters that count"})), st.sampled_from((1, 2)),
@@ -218,7 +220,7 @@ def test_a_quota_that_is_too_large_may_be_made_smaller() -> None:
 
 def test_replicas_beyond_the_bound_get_nothing_past_a_promise(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first of them fit, and fill what is evaluated."""
-    monkeypatch.setattr(impact, "MOST_PLACED", 3)
+    monkeypatch.setattr(forecast, "MOST_PLACED", 3)
     asking, free = _asking("100m"), {**NODE, "metadata": {"name": "node-2"}}
     for replicas, denied in ((10, set()), (11, {"violates-expectation"})):
         asking["spec"]["replicas"] = replicas
@@ -228,10 +230,10 @@ def test_replicas_beyond_the_bound_get_nothing_past_a_promise(monkeypatch: pytes
 
 def test_much_work_denies_whatever_the_time() -> None:
     rule, given = "violates-expectation", padded("violates-expectation", tolerations=400)
-    found = evaluate(
+    found = evaluate(EvaluationRequest(
         ChangeSet((ReviewedObject(given["request"]["object"]),)), cluster(NODE, _running()), _doing("deny", rule),
         phase=Phase.VALIDATE, now=NOW, expired=lambda: False, most_work=1,
-    )  # fmt: skip
+    ))  # fmt: skip
     (finding,) = (f for f in found if f.rule == rule)
     assert (finding.action.value, finding.not_evaluated) == ("deny", True)
     assert finding.message == "not evaluated: its evaluation takes too much work, whatever the time"

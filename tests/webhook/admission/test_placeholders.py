@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from policies.config import Config, read_config
-from policies.evaluator import evaluate
-from policies.findings import Severity
-from policies.objects.reviewed_object import ChangeSet, ReviewedObject
-from policies.rules.support.context import Phase
+from forewarn.policies.config import Config, read_config
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, evaluate
+from forewarn.policies.findings import Severity
+from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.rules.support.context import Phase
+from forewarn.webhook.admission.call import Hook
+from forewarn.webhook.admission.impact_annotation import ANNOTATION
 from tests.webhook import builders
 from tests.webhook.admission.test_impact_annotation import NODE, _with_cpu, decided
 from tests.webhook.builders import cluster, pod, review
-from webhook.admission.decision import Hook
-from webhook.admission.impact_annotation import ANNOTATION
 
 ASKING = _with_cpu(pod("gold", 1000), "1")
 
@@ -36,7 +36,9 @@ def _running(priority: int, *images: str, name: str = "victim", cpu: str = "1", 
 def _found(*victims: dict[str, Any], config: Config | None = None) -> tuple[Severity, str]:
     state, subject = cluster(NODE, *victims), ReviewedObject(ASKING, namespace="team")
     found = evaluate(
-        ChangeSet((subject,)), state, config or Config(), phase=Phase.LINT, now=datetime.now(UTC), judged=(subject,)
+        EvaluationRequest(
+            ChangeSet((subject,)), state, config or Config(), phase=Phase.LINT, now=datetime.now(UTC), judged=(subject,)
+        )
     )
     [finding] = [finding for finding in found if finding.rule == "preempts-running-pods"]
     return finding.severity, finding.message
@@ -104,6 +106,6 @@ def test_that_a_strangers_pod_is_one_is_not_told(disclose: str, told: bool) -> N
     """By its labels and images, which the requester may not read."""
     state = cluster(NODE, _running(-5, "pause", cpu="500m"), _running(0, "web", name="web", cpu="500m"))
     config = read_config(f"disclose: {disclose}", "f")
-    [warning] = builders.decided(Hook.VALIDATE, review(ASKING), state=state, config=config).response.warnings
-    assert "would preempt 2 Pods" in warning
-    assert ("placeholder" in warning) == told
+    [finding] = builders.decided(Hook.VALIDATE, review(ASKING), state=state, config=config).findings
+    assert "would preempt 2 Pods" in finding.as_shown.message
+    assert ("placeholder" in finding.as_shown.message) == told

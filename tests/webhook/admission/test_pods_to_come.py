@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.cluster import Cache
-from policies.config import Config
-from policies.objects.reviewed_object import ReviewedObject
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.config import Config
+from forewarn.policies.objects.reviewed_object import ReviewedObject
+from forewarn.webhook.admission import pods_to_come
+from forewarn.webhook.admission.answer_cache import AnswerCache
+from forewarn.webhook.admission.call import AdmissionCall, Hook
+from forewarn.webhook.admission.pods_to_come import PodsToCome
 from tests.builders import Made, make_node, make_pod
 from tests.policies.test_rollouts import deployment
 from tests.webhook.admission.test_incomplete_answers import Forking
 from tests.webhook.builders import OBJECTS, endpoint, priority_class, review
-from webhook.admission import pods_to_come
-from webhook.admission.answer_cache import AnswerCache
-from webhook.admission.decision import Hook
-from webhook.admission.endpoint import AdmissionCall
-from webhook.admission.pods_to_come import PodsToCome
 
 if TYPE_CHECKING:
-    from policies.cluster import ClusterSnapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
 
 Obj = dict[str, Any]
 NODES = (make_node("n").obj, make_pod("victim").request(cpu="2").priority(-10).on("n").obj)
@@ -161,7 +160,7 @@ def test_an_object_does_not_count_against_itself() -> None:
 def test_a_prediction_process_counts_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(predictors=Forking(answers=True))
     assert not world.asks(made("first", "gold"))
-    monkeypatch.setattr("webhook.admission.endpoint._ATTEMPT_SECONDS", dict.fromkeys(range(9), -1.0))
+    monkeypatch.setattr("forewarn.webhook.admission.evaluation._ATTEMPT_SECONDS", dict.fromkeys(range(9), -1.0))
     assert is_preempted(world.asks(made("second", "mid")))
 
 
@@ -228,7 +227,7 @@ def test_pods_that_fit_nowhere_cost_one_prediction(monkeypatch: pytest.MonkeyPat
 
 def test_too_much_work_is_left_out_and_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pods_to_come, "MOST_WORK", 0)
-    monkeypatch.setattr("policies.metering.LOOK_EVERY", 1)
+    monkeypatch.setattr("forewarn.policies.metering.LOOK_EVERY", 1)
     world = World()
     world.asks(made("first", "gold"))
     assert not is_preempted(world.asks(made("second", "mid")))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.config.model import Budget
-from webhook.admission.prediction_budget import Level, PredictionBudget
+from forewarn.policies.config.model import Budget
+from forewarn.webhook.admission.prediction_budget import Level, PredictionBudget
 
 TEN = Budget(2, 3)
 E, C, N = Level

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.cli import main
-from policies.config import Config, read_config
-from policies.disclosure import Disclose
-from policies.options import Promise
-from policies.rules.pod import violates_expectation
-from policies.selectors import PodPattern
+from forewarn.policies.cli import main
+from forewarn.policies.config import Config, read_config
+from forewarn.policies.disclosure import Disclose
+from forewarn.policies.options import Promise
+from forewarn.policies.rules.pod import violates_expectation
+from forewarn.policies.selectors import PodPattern
+from forewarn.webhook.admission.call import Hook
+from forewarn.webhook.admission.decision import Decision
 from tests.builders import make_pod
 from tests.policies.commands.test_whatif_command import random_cluster
 from tests.webhook.admission.test_impact_annotation import NODE, _with_cpu
 from tests.webhook.builders import cluster, decided, deployment, pod, review
-from webhook.admission.decision import Decision, Hook
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from math import log2
 from random import Random
@@ -13,24 +14,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policies.cluster import predict
-from policies.config import Config, DiscloseTo, RepeatedWarnings
-from policies.config.model import Budget, PredictionBudget
-from policies.disclosure import count_range, priority_range, seconds_range
-from policies.findings import Action
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.config import Config, DiscloseTo, RepeatedWarnings
+from forewarn.policies.config.model import Budget, PredictionBudget
+from forewarn.policies.disclosure import count_range, priority_range, seconds_range
+from forewarn.policies.findings import Action
+from forewarn.webhook.admission.access_reviews import AccessReviews
+from forewarn.webhook.admission.answer_cache import AnswerCache
+from forewarn.webhook.admission.call import AdmissionCall, Hook
+from forewarn.webhook.admission.prediction_access import OF_OTHERS, SPENT, UNREADABLE
+from forewarn.webhook.admission.prediction_budget import PredictionBudget as Buckets
 from tests.builders import Made, MadePod, make_budget, make_node, make_pod
+from tests.cases import cases
 from tests.webhook.admission.test_access_reviews import Rights
 from tests.webhook.builders import body, cluster, deployment, endpoint, patch_of, priority_class
-from webhook.admission.access_reviews import AccessReviews
-from webhook.admission.decision import Hook
-from webhook.admission.endpoint import AdmissionCall
-from webhook.admission.prediction_access import OF_OTHERS, SPENT, UNREADABLE
-from webhook.admission.prediction_budget import PredictionBudget as Buckets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from policies.cluster import ClusterSnapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
 
 Obj = dict[str, Any]
 OWN, OTHER = "shop", "payroll"
@@ -143,6 +145,7 @@ def test_bisection_tells_the_free_cpu_of_as_many_nodes_as_the_budget_has_questio
     assert (sum(known), found.count((0, MOST_CPU))) == (35, 14)
     assert bits(found) < 501  # a bit a question, and what halves of odd ranges differ by
     assert tenant.shown("exact") + tenant.shown("coarse") == 2 * 500
+    tenant.endpoint = replace(tenant.endpoint, answers=AnswerCache(monotonic))  # without the answers of the last second
     answers = {tenant.read(question(cpu, "node-0")) for cpu in (0, 1, free[0], free[0] + 1, 20_000)}
     assert len(answers) == 1  # and from here on nothing
 
@@ -192,7 +195,7 @@ SIX_TO_TEN = st.integers(6, 10)
     st.lists(st.integers(0, 999), min_size=8, max_size=8),
     st.integers(31, 60),
 )
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_beyond_the_exact_budget_pods_differ_by_their_band_alone(
     priorities: list[int], others: list[int], grace: int
 ) -> None:
@@ -207,13 +210,8 @@ def test_beyond_the_exact_budget_answers_are_in_ranges() -> None:
     assert len(set(answers)) == 3
     texts = [json.loads(answer)["warnings"][0] for answer in answers]
     fix = "Fix: lower requests or priority [preempts-running-pods]"
-    assert texts[-1] == (
-        "would preempt more than 5 Pods of other namespaces. "
-        f"Priority up to 999999, violates a PDB, not recreated, up to 60s grace. {fix}"
-    )
-    assert texts[0] == (
-        f"would preempt 1 to 5 Pods of other namespaces (priority 0 to 999, not recreated, up to 60s grace). {fix}"
-    )
+    assert texts[-1] == (f"would preempt more than 5 Pods of other namespaces. {fix}")
+    assert texts[0] == (f"would preempt 1 to 5 Pods of other namespaces (priority 0 to 999, not recreated). {fix}")
     (patch,) = json.loads(answers[-1])["written"]
     assert json.loads(patch["value"]["forewarn.dev/preemption-impact"]) == {
         "cascade": {"notReplaced": 6},
@@ -241,7 +239,7 @@ def test_the_audit_annotations_stay_exact_however_often_somebody_asks() -> None:
 
 
 @given(st.lists(st.integers(-2000, 9000), max_size=9), st.integers(0, 9), st.integers(0, 10_000))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_beyond_the_whole_budget_no_answer_depends_on_others(priorities: list[int], protected: int, cpu: int) -> None:
     """Whatever others run and whatever is asked: the answer about them is the one about an empty node."""
     made = (question(cpu, "node", HIGH), question(cpu), {**deployment(), "spec": _replicated(cpu)})

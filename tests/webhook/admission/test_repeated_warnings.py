@@ -10,9 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.config import Config, RepeatedWarnings
-from policies.findings import Action
-from policies.rules import RULES
+from forewarn.policies.config import Config, RepeatedWarnings
+from forewarn.policies.findings import Action
+from forewarn.policies.rules import RULES
+from forewarn.webhook.admission.call import AdmissionCall, Hook
+from forewarn.webhook.admission.decision import Decision, Verdict
+from forewarn.webhook.admission.repeated_warnings import (
+    EACH,
+    FULL,
+    MAX_SHORT,
+    REMEMBERED,
+    SECONDS,
+    SHORT,
+    WarningLimiter,
+)
+from forewarn.webhook.admission.review import parse_review
 from tests.webhook.admission.test_disclosure import STARVING, STATE, _named, _pod_spec, _running
 from tests.webhook.builders import (
     OBJECTS,
@@ -26,10 +38,6 @@ from tests.webhook.builders import (
     priority_class,
     review,
 )
-from webhook.admission.decision import Decision, Hook, Verdict
-from webhook.admission.endpoint import AdmissionCall
-from webhook.admission.repeated_warnings import EACH, FULL, MAX_SHORT, REMEMBERED, SECONDS, SHORT, WarningLimiter
-from webhook.admission.review import parse_review
 
 Obj = dict[str, Any]
 ALL_WARN = Config(actions={rule.ID: Action.WARN for rule in RULES if rule.ACTION is not None})
@@ -157,7 +165,7 @@ def test_thirty_objects_at_once_are_a_few_warnings_short_ones_and_a_count() -> N
     assert len(lines) == FULL + SHORT + (30 - FULL - SHORT) // EACH
     full = "would preempt 2 Pods: shop/report, 1 Pod of another namespace (priority 100 to 200"
     assert lines[FULL - 1].startswith(full)
-    assert lines[FULL] == ("Pod web-3: would preempt 2 Pods: shop/report… (see its annotation) [preempts-running-pods]")
+    assert lines[FULL] == ("Pod web-3: would preempt 2 Pods (see its annotation) [preempts-running-pods]")
     assert all(len(line) <= MAX_SHORT for line in lines[FULL:])
     assert lines[-1] == "20 more warnings of this rule not shown [preempts-running-pods]"
     for answer in answers:

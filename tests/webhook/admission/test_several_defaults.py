@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from forewarn.webhook.admission.call import Hook
 from tests.webhook.builders import cluster, decided, deployment, namespace, pod, priority_class, review
-from webhook.admission.decision import Hook
 
 TWO = (priority_class("high", 20, globalDefault=True), priority_class("low", 10, globalDefault=True))
 SAID = "high, low are all marked as the global default; low, with the lowest value, takes effect"

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from policies.config import Config
+from forewarn.policies.config import Config
+from forewarn.webhook.admission.call import Hook
+from forewarn.webhook.admission.decision import Decision
 from tests.policies.objects.test_bounded import terms, variables
 from tests.webhook.admission.test_failure_directions import NODE, _asking, _doing, _running, denied_by
 from tests.webhook.builders import cluster, decided, deployment, priority_class, review
-from webhook.admission.decision import Decision, Hook
 
 Obj = dict[str, Any]
 WHY = "not evaluated: Deployment team/web exceeds what forewarn keeps (64 KiB)"
@@ -90,7 +91,7 @@ def test_a_custom_workload_of_which_nothing_is_kept_is_not_let_pass() -> None:
     )
     obj = {**large("terms"), "apiVersion": "example.com/v1", "kind": "Many"}
     obj["spec"] |= {f"f{n}": [{}] * 999 for n in range(100)}
-    from policies.cluster import Cache
+    from forewarn.policies.cluster.cache import Cache
 
     cache = Cache(templates=config.options.pod_template_paths)
     for each in (NODE, _running(), priority_class("gold", 1000), obj):

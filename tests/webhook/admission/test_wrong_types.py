@@ -12,17 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.config import read_config
+from forewarn.policies.config import read_config
+from forewarn.webhook.admission.call import Hook
+from tests.cases import cases
 from tests.webhook.builders import cluster, deployment, endpoint, priority_class, review
 from tests.webhook.running import JSON, answer_of, running
 from tests.webhook.samples import SAMPLES
-from webhook.admission.decision import Hook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from forewarn.webhook.admission.global_default import DefaultCandidate
     from tests.webhook.running import Running
-    from webhook.admission.decision import DefaultCandidate
 
 NODE = {
     "apiVersion": "v1",
@@ -127,7 +128,7 @@ def damaged(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     named=st.booleans(),
     hook=st.sampled_from(Hook),
 )
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=cases(500), deadline=None)
 def test_an_object_with_a_wrong_type_is_answered_over_http(
     connection: http.client.HTTPSConnection,
     faults: list[str],

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 import yaml
 
-from policies.cluster import Cache
-from policies.kinds import KINDS
-from policies.objects.fields import InvalidObject, group_kind
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.kinds.registry import KINDS
+from forewarn.policies.objects.fields import InvalidObject, group_kind
+from forewarn.webhook.apiserver import ApiError, ApiServer, EventType, Expired, Silent, Timeouts, connect
+from forewarn.webhook.apiserver.classes import LiveClasses
+from forewarn.webhook.apiserver.transport import Connection, HttpCall
+from forewarn.webhook.http.tls import Demands, server_context
+from forewarn.webhook.x509 import self_signed
 from tests.webhook.builders import namespace, pod, priority_class
 from tests.webhook.scripted_api import BY_NAME, QUICK, Handler, ScriptedApi, client, kubeconfig, scripted_api
-from webhook.apiserver import ApiError, ApiServer, EventType, Expired, Silent, Timeouts, connect
-from webhook.apiserver.classes import LiveClasses
-from webhook.apiserver.transport import Connection, HttpCall
-from webhook.http.tls import Demands, server_context
-from webhook.x509 import self_signed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -346,7 +346,7 @@ def test_a_stream_that_drips_without_ever_ending_a_line_is_dead(api: ScriptedApi
 
 
 def test_an_endless_line_is_not_kept(api: ScriptedApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.apiserver.watch.MAX_LINE", 100)
+    monkeypatch.setattr("forewarn.webhook.apiserver.watch.MAX_LINE", 100)
     watch = watching(api)
     for _ in range(30):
         api.stream("pods").lines.put(b"x" * 10)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from webhook.apiserver import ApiError as ServerError
-from webhook.apiserver import ApiServer
-from webhook.apiserver.object_api import Conflict, Forbidden, NotFound, ObjectApi, ObjectApiError
-from webhook.apiserver.typed_client import TIMEOUTS, TypedApi
+from forewarn.webhook.apiserver import ApiError as ServerError
+from forewarn.webhook.apiserver import ApiServer
+from forewarn.webhook.apiserver.object_api import Conflict, Forbidden, NotFound, ObjectApi, ObjectApiError
+from forewarn.webhook.apiserver.typed_client import TIMEOUTS, TypedApi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.cli import main
+from forewarn.policies.cli import main
+from forewarn.webhook.x509 import Authority, self_signed, validity_of
 from tests.webhook.builders import OBJECTS, body, deployment, patch_of, pod, priority_class
 from tests.webhook.running import ENVIRONMENT, JSON, PYTHON, answer_of, begin, client_context, read_answer
 from tests.webhook.scripted_api import kubeconfig, scripted_api
-from webhook.x509 import Authority, self_signed, validity_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webhook.x509 import Certificate
+    from forewarn.webhook.x509 import Certificate
 
 
 ROOT = Path(__file__).parents[3]
@@ -59,7 +59,7 @@ class Started:
         told = re.fullmatch(r"listening on https://127.0.0.1:(\d+)\nhealth on http://127.0.0.1:(\d+)\n", lines)
         if told is None:
             self.process.kill()
-            raise AssertionError(f"{lines!r}, and then {self.process.communicate()}")
+            raise AssertionError(f"{lines!r}, and then {self.process.communicate(timeout=60)}")
         self.port, self.health_port = map(int, told.groups())
 
     def connect(self) -> http.client.HTTPSConnection:
@@ -89,7 +89,7 @@ def started(cluster_file: Path) -> Iterator[Started]:
     yield server
     if server.process.poll() is None:
         server.process.kill()
-        server.process.communicate()
+        server.process.communicate(timeout=60)
 
 
 def test_sigterm_fails_readiness_finishes_what_is_in_flight_and_exits_with_0(started: Started) -> None:
@@ -224,7 +224,7 @@ def test_what_cannot_be_done_is_said(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("webhook.commands.serve.log_to_stderr", lambda _: lambda: None)
+    monkeypatch.setattr("forewarn.webhook.commands.serve.log_to_stderr", lambda _: lambda: None)
     monkeypatch.setenv("KUBECONFIG", str(cluster_file.parent / "no-kubeconfig"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     (cluster_file.parent / "c.yaml").write_text("x: 1\n")
@@ -397,7 +397,7 @@ def test_tokens_are_asked_for_and_read_again_while_serving(cluster_file: Path) -
 )
 def test_a_ca_injector_that_cannot_start_says_why(arguments: list[str], status: int, says: str, tmp_path: Path) -> None:
     environment = {**ENVIRONMENT, "KUBECONFIG": str(tmp_path / "none"), "HOME": str(tmp_path)}
-    command = [PYTHON, "-m", "policies.cli", "webhook", "ca-injector", *arguments]
+    command = [PYTHON, "-m", "forewarn", "webhook", "ca-injector", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
     assert (done.returncode, says in done.stderr) == (status, True), done.stderr
     assert "Traceback" not in done.stderr
@@ -417,7 +417,7 @@ def test_serving_by_watches_it_is_ready_once_every_list_is_in_and_denials_are_co
             assert server.health("/livez")[0] == 200
             _answers_by_the_object_alone(server)
             api.scripts["list", "nodes"].clear()
-            until(lambda: server.health("/readyz") == (200, "ok\n"), 20)
+            until(lambda: server.health("/readyz") == (200, "ok\n"))
             connection = server.connect()
 
             def verdict() -> tuple[bool, list[str]]:
@@ -478,7 +478,7 @@ def test_serving_by_watches_answers_say_when_the_state_is_late(tmp_path: Path) -
         variables = {"KUBECONFIG": str(config), "FOREWARN_MAX_CACHE_AGE": "0.1"}
         server = Started("live", "--drain", "0", scratch=tmp_path, **variables)
         try:
-            until(lambda: server.health("/readyz") == (200, "ok\n"), 20)
+            until(lambda: server.health("/readyz") == (200, "ok\n"))
             connection = server.connect()
 
             def audit() -> dict[str, str]:
@@ -494,7 +494,7 @@ def test_serving_by_watches_answers_say_when_the_state_is_late(tmp_path: Path) -
             assert server.ends()[0] == 0
 
 
-def until(condition: Any, seconds: float = 10) -> None:
+def until(condition: Any, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -505,7 +505,7 @@ def test_review_needs_none_of_the_libraries_of_the_server(cluster_file: Path) ->
     (cluster_file.parent / "r.json").write_bytes(body(pod("gold")))
     program = """
 import sys
-from policies.cli import main
+from forewarn.policies.cli import main
 main(["webhook", "review", "-f", "r.json", "--cluster", "cluster.json"])
 print({"flask", "werkzeug", "uvicorn", "a2wsgi", "cryptography", "prometheus_client", "numpy"} & set(sys.modules))
 """
@@ -524,7 +524,7 @@ def test_a_command_that_is_still_starting_ends_at_once_when_it_is_told_to(
     """By a handler of its own: in a container it is the first process, to which a signal without one says nothing."""
     cluster = tmp_path / "cluster.json"
     os.mkfifo(cluster)
-    arguments = [PYTHON, "-m", "policies.cli", *command.split(), "--cluster", str(cluster)]
+    arguments = [PYTHON, "-m", "forewarn", *command.split(), "--cluster", str(cluster)]
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(arguments, cwd=ROOT, text=True, env=ENVIRONMENT, **pipes) as process:  # type: ignore[call-overload]
         with open(_read_by(process, cluster), "w"):
@@ -539,24 +539,25 @@ def _told_until_it_ends(process: subprocess.Popen[str]) -> tuple[str, str]:
         with suppress(subprocess.TimeoutExpired):
             return process.communicate(timeout=10)
     process.kill()
-    raise AssertionError(f"it does not end: {process.communicate()}")
+    raise AssertionError(f"it does not end: {process.communicate(timeout=60)}")
 
 
 def _read_by(process: subprocess.Popen[str], pipe: Path) -> int:
     """The end of a pipe to write into, as soon as a process reads it; a process that ended never will."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while time.monotonic() < end and process.poll() is None:
         try:
             return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
         except OSError:  # nobody reads yet
             time.sleep(0.02)
     process.kill()
-    raise AssertionError(f"it does not read: {process.communicate()}")
+    raise AssertionError(f"it does not read: {process.communicate(timeout=60)}")
 
 
 def test_a_missing_extra_is_named() -> None:
     program = (
-        "import sys; sys.modules['flask'] = None; from policies.cli import main; sys.exit(main(['webhook', 'serve']))"
+        "import sys; sys.modules['flask'] = None\n"
+        "from forewarn.policies.cli import main; sys.exit(main(['webhook', 'serve']))"
     )
     run = subprocess.run([PYTHON, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
     assert run.returncode == 3

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from policies import VERSION
-from policies.kinds import KINDS
+from forewarn.policies import VERSION
+from forewarn.policies.kinds.registry import KINDS
+from forewarn.webhook.commands.doctor import main
+from forewarn.webhook.doctor.examination import examine
+from forewarn.webhook.doctor.looking import Looks
+from forewarn.webhook.doctor.registration import MUTATING, VALIDATING, shipped
+from forewarn.webhook.x509 import Authority, self_signed
 from tests.webhook.scripted_api import client, kubeconfig, scripted_api
-from webhook.commands.doctor import main
-from webhook.doctor.examination import examine
-from webhook.doctor.looking import Looks
-from webhook.doctor.registration import MUTATING, VALIDATING, shipped
-from webhook.x509 import Authority, self_signed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from policies.cli import COMMANDS
-from policies.cli import main as main_of_forewarn
-from policies.commands.completion import options_of
-from policies.minors import KNOWN_MINORS
-from webhook.commands.kubectl_plugin import choices, complete, main, split, translated
+from forewarn.policies.cli import COMMANDS
+from forewarn.policies.cli import main as main_of_forewarn
+from forewarn.policies.commands.completion import options_of
+from forewarn.policies.releases.minors import PREDICTED_MINORS
+from forewarn.webhook.commands.kubectl_plugin import choices, complete, main, split, translated
 
 CONFIG = {
     "current-context": "staging",
@@ -126,7 +126,7 @@ def test_kubeconfig_is_where_the_cluster_is_looked_for(tmp_path: Path, capsys: p
         (["whatif", "lose", ""], ["node", "zone", "pool"]),
         (["whatif", "drain", ""], []),
         (["headroom", "-o", "j"], ["json"]),
-        (["headroom", "--kubernetes-version", "1.3"], [f"1.{minor}" for minor in KNOWN_MINORS]),
+        (["headroom", "--kubernetes-version", "1.3"], [f"1.{minor}" for minor in PREDICTED_MINORS]),
         (["predict", "-f", ""], []),
     ],
 )
@@ -175,7 +175,7 @@ def test_a_kubeconfig_that_does_not_exist_is_wrong_usage(tmp_path: Path, capsys:
         ("explain nonsense", "see `kubectl forewarn lint --list-rules`"),
         ("whatif lose zone --cluster x", "Run `kubectl forewarn whatif lose --help` for its options."),
         ("why --help", "usage: kubectl forewarn why [-h]"),
-        ("why --help", "  kubectl forewarn why web-0 -n shop"),
+        ("why --help", "  kubectl forewarn why shop/web-5d9c7-x2x1z"),
         ("webhook", "usage: kubectl forewarn webhook COMMAND"),
         ("--help", "usage: kubectl forewarn COMMAND"),
         ("webhook accuracy --url http://127.0.0.1:1", "kubectl -n forewarn exec deploy/forewarn -- forewarn webhook"),

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from policies.config import Config, ConfigError
-from policies.findings import Action
-from policies.releases import Release
-from webhook.http.asgi import Limits
-from webhook.settings import FLAGS, LEAST_KEEP_ALIVE, configuration, parse_settings, unknown_variables
+from forewarn.policies.config import Config, ConfigError
+from forewarn.policies.findings import Action
+from forewarn.policies.releases.release import Release
+from forewarn.webhook.http.asgi import Limits
+from forewarn.webhook.settings import FLAGS, LEAST_KEEP_ALIVE, configuration, parse_settings, unknown_variables
 
 
 def test_defaults() -> None:

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.cli import main
-from policies.kinds import KINDS, OPTIONAL, listed_as_empty
-from policies.sources import SourceError, load_cluster
+from forewarn.policies.cli import main
+from forewarn.policies.kinds.registry import KINDS, OPTIONAL, listed_as_empty
+from forewarn.policies.sources import SourceError, load_cluster
+from forewarn.webhook.apiserver.redaction import redacted
 from tests.builders import make_node, make_pod
 from tests.webhook.builders import OBJECTS, body, deployment, pod, priority_class
 from tests.webhook.scripted_api import BY_NAME, ScriptedApi, kubeconfig, scripted_api
-from webhook.apiserver.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.cluster import ClusterSnapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
 
 ROOT = Path(__file__).parents[3]
 SECRET = "do-not-tell"
@@ -146,8 +146,44 @@ def test_why_asks_a_running_cluster_for_the_events_of_one_pod(
         "  Preempted: Preempted by pod [2J 1-2 on node n1\n"
     )
     (query,) = [query for verb, path, query, _ in api.requests if (verb, path) == ("get", EVENTS)]
-    about = "involvedObject.kind=Pod,involvedObject.namespace=team,involvedObject.name=low"
+    about = "involvedObject.namespace=team,involvedObject.name=low"
     assert query == {"fieldSelector": about, "limit": "500"}
+
+
+def test_why_asks_for_the_events_of_owners_and_node_of_a_pod_that_ended(
+    api: ScriptedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    low = api.objects["pods"].pop(("team", "low"))
+    ended = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory. "}
+    metadata = {**low["metadata"], "name": "web-5f-x"}
+    api.objects["pods"]["team", "web-5f-x"] = {**low, "metadata": metadata, "status": ended}
+    api.routes["GET", EVENTS] = lambda handler: handler.answer(200, {"items": []})
+    nodes = {"items": [{"involvedObject": {"kind": "Node", "name": "n1"}, "reason": "Rebooted", "message": "m"}]}
+    api.routes["GET", "/api/v1/namespaces/default/events"] = lambda handler: handler.answer(200, nodes)
+    assert main(["why", "team/web-5f-x", "--cluster", "live"]) == 0
+    assert "node-pressure-evicted: evicted by the kubelet on n1, which was low on memory\n" in capsys.readouterr().out
+    asked = [query["fieldSelector"].rpartition("=")[2] for _, path, query, _ in api.requests if path == EVENTS]
+    assert asked == ["web-5f-x", "web-5f", "web"]
+    (of_node,) = [query for _, path, query, _ in api.requests if path == "/api/v1/namespaces/default/events"]
+    assert of_node["fieldSelector"] == "involvedObject.kind=Node,involvedObject.name=n1"
+
+
+def test_why_reads_the_events_of_a_namespace_page_by_page_for_a_workload(
+    api: ScriptedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def page(handler: Any) -> None:
+        first = "continue" not in handler.path
+        about = {"kind": "Pod", "namespace": "team", "name": f"web-{int(first)}"}
+        event = {"involvedObject": about, "reason": "Evicted", "message": "The node was low on resource: memory. "}
+        handler.answer(200, {"items": [event], "metadata": {"continue": "x"} if first else {}})
+
+    api.routes["GET", EVENTS] = page
+    assert main(["why", "sts/web", "-n", "team", "--cluster", "live"]) == 0
+    out = capsys.readouterr().out
+    assert "StatefulSet team/web: 2 gone" in out
+    api.routes["GET", EVENTS] = lambda handler: handler.answer(200, {"items": [], "metadata": {"continue": "x"}})
+    assert main(["why", "deploy/web", "-n", "team", "--cluster", "live", "-o", "json"]) in (0, 2)
+    assert len([1 for _, path, _, _ in api.requests if path == EVENTS]) == 2 + 20
 
 
 def test_why_answers_without_the_right_to_read_events_and_says_so(
@@ -160,7 +196,7 @@ def test_why_answers_without_the_right_to_read_events_and_says_so(
     assert out == f"team/low (priority 0): running on n1\n  Events not read: {said}\n"
     assert err == ""
     assert main(["why", "team/low", "--cluster", "live", "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["eventsNotRead"] == said
+    assert json.loads(capsys.readouterr().out)["missing"] == [f"Events not read: {said}"]
     assert main(["why", "team/none", "--cluster", "live"]) == 3
     assert f"Events not read: {said}" in capsys.readouterr().err
 
@@ -183,7 +219,7 @@ def test_a_name_that_no_pod_has_is_not_put_into_a_request(api: ScriptedApi, caps
 def test_a_dump_is_asked_for_nothing_more(api: ScriptedApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["snapshot", "-o", str(tmp_path / "x.json")]) == 0
     assert main(["why", "team/low", "--cluster", str(tmp_path / "x.json")]) == 0
-    assert "events" not in capsys.readouterr().out
+    assert "Events not read" not in capsys.readouterr().out
     assert not [path for verb, path, *_ in api.requests if verb == "get" and "events" in path]
 
 
@@ -296,13 +332,13 @@ def test_of_an_indexed_job_the_first_pod_writes_and_the_others_wait(
             monkeypatch.setenv("JOB_COMPLETION_INDEX", "0")
             assert main(["snapshot", "--once", "-o", str(file)]) == 0
 
-    monkeypatch.setattr("webhook.commands.snapshot.time.sleep", wait)
+    monkeypatch.setattr("forewarn.webhook.commands.snapshot.time.sleep", wait)
     monkeypatch.setenv("JOB_COMPLETION_INDEX", "2")
     assert main(["snapshot", "--once", "-o", str(file)]) == 0
     assert (len(waited), file.exists()) == (3, True)
     file.unlink()
     monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
-    monkeypatch.setattr("webhook.commands.snapshot._WAIT", -1.0)
+    monkeypatch.setattr("forewarn.webhook.commands.snapshot._WAIT", -1.0)
     assert main(["snapshot", "--once", "-o", str(file)]) == 3
     assert "Pod 0 of the Job must write it" in capsys.readouterr().err
     assert main(["snapshot", "--once", "-o", "-"]) == 2

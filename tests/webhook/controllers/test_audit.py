@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.config import Config, read_config
-from policies.findings import ObjectRef, Severity
-from policies.sources import load_cluster
+from forewarn.policies.config import Config, read_config
+from forewarn.policies.findings import ObjectRef, Severity
+from forewarn.policies.sources import load_cluster
+from forewarn.webhook.admission.prediction_process import Unanswered
+from forewarn.webhook.admission.workers import Workers
+from forewarn.webhook.apiserver.object_api import Forbidden, NotFound
+from forewarn.webhook.controllers.audit.auditor import Auditor
+from forewarn.webhook.controllers.audit.looking import MOST_TOLD, SHARE, Audited, Found, Throttle, look
+from forewarn.webhook.controllers.audit.reports import GROUP, MOST_EVENTS, MOST_REPORTS, NAME, publish
+from forewarn.webhook.controllers.installation import Installation
+from forewarn.webhook.controllers.replica import ReplicaControllers
+from forewarn.webhook.metrics import Metrics
 from tests.webhook.commands.test_reloading import value_of
 from tests.webhook.fake_api import FakeApi, unreachable
-from webhook.admission.prediction_process import Unanswered
-from webhook.admission.workers import Workers
-from webhook.apiserver.object_api import Forbidden, NotFound
-from webhook.controllers.audit.auditor import Auditor
-from webhook.controllers.audit.looking import MOST_TOLD, SHARE, Audited, Found, Throttle, look
-from webhook.controllers.audit.reports import GROUP, MOST_EVENTS, MOST_REPORTS, NAME, publish
-from webhook.controllers.installation import Installation
-from webhook.controllers.replica import ReplicaControllers
-from webhook.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.cluster import ClusterSnapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
 
 PLACE = Installation("forewarn", "replica-0")
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -372,7 +372,7 @@ def test_it_is_done_by_a_process_of_its_own_that_ends_with_the_replica() -> None
     upkeep = ReplicaControllers(api, PLACE, metrics, None, lambda: None, auditor=auditor)
     end = upkeep.start()
     try:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while CLUSTER not in api.objects:
             assert time.monotonic() < until
             time.sleep(0.05)
@@ -397,7 +397,7 @@ def test_an_audit_that_is_under_way_ends_at_once_when_its_replica_stops() -> Non
     auditor = Auditor(api, PLACE, Metrics(), neglected, Config, lambda _: Long(), 60)
     auditor.elect()
     end = auditor.start()
-    assert asked.wait(10)
+    assert asked.wait(60)
     end()
     assert ended.is_set()
 

@@ -13,14 +13,15 @@ from cryptography import x509
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forewarn.webhook.apiserver.object_api import Forbidden, ObjectApiError
+from forewarn.webhook.controllers.certificate_authority import ANNOUNCED_FOR, LEAF_LIFE, CertificateAuthorities, Issuer
+from forewarn.webhook.controllers.registration import PATHS, Registration
+from forewarn.webhook.controllers.serving_certificate import BadSecret, Served, ServingCertificate
+from forewarn.webhook.http.tls import SwappingContext
+from forewarn.webhook.metrics import Metrics
+from forewarn.webhook.x509 import LIFE, Authority, Certificate, NoCertificate, certificates_in, self_signed, validity_of
+from tests.cases import cases
 from tests.webhook.fake_api import FakeApi, unreachable
-from webhook.apiserver.object_api import Forbidden, ObjectApiError
-from webhook.controllers.certificate_authority import ANNOUNCED_FOR, LEAF_LIFE, CertificateAuthorities, Issuer
-from webhook.controllers.registration import PATHS, Registration
-from webhook.controllers.serving_certificate import BadSecret, Served, ServingCertificate
-from webhook.http.tls import SwappingContext
-from webhook.metrics import Metrics
-from webhook.x509 import LIFE, Authority, Certificate, NoCertificate, certificates_in, self_signed, validity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -399,7 +400,7 @@ steps = st.sampled_from([MINUTE, HOUR, 8 * HOUR, 10 * DAY, 100 * DAY])
 acts = st.tuples(st.integers(0, 2), st.sampled_from(["look", "look", "write", "restart", "away", "cut"]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(30), deadline=None)
 @given(st.lists(st.tuples(steps, st.lists(acts, max_size=4)), max_size=12))
 def test_api_servers_trust_every_replica_that_looks(
     history: list[tuple[timedelta, list[tuple[int, str]]]],

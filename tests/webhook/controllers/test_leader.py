@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forewarn.webhook.controllers.leader import ELECTION_SECONDS, RENEWAL_SECONDS, Election
+from tests.cases import cases
 from tests.webhook.fake_api import WRITER, FakeApi
-from webhook.controllers.leader import ELECTION_SECONDS, RENEWAL_SECONDS, Election
 
 
 class Clock:
@@ -62,7 +63,7 @@ def test_who_has_been_restarted_under_its_own_name_goes_on() -> None:
     assert Election(api, WRITER, "replica-0", clock).reconcile()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0.0, 1.0, 10.0, 25.0, 31.0])), max_size=40))
 def test_two_are_never_writers_at_once(history: list[tuple[int, float]]) -> None:
     _, clock, replicas = electorate(3)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from forewarn.webhook.apiserver.object_api import ObjectApiError
+from forewarn.webhook.controllers.registration import PATHS, Registration, token_of
+from forewarn.webhook.x509 import Authority
 from tests.webhook.fake_api import FakeApi, unreachable
-from webhook.apiserver.object_api import ObjectApiError
-from webhook.controllers.registration import PATHS, Registration, token_of
-from webhook.x509 import Authority
 
 CA = Authority.make(datetime(2030, 1, 1, tzinfo=UTC)).certificate
 OTHER = Authority.make(datetime(2030, 1, 1, tzinfo=UTC)).certificate

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policies.objects.priority_class import PriorityClass
+from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.webhook.admission.global_default import DefaultCandidate
+from forewarn.webhook.apiserver.object_api import Forbidden
+from forewarn.webhook.controllers.ca_injector import CaInjector
+from forewarn.webhook.controllers.global_default.monitor import GlobalDefaults
+from forewarn.webhook.controllers.global_default.reservation import CLASSES
+from forewarn.webhook.controllers.installation import Installation
+from forewarn.webhook.controllers.registration import PATHS, Registration
+from forewarn.webhook.controllers.replica import ReplicaControllers
+from forewarn.webhook.http.tls import SwappingContext
+from forewarn.webhook.metrics import Metrics
+from forewarn.webhook.x509 import self_signed
 from tests.webhook.builders import cluster, priority_class
 from tests.webhook.commands.test_reloading import value_of
 from tests.webhook.fake_api import LEASE, WRITER, FakeApi, unreachable
-from webhook.admission.decision import DefaultCandidate
-from webhook.apiserver.object_api import Forbidden
-from webhook.controllers.ca_injector import CaInjector
-from webhook.controllers.global_default.monitor import GlobalDefaults
-from webhook.controllers.global_default.reservation import CLASSES
-from webhook.controllers.installation import Installation
-from webhook.controllers.registration import PATHS, Registration
-from webhook.controllers.replica import ReplicaControllers
-from webhook.http.tls import SwappingContext
-from webhook.metrics import Metrics
-from webhook.x509 import self_signed
 
 if TYPE_CHECKING:
-    from policies.cluster import ClusterSnapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
 
 PLACE = Installation("forewarn", "replica-0")
 
@@ -312,7 +312,7 @@ def test_the_thread_frees_the_place_soon_after_the_class_came_by_the_watch() -> 
         end()
 
 
-def _until(condition: object, seconds: float = 5) -> None:
+def _until(condition: object, seconds: float = 60) -> None:
     assert callable(condition)
     end = time.monotonic() + seconds
     while not condition():

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from forewarn.webhook.health import Health
+from forewarn.webhook.http.app import create_health_app
+from forewarn.webhook.http.server import bind, serve_health
+from forewarn.webhook.logs import RareEvents
+from forewarn.webhook.metrics import Metrics
 from tests.webhook.running import running
-from webhook.health import Health
-from webhook.http.app import create_health_app
-from webhook.http.server import bind, serve_health
-from webhook.logs import RareEvents
-from webhook.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from forewarn.webhook.admission.decide import evaluate_review
+from forewarn.webhook.admission.endpoint import Endpoint
+from forewarn.webhook.admission.sizes import MAX_WIRE
+from forewarn.webhook.health import MAX_SILENCE, Health
+from forewarn.webhook.http.app import create_health_app
+from forewarn.webhook.http.asgi import Limits, Routes
+from forewarn.webhook.metrics import Metrics
 from tests.webhook.builders import body, deployment, endpoint, patch_of, pod, priority_class
-from webhook.admission.decision import look_at
-from webhook.admission.endpoint import Endpoint
-from webhook.admission.sizes import MAX_WIRE
-from webhook.health import MAX_SILENCE, Health
-from webhook.http.app import create_app, create_health_app
-from webhook.http.asgi import Limits, Routes
-from webhook.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
-    from policies.objects.priority_class import PriorityClass
+    from forewarn.policies.objects.priority_class import PriorityClass
 
 JSON = {"Content-Type": "application/json"}
 BODIES = {
@@ -35,7 +35,9 @@ BODIES = {
 }
 
 
-def by_asgi(served: Endpoint, path: str, data: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+def by_asgi(
+    served: Endpoint, path: str, data: bytes, headers: dict[str, str], method: str = "POST"
+) -> tuple[int, dict[str, str], bytes]:
     sent: list[MutableMapping[str, Any]] = []
 
     async def receive() -> MutableMapping[str, Any]:
@@ -44,13 +46,10 @@ def by_asgi(served: Endpoint, path: str, data: bytes, headers: dict[str, str]) -
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
-    async def rest(*_: object) -> None:
-        raise AssertionError
-
     path, _, query = path.partition("?")
     raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    scope = {"type": "http", "method": "POST", "path": path, "query_string": query.encode(), "headers": raw}
-    asyncio.run(Routes(served, rest, Health(), Limits())(scope, receive, send))
+    scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "headers": raw}
+    asyncio.run(Routes(served, Health(), Limits())(scope, receive, send))
     start, answer = sent
     return start["status"], {name.decode(): value.decode() for name, value in start["headers"]}, answer["body"]
 
@@ -65,14 +64,18 @@ def test_a_full_gate_and_a_stopping_one_answer_503() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [("GET", "/validate", 405), ("GET", "/mutate/token", 405), ("GET", "/", 404), ("POST", "/elsewhere", 404)],
+    ("method", "path", "status", "allow"),
+    [
+        ("GET", "/validate", 405, "POST"),
+        ("GET", "/mutate/token", 405, "POST"),
+        ("GET", "/", 404, None),
+        ("POST", "/elsewhere", 404, None),
+    ],
 )
-def test_what_is_no_webhook_gets_a_status(method: str, path: str, status: int) -> None:
-    response = create_app(Metrics()).test_client().open(path, method=method)
-    assert response.status_code == status
-    assert response.json is not None
-    assert (response.json["kind"], response.json["code"]) == ("Status", status)
+def test_other_methods_and_paths_get_a_status(method: str, path: str, status: int, allow: str | None) -> None:
+    answered, headers, data = by_asgi(endpoint(), path, b"", JSON, method)
+    told = json.loads(data)
+    assert (answered, told["kind"], told["code"], headers.get("allow")) == (status, "Status", status, allow)
 
 
 def test_what_is_judged_is_never_judged_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,12 +83,12 @@ def test_what_is_judged_is_never_judged_on_the_event_loop(monkeypatch: pytest.Mo
 
     def decided(*given: Any) -> Any:
         judged.append(current_thread().name)
-        return look_at(*given)
+        return evaluate_review(*given)
 
-    monkeypatch.setattr("webhook.admission.endpoint.look_at", decided)
+    monkeypatch.setattr("forewarn.webhook.admission.evaluation.evaluate_review", decided)
     for data in (BODIES["a pod to patch"], body(deployment("nothing")), body(priority_class("a", 1))):
         by_asgi(endpoint(), "/validate", data, JSON)
-    assert set(judged) == {"judge"}
+    assert set(judged) == {"evaluate"}
     assert len(judged) == 3
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from forewarn.webhook.http.tls import Demands, TlsError, client_names, read_authorities
+from forewarn.webhook.x509 import Authority
 from tests.webhook.builders import body, pod
 from tests.webhook.certificates import write_client
 from tests.webhook.running import JSON, Running, answer_of, is_status, running
-from webhook.http.tls import Demands, TlsError, client_names, read_authorities
-from webhook.x509 import Authority
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

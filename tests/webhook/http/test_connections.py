@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forewarn.webhook.http.connections import Connection, Connections
 from tests.webhook.builders import body, deployment
 from tests.webhook.running import JSON, QUICK, answer_of, running
-from webhook.http.connections import Connection, Connections
 
 if TYPE_CHECKING:
     from socket import socket

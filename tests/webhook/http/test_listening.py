@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
+from forewarn.webhook.health import Health
+from forewarn.webhook.http.asgi import Routes
+from forewarn.webhook.http.server import TlsServer, bind
+from forewarn.webhook.http.tls import SwappingContext
+from forewarn.webhook.x509 import self_signed
 from tests.webhook.builders import endpoint
 from tests.webhook.running import QUICK
-from webhook.health import Health
-from webhook.http.app import create_app
-from webhook.http.asgi import Routes
-from webhook.http.server import TlsServer, bind, from_wsgi
-from webhook.http.tls import SwappingContext
-from webhook.x509 import self_signed
 
 
 def _reached(listening: socket.socket) -> list[str]:
@@ -58,7 +57,7 @@ def test_without_ipv6_it_is_that_of_ipv4_alone(stage: str, monkeypatch: pytest.M
                 raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
             super().bind(address)
 
-    monkeypatch.setattr("webhook.http.server.socket.socket", WithoutIpv6)
+    monkeypatch.setattr("forewarn.webhook.http.server.socket.socket", WithoutIpv6)
     with bind("::", 0) as listening:
         assert _reached(listening) == ["127.0.0.1"]
     with pytest.raises(OSError, match=r"not supported|Cannot assign"):
@@ -74,9 +73,7 @@ def test_a_signal_before_the_event_loop_is_there_drains_too(monkeypatch: pytest.
     """Whoever was told of the port may send it at once; no handler that raises may get it then."""
     health, given = Health(), endpoint()
     context = SwappingContext(self_signed(datetime.now(UTC))).listening
-    server = TlsServer(
-        Routes(given, from_wsgi(create_app(given.metrics)), health, QUICK), context, given.gate, health, QUICK
-    )
+    server = TlsServer(Routes(given, health, QUICK), context, given.gate, health, QUICK)
     # The last thing of uvicorn's before there is a loop; its older releases call it by another name.
     name = "get_loop_factory" if hasattr(server.config, "get_loop_factory") else "setup_event_loop"
     make_loop = getattr(server.config, name)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.objects.bounded import as_kept, is_left_out
+from forewarn.policies.objects.bounded import as_kept, is_left_out
+from forewarn.webhook.apiserver import ApiServer, connect
+from forewarn.webhook.apiserver.list_stream import NoList, NoObject, read_list
 from tests.policies.objects.test_bounded import deployment, terms
 from tests.webhook.scripted_api import QUICK, ScriptedApi, kubeconfig, scripted_api
-from webhook.apiserver import ApiServer, connect
-from webhook.apiserver.list_stream import NoList, NoObject, read_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,9 +23,9 @@ MIB = 1 << 20
 FOLLOW = """
 import sys
 from pathlib import Path
-from policies.objects.bounded import as_kept
-from webhook.apiserver import ApiServer, connect
-from webhook.informer import Informer
+from forewarn.policies.objects.bounded import as_kept
+from forewarn.webhook.apiserver import ApiServer, connect
+from forewarn.webhook.informer import Informer
 
 def peak():
     return int(next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line).split()[1])
@@ -69,7 +69,7 @@ def test_fifteen_large_deployments_cost_a_replica_little(tmp_path: Path, monkeyp
 def test_a_page_that_is_too_large_is_asked_for_again_in_smaller_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webhook.apiserver.client._MOST_OF_A_PAGE", 3 * MIB)
+    monkeypatch.setattr("forewarn.webhook.apiserver.client._MOST_OF_A_PAGE", 3 * MIB)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     with scripted_api() as api:
         kubeconfig(tmp_path / "config", api.url)

@@ -5,21 +5,22 @@ from __future__ import annotations
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-import policies
-from policies.kinds import BY_GROUP_KIND, DEVICES, NODE, KindSpec
+import pytest
+
+from forewarn import policies
+from forewarn.policies.kinds.registry import BY_GROUP_KIND, DEVICES, NODE, KindSpec
+from forewarn.webhook.apiserver.client import Page
+from forewarn.webhook.apiserver.errors import ApiError
+from forewarn.webhook.apiserver.source import live, read_all
+from forewarn.webhook.informer.optional import follow_optional
+from forewarn.webhook.informer.state import ClusterState
 from tests.builders import make_node, make_pod
 from tests.webhook.informer.test_informer import until
 from tests.webhook.informer.test_state import listed
 from tests.webhook.scripted_api import client, kubeconfig, scripted_api
-from webhook.apiserver.errors import ApiError
-from webhook.apiserver.source import read_all
-from webhook.informer.optional import follow_optional
-from webhook.informer.state import ClusterState
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 PLURALS = [spec.plural for spec in DEVICES]
 CLAIMING = make_pod("p").spec(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]).obj
@@ -110,3 +111,17 @@ def test_a_dump_has_them_where_all_of_them_may_be_listed(tmp_path: Path, monkeyp
         api.script("list", "resourceclaims", api.refuse(403))
         kinds = [obj["kind"] for obj in read_all(client(), "live")]
         assert not {"ResourceSlice", "ResourceClaimList"} & set(kinds), "a part of it tells nothing"
+
+
+@pytest.mark.parametrize(("status", "names"), [(200, ["fleets.example.com"]), (403, []), (404, [])])
+def test_definitions_are_listed_if_they_may_be(monkeypatch: pytest.MonkeyPatch, status: int, names: list[str]) -> None:
+    definition = {"metadata": {"name": "fleets.example.com"}, "spec": {"group": "example.com"}}
+
+    def pages(_: object, resource: KindSpec, **__: object) -> list[Page]:
+        assert resource.path == "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        if status != 200:
+            raise ApiError(status, "no")
+        return [Page([definition], "1", 0)]
+
+    monkeypatch.setattr("forewarn.webhook.apiserver.client.ApiServer.pages", pages)
+    assert [obj["metadata"]["name"] for obj in live.definitions("")] == names

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.kinds import KindSpec
+from forewarn.policies.kinds.registry import KindSpec
+from forewarn.webhook.apiserver import ApiError, Event, EventType, Expired, Page, Silent
+from forewarn.webhook.informer import Backoff, Pace, Reflector
+from forewarn.webhook.informer.deltas import Changed, Heard, ListBegins, Listed, ListEnds
+from forewarn.webhook.informer.reflector import Outlets
 from tests.webhook.builders import pod
 from tests.webhook.scripted_api import BY_NAME
-from webhook.apiserver import ApiError, Event, EventType, Expired, Page, Silent
-from webhook.informer import Backoff, Pace, Reflector
-from webhook.informer.deltas import Changed, Heard, ListBegins, Listed, ListEnds
-from webhook.informer.reflector import Outlets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webhook.informer.deltas import Delta
+    from forewarn.webhook.informer.deltas import Delta
 
 PODS, JOBS = BY_NAME["pods"], BY_NAME["jobs"]
 Play = list[Any] | ApiError

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.cluster import Cache
-from policies.kinds import KINDS, KindSpec
-from policies.releases import Release
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.kinds.registry import KINDS, KindSpec
+from forewarn.policies.releases.release import Release
+from forewarn.webhook.informer.deltas import Changed, Heard, ListBegins, Listed, ListEnds, Runs
+from forewarn.webhook.informer.state import ClusterState
 from tests.webhook.builders import deployment, namespace, pod, priority_class
 from tests.webhook.scripted_api import BY_NAME
-from webhook.informer.deltas import Changed, Heard, ListBegins, Listed, ListEnds, Runs
-from webhook.informer.state import ClusterState
 
 if TYPE_CHECKING:
-    from policies.cluster import ClusterSnapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
 
 PODS, CLASSES, DEPLOYMENTS = BY_NAME["pods"], BY_NAME["priorityclasses"], BY_NAME["deployments"]
 SYSTEM = {"system-cluster-critical", "system-node-critical"}

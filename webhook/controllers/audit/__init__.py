@@ -1,1 +1,1 @@
-"""The audit by the replica that is elected: regularly, at little cost, told as metrics and as objects."""
+"""The audit by the leader: periodic, at low cost, reported as metrics and objects."""

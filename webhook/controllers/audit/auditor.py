@@ -8,26 +8,26 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from webhook.admission.prediction_process import Unanswered
-from webhook.apiserver.object_api import ObjectApiError
-from webhook.controllers.audit.looking import Audited, look
-from webhook.controllers.audit.reports import publish
-from webhook.controllers.leader import Election
-from webhook.logs import LOGGER, log_event
+from forewarn.webhook.admission.prediction_process import Unanswered
+from forewarn.webhook.apiserver.object_api import ObjectApiError
+from forewarn.webhook.controllers.audit.looking import Audited, look
+from forewarn.webhook.controllers.audit.reports import publish
+from forewarn.webhook.controllers.leader import Election
+from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.cluster import ClusterSnapshot
-    from policies.config import Config
-    from webhook.apiserver.object_api import ObjectApi
-    from webhook.controllers.installation import Installation
-    from webhook.metrics import Metrics
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.config import Config
+    from forewarn.webhook.apiserver.object_api import ObjectApi
+    from forewarn.webhook.controllers.installation import Installation
+    from forewarn.webhook.metrics import Metrics
 
 _LONGEST: Final = 3_600.0
 """Seconds that one audit may take, if the interval is not shorter; what is not judged then stays so."""
 _SLACK: Final = 30.0
-"""Seconds beyond, after which its process is killed: what it does between two looks at the clock may take long."""
+"""Seconds after the deadline until its process is killed: the steps between two checks of the clock may be slow."""
 _LOOK_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 30.0
 """After a failure; twice that after two, up to the interval."""
@@ -82,7 +82,7 @@ class Auditor:
         return end
 
     def elect(self) -> None:
-        """Take the lease, or keep it; whoever has lost it tells nothing any more. Raises ObjectApiError."""
+        """Acquire or keep the Lease; a replica that loses it stops reporting. Raises ObjectApiError."""
         if self._stop.is_set():
             return
         self._election.reconcile()
@@ -166,7 +166,7 @@ class Auditor:
             log_event("audit failed", {"reason": why, "retry_in_seconds": round(pause)}, logging.WARNING)
 
     def _withdraw(self) -> None:
-        """What was found last is no longer this replica's to tell."""
+        """Drop the last findings, which this replica may no longer report."""
         if self._published:
             self._metrics.audit_findings.clear()
             self._published = False

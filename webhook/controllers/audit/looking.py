@@ -9,21 +9,21 @@ from datetime import UTC, datetime
 from time import monotonic, process_time, sleep
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.audit import audit, stored_objects, unsuppressed
-from policies.disclosure import Disclose
-from policies.findings import ObjectRef, Severity, cut, one_line
+from forewarn.policies.disclosure import Disclose
+from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppressed
+from forewarn.policies.findings import ObjectRef, Severity, cut, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policies.cluster import ClusterSnapshot
-    from policies.config import Config
-    from policies.findings import Finding
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.config import Config
+    from forewarn.policies.findings import Finding
 
 SHARE: Final = 0.2
 """Of one core, on average, from its first moment on."""
 MOST_TOLD: Final = 2_000
-"""Findings of which the texts are kept, the worst first; the others are counted."""
+"""Maximum findings with texts, the worst first; the others are only counted."""
 _LONGEST: Final = 600
 """Characters of a text."""
 _SLICE: Final = 0.02
@@ -35,7 +35,7 @@ _NICE: Final = 14
 
 
 class Found(NamedTuple):
-    """A finding. `message` and `fix` name everything; `told` and `told_fix` nothing of other namespaces."""
+    """A finding. `message` and `fix` contain all names; `told` and `told_fix` none of other namespaces."""
 
     severity: Severity
     rule: str
@@ -47,8 +47,8 @@ class Found(NamedTuple):
 
 
 class Audited(NamedTuple):
-    """What an audit has found. `counts`: (rule, severity) -> findings, of all; `whole`: False where time was up before
-    everything was looked at: there may be more.
+    """The result of an audit. `counts`: (rule, severity) -> number of all findings. `whole`: False if time was used up
+    before the end, so there may be more findings.
     """
 
     found: tuple[Found, ...]
@@ -74,10 +74,10 @@ class Throttle:
         self._share, self._until, self._clock, self._used, self._rest = share, until, clock, used, rest
         self._began, self._used_before = clock(), used()
         self.is_over = False
-        """Whether anybody was told that time is up."""
+        """True after a caller has seen the expired deadline."""
 
     def __call__(self) -> bool:
-        """Whether time is up, after the rest that is due."""
+        """True if time is used up; waits for the pauses first."""
         now = self._clock()
         ahead = (self._used() - self._used_before) / self._share - (now - self._began)
         if ahead > _SLICE:
@@ -107,6 +107,6 @@ def look(cluster: ClusterSnapshot, config: Config, until: float, share: float = 
 
 
 def _found(finding: Finding) -> Found:
-    told = finding.as_told
+    told = finding.as_shown
     texts = (finding.message, finding.remediation, told.message, told.remediation)
     return Found(finding.severity, finding.rule, finding.object, *(cut(one_line(text), _LONGEST) for text in texts))

@@ -1,8 +1,8 @@
-"""What an audit has found as objects: OpenReports where the cluster has these kinds, else Events.
+"""Audit results as objects: OpenReports if the cluster has these kinds, otherwise Events.
 
-Source: openreports.io/v1alpha1, Report and ClusterReport (github.com/openreports/reports-api, apis/openreports.io).
-A ClusterReport is for who runs the cluster, and names everything. Whoever may read a namespace reads its Report and its
-Events: they name nothing of other namespaces.
+Source: openreports.io/v1alpha1, Report and ClusterReport (github.com/openreports/reports-api, apis/openreports.io). A
+ClusterReport is for cluster administrators, and contains all names. Everybody with read access to a namespace can read
+its Report and Events: they contain no names of other namespaces.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.findings import Severity, cut
-from policies.objects.fields import at
-from webhook.apiserver.object_api import Conflict, Forbidden, NotFound
+from forewarn.policies.findings import Severity, cut
+from forewarn.policies.objects.fields import at
+from forewarn.webhook.apiserver.object_api import Conflict, Forbidden, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from policies.objects.fields import ApiObject
-    from webhook.apiserver.object_api import ObjectApi
-    from webhook.controllers.audit.looking import Audited, Found
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.apiserver.object_api import ObjectApi
+    from forewarn.webhook.controllers.audit.looking import Audited, Found
 
 GROUP: Final = "/apis/openreports.io/v1alpha1"
 NAME: Final = "forewarn-audit"
@@ -32,14 +32,14 @@ MOST_REPORTS: Final = 200
 MOST_EVENTS: Final = 20
 """Of one audit, the worst findings first."""
 _MOST_BYTES: Final = 900_000
-"""Of the results of one report: etcd takes 1.5 MiB at most."""
+"""Maximum bytes of the results in one report: etcd accepts 1.5 MiB."""
 _WRITTEN: Final = "forewarn.dev/reported-namespaces"
 _RESULT: Final = {Severity.ERROR: "fail", Severity.WARNING: "warn", Severity.NOTE: "warn"}
 _SEVERITY: Final = {Severity.ERROR: "high", Severity.WARNING: "medium", Severity.NOTE: "low"}
 _EVENT_MESSAGE: Final = 1_000
-"""Characters that the API server takes are 1,024."""
+"""Maximum characters; the API server accepts 1,024."""
 _DEFAULT: Final = "default"
-"""Where Events on objects without a namespace are: pkg/apis/core/validation/events.go takes no other."""
+"""Namespace of Events about cluster-scoped objects: pkg/apis/core/validation/events.go accepts no other."""
 
 
 def publish(api: ObjectApi, audited: Audited, now: datetime, identity: str) -> str:

@@ -1,23 +1,23 @@
-"""What is told when there are two global defaults all the same: made while forewarn was away, or past an exemption."""
+"""Reports of two global defaults: created while forewarn was unavailable, or by an exempt user."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
 
-from policies.kube_apiserver.priority import default_priority_class
-from webhook.admission.several_defaults import several
-from webhook.logs import log_event
+from forewarn.policies.kube_apiserver.priority import default_priority_class
+from forewarn.webhook.admission.several_defaults import several
+from forewarn.webhook.logs import log_event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.objects.priority_class import PriorityClass
-    from webhook.metrics import Metrics
+    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.webhook.metrics import Metrics
 
 
 class GlobalDefaults:
-    """Counts the defaults, and tells once of every set of several. One thread calls it."""
+    """Counts the global defaults, and reports each set of several once. One thread calls it."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

@@ -1,9 +1,9 @@
-"""Only one class becomes the global default, whatever the number of replicas and of parallel requests.
+"""Only one class becomes the global default, for any number of replicas and parallel requests.
 
-The API server checks uniqueness against its own cache, so parallel requests get past it. Here the place is reserved
-first: by compare-and-swap on one Lease, before the answer. Who has it then asks etcd whether there is a default.
-Whoever held the place before has either been stored by then, and is seen, or never will be: see `Reservation.is_over`
-and STALE_SECONDS.
+The API server checks uniqueness in its own cache, so parallel requests pass. forewarn first reserves the global
+default: by compare-and-swap on one Lease, before the response. The holder then reads from etcd whether there is a
+default. The class of the previous holder is stored and visible by then, or never will be: see `Reservation.is_over` and
+STALE_SECONDS.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from threading import Event, Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import quote
-from policies.kube_apiserver.priority import already_default
-from policies.objects.fields import at
-from webhook.apiserver.object_api import Conflict, NotFound, ObjectApiError
-from webhook.controllers.leader import Lease, Observation
-from webhook.logs import log_event
+from forewarn.policies.findings import quote
+from forewarn.policies.kube_apiserver.priority import already_default
+from forewarn.policies.objects.fields import at
+from forewarn.webhook.apiserver.object_api import Conflict, NotFound, ObjectApiError
+from forewarn.webhook.controllers.leader import Lease, Observation
+from forewarn.webhook.logs import log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
 
-    from policies.objects.fields import ApiObject
-    from webhook.admission.decision import DefaultCandidate
-    from webhook.apiserver.object_api import ObjectApi
-    from webhook.metrics import Metrics
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.admission.global_default import DefaultCandidate
+    from forewarn.webhook.apiserver.object_api import ObjectApi
+    from forewarn.webhook.metrics import Metrics
 
 CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 RECONCILE_SECONDS: Final = 5.0
-"""How often every replica looks at the Lease, so that all of them know how long it has stood."""
+"""Seconds between two reads of the Lease by each replica, so that all know the age of the reservation."""
 STALE_SECONDS: Final = 35.0
-"""Nothing is stored later than 34 s after its request came (apiserver pkg/endpoints/handlers/rest.go): a reservation
-that has stood for longer is of a request that is over."""
+"""The API server stores nothing later than 34 s after its request (apiserver pkg/endpoints/handlers/rest.go): an older
+reservation belongs to a request that is over."""
 LEASE_SECONDS: Final = 40
-"""After which a reservation that came to nothing is free for every replica: the two above."""
+"""Seconds after which an unused reservation is free for every replica: the sum of the two values above."""
 REQUEST: Final = "forewarn.dev/request"
 """Annotation of the Lease: which request holds it. Absent: several, so that none of them can be confirmed."""
 _ATTEMPTS: Final = 10
 _REMEMBERED: Final = 256
-"""Uids of classes that came by the watch: one may be deleted again before anybody asks for it."""
+"""Maximum uids of created classes that are kept: a class may be deleted before the check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ class Reservation:
         return self.lease.annotations.get(REQUEST, "")
 
     def is_over(self, stored: ApiObject | None, seen: Container[str] = ()) -> bool:
-        """Whether the request that holds the place cannot change anything any more.
+        """True if the request of the holder cannot change anything any more.
 
-        `stored`: its class as etcd has it now; `seen`: uids of classes that were there. A class is created when its uid
-        is or was there. An update is stored only over the version that admission saw: once that version is gone, the
-        update is stored or void, and would have to be asked for anew.
+        `stored`: its class in etcd. `seen`: uids of classes that existed. A class was created if its uid is or was
+        there. The API server stores an update only over the version that admission received: once that version is
+        replaced, the update is stored or void, and needs a new request.
         """
         kind, _, rest = self.request.partition(" ")
         uid, _, version = rest.partition(" ")
@@ -84,10 +84,10 @@ class Reserver:
         self._pending = ""
         self._seen: dict[str, None] = {}
         self.wake = Event()
-        """Set when there is something to look at."""
+        """Set when there is something to check."""
 
     def reserve(self, candidate: DefaultCandidate, seconds: float) -> str:
-        """Why the class may not become the default; empty: it may, and the place is held for it. Raises ApiError."""
+        """Reserve the global default for a class; returns why that is impossible, or "". Raises ApiError."""
         until = self._clock() + seconds
         try:
             refusal, outcome = self._reserve(candidate, until)
@@ -115,7 +115,7 @@ class Reserver:
         raise ObjectApiError(f"{self._path}: too many concurrent changes")
 
     def _check(self, candidate: DefaultCandidate, written: Reservation, fresh: bool) -> tuple[str, str]:
-        """What etcd says, now that nobody else can become the default."""
+        """Check etcd, after no other class can become the default."""
         other = next((name for name in self._defaults() if name != candidate.name), "")
         if not other:
             self._pending = candidate.name
@@ -126,7 +126,7 @@ class Reserver:
         return already_default(other), "rejected"
 
     def seen(self, obj: ApiObject) -> None:
-        """A PriorityClass came by the watch. Returns at once; what follows is done by `look`."""
+        """Record a PriorityClass of the watch. Returns at once; `look` does the rest."""
         with self._lock:
             self._seen[str(at(obj, "metadata", "uid"))] = None
             while len(self._seen) > _REMEMBERED:
@@ -136,7 +136,7 @@ class Reserver:
 
     @property
     def pending(self) -> bool:
-        """Whether a reservation made here has not been seen to be over."""
+        """True while a reservation of this replica is not known to be over."""
         return bool(self._pending)
 
     def reconcile(self) -> None:
@@ -150,7 +150,7 @@ class Reserver:
             log_event("global default reservation released", {"class": reservation.name, "reason": why})
 
     def _is_free(self, reservation: Reservation) -> str:
-        """Why the request that holds the place is over: by its class, or by its age; empty: it may not be."""
+        """Why the holder's request is over, by its class or age; "" if it may not be."""
         if reservation.request and reservation.is_over(self._class(reservation.name), self._seen):
             return "confirmed"
         with self._lock:
@@ -164,7 +164,7 @@ class Reserver:
         return Reservation(lease)
 
     def _write(self, reservation: Reservation, name: str, request: str) -> Reservation | None:
-        """Take the place; None where somebody else has changed it meanwhile."""
+        """Write the reservation; None if another replica has changed it."""
         annotations = {REQUEST: request} if request else {}
         held = reservation.lease.held(name, LEASE_SECONDS, datetime.now(UTC), annotations)
         try:
@@ -173,7 +173,7 @@ class Reserver:
             return None
 
     def _release(self, reservation: Reservation) -> bool:
-        """Free the place, unless somebody has changed it since."""
+        """Delete the reservation, unless another replica has changed it."""
         try:
             self._api.replace(self._path, reservation.lease.freed())
         except Conflict:

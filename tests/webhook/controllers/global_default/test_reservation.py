@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.webhook.fake_api import LEASE, FakeApi, unreachable
-from webhook.admission.decision import DefaultCandidate
-from webhook.apiserver.object_api import Conflict, NotFound, ObjectApiError
-from webhook.controllers.global_default.reservation import (
+from forewarn.webhook.admission.global_default import DefaultCandidate
+from forewarn.webhook.apiserver.object_api import Conflict, NotFound, ObjectApiError
+from forewarn.webhook.controllers.global_default.reservation import (
     CLASSES,
     LEASE_SECONDS,
     RECONCILE_SECONDS,
     STALE_SECONDS,
     Reserver,
 )
-from webhook.metrics import Metrics
+from forewarn.webhook.metrics import Metrics
+from tests.webhook.fake_api import LEASE, FakeApi, unreachable
 
 DEFAULT = {"globalDefault": True}
 

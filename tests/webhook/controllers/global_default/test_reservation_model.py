@@ -14,14 +14,15 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-import webhook.controllers.global_default.reservation as module
+import forewarn.webhook.controllers.global_default.reservation as module
+from forewarn.webhook.admission.global_default import DefaultCandidate
+from forewarn.webhook.apiserver.object_api import ObjectApiError
+from forewarn.webhook.controllers.global_default.reservation import CLASSES, Reserver
+from forewarn.webhook.controllers.leader import Lease
+from forewarn.webhook.metrics import Metrics
+from tests.cases import cases
 from tests.webhook.fake_api import LEASE, FakeApi
 from tests.webhook.interleaving import Actor
-from webhook.admission.decision import DefaultCandidate
-from webhook.apiserver.object_api import ObjectApiError
-from webhook.controllers.global_default.reservation import CLASSES, Reserver
-from webhook.controllers.leader import Lease
-from webhook.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -181,7 +182,7 @@ BOTH_HAVE_READ: list[Move] = [("ask", 0), ("ask", 4), ("step", 10), ("step", 9),
 """Both have read the Lease before either writes it."""
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(histories, st.integers(1, 3))
 @example(A_WAITS_B_TRIES_TWICE, 2)
 @example(BOTH_HAVE_READ, 2)
@@ -189,7 +190,7 @@ def test_two_classes_are_never_the_default_at_once(history: list[Move], replicas
     run(history, replicas)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=cases(25), deadline=None)
 @given(st.permutations([i % 8 for i in range(64)]))
 def test_of_eight_parallel_requests_one_at_most_gets_through(order: list[int]) -> None:
     cluster = Cluster(2)

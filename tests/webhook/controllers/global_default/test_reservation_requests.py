@@ -10,16 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.config import Config, read_config
-from policies.objects.priority_class import PriorityClass
+from forewarn.policies.config import Config, read_config
+from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.webhook.admission.call import AdmissionCall, Hook
+from forewarn.webhook.admission.callers import EVERYTHING, Callers
+from forewarn.webhook.admission.global_default import DefaultCandidate, default_candidate_of
+from forewarn.webhook.admission.replies import NOT_RESERVED, UNKNOWN_CALLER, Reply
+from forewarn.webhook.admission.review import parse_review
+from forewarn.webhook.admission.steps import Step, Where
+from forewarn.webhook.controllers.global_default.reservation import CLASSES, Reserver
+from forewarn.webhook.metrics import Metrics
+from tests.cases import cases
 from tests.webhook.builders import body, cluster, endpoint, pod, priority_class, review
 from tests.webhook.fake_api import LEASE, FakeApi
-from webhook.admission.callers import EVERYTHING, Callers
-from webhook.admission.decision import DefaultCandidate, Hook, default_candidate_of
-from webhook.admission.endpoint import NOT_RESERVED, UNKNOWN_CALLER, AdmissionCall, Later, Reply, Where
-from webhook.admission.review import parse_review
-from webhook.controllers.global_default.reservation import CLASSES, Reserver
-from webhook.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,12 +83,12 @@ class Reserving:
 def asked(reserve: Callable[[DefaultCandidate, float], str], obj: dict[str, Any] = NEW, **more: Any) -> Reply:
     answer = endpoint(reserve=reserve, **more).answer(AdmissionCall(Hook.VALIDATE, body(obj), monotonic(), "10s"))
     ran: list[Where] = []
-    while isinstance(answer, Later):
+    while isinstance(answer, Step):
         ran.append(answer.where)
         claims = len(reserve.claims) if isinstance(reserve, Reserving) else 0
         answer = answer.run()
         if isinstance(reserve, Reserving) and len(reserve.claims) > claims:
-            assert ran[-1] is Where.ASK  # no event loop waits for the API server, nor who judges
+            assert ran[-1] is Where.REQUEST  # no event loop waits for the API server, nor who judges
     return answer
 
 
@@ -154,7 +157,7 @@ def default(name: str, uid: str) -> dict[str, Any]:
     return {**priority_class(name, 1, globalDefault=True), "metadata": {"name": name, "uid": uid}}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(50), deadline=None)
 @given(st.lists(steps, max_size=25))
 def test_who_forges_reviews_keeps_no_legal_default_out(history: list[tuple[str, bool, str]]) -> None:
     """Whatever a forger sends, also of the class that holds the place, it is held by real requests alone; and when the

@@ -1,0 +1,1 @@
+"""Predict which Pods Kubernetes will preempt, before you apply."""

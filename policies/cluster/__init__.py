@@ -1,0 +1,1 @@
+"""The state of a cluster: the mutable Cache and its immutable ClusterSnapshots."""

@@ -1,0 +1,83 @@
+"""A Pod or PodGroup as the API server admits it to a cluster, and its prediction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from forewarn.policies.findings import ObjectRef
+from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
+from forewarn.policies.objects.fields import InvalidObject, at, ref_of, text
+
+if TYPE_CHECKING:
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.scheduling.schedule_one import Prediction
+
+
+def predict(snapshot: ClusterSnapshot, pod: ApiObject | Pod, *, reasons: bool = False) -> Prediction:
+    """Predict what kube-scheduler would do with a Pod (an API object or a view) in this cluster.
+
+    `reasons`: the caller needs more than the outcome (see `Prediction`). A Pod without a priority gets the priority
+    from admission; an object without a uid also gets default resources. Raises InvalidObject.
+    """
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.schedule_one import Prediction
+
+    view = with_priority(pod, snapshot) if isinstance(pod, Pod) else admitted(pod, snapshot)
+    return Prediction(snapshot.scheduling, view, reasons=reasons)
+
+
+def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
+    """A new pod as admission would leave it: resources by the LimitRanges of its namespace, priority by the classes.
+
+    Raises InvalidObject: the pod cannot be read, or its class is not known.
+    """
+    from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+    from forewarn.policies.objects.pod import Pod
+
+    limit_ranges = snapshot.limit_ranges_of(text(pod, "metadata", "namespace") or DEFAULT_NAMESPACE)
+    return with_priority(Pod.from_api(with_limit_range_defaults(pod, limit_ranges)), snapshot)
+
+
+def admitted_group(group: ApiObject, snapshot: ClusterSnapshot) -> PodGroup:
+    """A new PodGroup as admission would leave it: with the priority of its class.
+
+    Raises InvalidObject: the PodGroup cannot be read, or its class is not known.
+    """
+    from forewarn.policies.kube_apiserver.priority import Forbidden, establish_priority
+    from forewarn.policies.objects.pod_group import PodGroup
+
+    view = PodGroup.from_api(group)
+    if at(group, "spec", "priority") is not None:
+        return view
+    try:
+        resolved = establish_priority(text(group, "spec", "priorityClassName"), snapshot.priority_classes)
+    except Forbidden as error:
+        raise InvalidObject(str(error), ("spec", "priorityClassName"), ref_of(group)) from None
+    return view._replace(priority=resolved.priority)
+
+
+def with_priority(pod: Pod, snapshot: ClusterSnapshot) -> Pod:
+    """The pod with the priority and policy that admission would give it, by its namespace's default class too.
+
+    Raises InvalidObject for an unknown class.
+    """
+    if pod.priority is not None:
+        return pod
+    from forewarn.policies.kube_apiserver.priority import Forbidden, establish_new_priority
+
+    namespace, classes = snapshot.namespace(pod.namespace), snapshot.priority_classes
+    try:
+        found = establish_new_priority(pod.priority_class_name, namespace, classes)
+    except Forbidden as error:
+        ref = ObjectRef("v1", "Pod", pod.namespace, pod.name)
+        raise InvalidObject(str(error), ("spec", "priorityClassName"), ref) from None
+    return replace(
+        pod,
+        priority=found.priority,
+        priority_class_name=found.priority_class_name,
+        preemption_policy=pod.preemption_policy or found.preemption_policy,
+    )

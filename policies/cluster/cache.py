@@ -1,0 +1,396 @@
+"""The state of a cluster: one mutable Cache with one owner, immutable ClusterSnapshots for everybody else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from forewarn.policies.cow_table import FrozenGroups, FrozenTable, GroupedTable, Table
+from forewarn.policies.kinds.registry import (
+    BY_GROUP_KIND,
+    CLAIM,
+    DEFAULT_NAMESPACE,
+    LIMIT_RANGE,
+    NODE,
+    POD,
+    POD_TEMPLATE_PATHS,
+    PRIORITY_CLASS,
+    RESOURCE_QUOTA,
+    is_namespaced,
+    listed_as_empty,
+)
+from forewarn.policies.objects.bounded import TooLargeToKeep, as_kept, most_kept
+from forewarn.policies.objects.fields import InvalidObject, at, group_kind, text
+from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
+from forewarn.policies.objects.workload import Workload
+from forewarn.policies.releases.release import UnknownRelease, minor_of
+from forewarn.policies.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.scheduling.cache import LazySnapshot, PodsByNode, being_bound
+from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.limit_range import LimitRange
+    from forewarn.policies.objects.namespace import Namespace
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.scheduling.snapshot import Snapshot
+
+G = TypeVar("G", bound=tuple[str, ...])
+V = TypeVar("V")
+Key = tuple[str, str]
+"""(namespace, name); the namespace is empty for what has none."""
+
+_SYSTEM: Final = {c.name: c for c in SYSTEM_CLASSES}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """A cluster at one moment. Immutable and safe to read from any thread."""
+
+    priority_classes: Mapping[str, PriorityClass] = field(default_factory=lambda: _SYSTEM)
+    namespaces: Mapping[Key, Namespace] = field(default_factory=FrozenTable)
+    resource_quotas: Mapping[Key, ResourceQuota] = field(default_factory=FrozenTable)
+    limit_ranges: Mapping[Key, LimitRange] = field(default_factory=FrozenTable)
+    pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)
+    waiting_pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)
+    """Those that have no node, and are not to end."""
+    workloads: Mapping[tuple[str, str, str], Workload] = field(default_factory=FrozenTable)
+    pod_counts_by_priority: Mapping[tuple[str, int | None], int] = field(default_factory=dict)
+    """(class name, priority) -> how many pods that have not ended carry them."""
+    pending_claims: frozenset[Key] = frozenset()
+    """Claims that are not here yet and come with the pods that are asked about."""
+    left_out: frozenset[tuple[str, str, str]] = frozenset()
+    """(`group/Kind`, namespace, name) of what is not kept, and of Pods of which less is kept than others read."""
+    _scheduling: LazySnapshot = field(default_factory=lambda: LazySnapshot(ClusterObjects()))
+
+    @property
+    def objects(self) -> ClusterObjects:
+        """Nodes, budgets, volumes and what else the scheduler reads."""
+        return self._scheduling.objects
+
+    @property
+    def scheduling(self) -> Snapshot:
+        """The scheduler's snapshot; built when first asked for, and only then is numpy imported."""
+        return self._scheduling.get()
+
+    @property
+    def semantics(self) -> Semantics:
+        """The semantics of the cluster's release."""
+        return self.objects.semantics
+
+    def prepare(self) -> None:
+        """Do now what the first prediction would do. Raises CutShort: the next call continues."""
+        from forewarn.policies.scheduling.bulk import prepare
+
+        prepare(self.scheduling)
+
+    def scheduled_as(self, snapshot: Snapshot) -> ClusterSnapshot:
+        """Return the cluster with another scheduling snapshot, for example with future Pods."""
+        return replace(self, _scheduling=LazySnapshot.of(snapshot))
+
+    def with_pod_groups(self, groups: Iterable[PodGroup]) -> ClusterSnapshot:
+        """Return the cluster with these PodGroups, which replace those of the same names."""
+        given = {(group.namespace, group.name): group for group in groups}
+        if not given:
+            return self
+        objects = replace(self.objects, pod_groups={**self.objects.pod_groups, **given})
+        return self.scheduled_as(self.scheduling.with_node_infos(objects, {}))
+
+    def within(self, namespace: str) -> ClusterSnapshot:
+        """Return the cluster with the Pods and workloads of one namespace only; scheduling still uses all of them."""
+        pods, workloads = _group(self.pods, namespace, 0), _group(self.workloads, namespace, 1)
+        return replace(self, pods=pods, workloads=workloads)
+
+    def check_kept(self, namespace: str, *kinds: str) -> None:
+        """Raises TooLargeToKeep if an object of the namespace, of one of these kinds or of any, is not kept whole."""
+        found = [(kind, name) for kind, of, name in self.left_out if of == namespace and (kind in kinds or not kinds)]
+        if found:
+            kind, name = min(found)
+            raise TooLargeToKeep(f"{kind.rpartition('/')[2]} {namespace}/{name}", most_kept(kind))
+
+    def namespace(self, name: str) -> Namespace | None:
+        """The namespace of this name, None where it is not known."""
+        return self.namespaces.get(("", name))
+
+    def node_of(self, pod: Pod) -> str:
+        """The node that a pod of this cluster holds a place on, to the scheduler; empty while it waits for one."""
+        return pod.node_name or (pod.nominated_node_name if being_bound(pod, self.objects.claims) else "")
+
+    def quotas_of(self, namespace: str) -> list[ResourceQuota]:
+        """The quotas of a namespace, by name. Raises TooLargeToKeep."""
+        self.check_kept(namespace, RESOURCE_QUOTA)
+        return sorted(_group(self.resource_quotas, namespace, 0).values(), key=lambda q: q.name)
+
+    def limit_ranges_of(self, namespace: str) -> list[LimitRange]:
+        """The LimitRanges of a namespace, by name. Raises TooLargeToKeep."""
+        self.check_kept(namespace, LIMIT_RANGE)
+        return sorted(_group(self.limit_ranges, namespace, 0).values(), key=lambda r: r.name)
+
+    def with_limit_ranges(self, given: Iterable[LimitRange]) -> ClusterSnapshot:
+        """Return the cluster with these LimitRanges, which replace those of the same names."""
+        table: GroupedTable[Key, LimitRange] = GroupedTable(place=0)
+        for limit_range in (*self.limit_ranges.values(), *given):
+            table.put((limit_range.namespace, limit_range.name), limit_range)
+        return replace(self, limit_ranges=table.freeze())
+
+    def workload(self, kind: str, namespace: str, name: str) -> Workload | None:
+        """The workload of this `group/Kind`, namespace and name."""
+        return self.workloads.get((kind, namespace, name))
+
+    def top_workload_of(self, pod: Pod) -> str:
+        """`namespace/name` of what made a pod in the end: a Deployment, not its ReplicaSet. A bare pod is its own, and
+        a static one, which its node owns."""
+        owner = pod.owner
+        if owner is None:
+            return pod.key
+        group = owner.api_version.rpartition("/")[0]
+        if f"{group}/{owner.kind}" == NODE:
+            return pod.key
+        workload = self.workload(f"{group}/{owner.kind}", pod.namespace, owner.name)
+        return f"{pod.namespace}/{workload.controller[1] if workload and any(workload.controller) else owner.name}"
+
+
+class Cache:
+    """The mutable state of a cluster: add and remove API objects one at a time; `snapshot()` returns the state.
+
+    Only one thread may change it. `replaced`: called with `group/Kind`, the previous and the new view (None: absent),
+    for each change except of PriorityClasses and workloads. `templates`: the `group/Kind`s of workloads
+    (`Options.pod_template_paths`). `semantics`: of the cluster's release; may change.
+    """
+
+    def __init__(
+        self,
+        replaced: Callable[[str, Any, Any], object] | None = None,
+        templates: Collection[str] = POD_TEMPLATE_PATHS,
+        semantics: Semantics = DEFAULT,
+    ) -> None:
+        self.told_minor: int | None = None
+        """The minor version that the cluster reports; None: unknown."""
+        self.listed: set[str] | None = None
+        """The `group/Kind` of what has been listed, whether there is any or not: of the others it is not known where
+        there is none. None: all have been."""
+        self._unlisted: frozenset[str] = frozenset()
+        self.devices_known: bool | None = None
+        """Whether all device objects of the cluster are present; None: present if there are any."""
+        self._replaced, self._templates = replaced, templates
+        self._classes: Mapping[str, PriorityClass] = _SYSTEM
+        self._tables: dict[str, Table[Any, Any] | GroupedTable[Any, Any]] = {kind: Table() for kind in _VIEWS}
+        self._tables |= {kind: GroupedTable(place=0) for kind in (POD, RESOURCE_QUOTA, LIMIT_RANGE)}
+        self._tables[_WORKLOADS] = GroupedTable(place=1)
+        self._waiting: Table[Key, Pod] = Table()
+        self._left_out: frozenset[tuple[str, str, str]] = frozenset()
+        self._grouped: Table[Key, Pod] = Table()
+        self._pods_by_node = PodsByNode()
+        self.semantics = semantics
+        self._pod_counts: dict[tuple[str, int | None], int] = {}
+        self._pod_counts_are_shared = False
+        self.skipped: Counter[str] = Counter()
+        """Kinds that play no part, and how many of each were offered."""
+
+    @property
+    def semantics(self) -> Semantics:
+        """The semantics of the cluster's release, with the profiles of its scheduler."""
+        return self._semantics
+
+    @semantics.setter
+    def semantics(self, semantics: Semantics) -> None:
+        self._semantics = semantics
+        self._pods_by_node.set_schedulers(semantics.scheduler_names, self._tables[POD].freeze().values())
+
+    def add(self, obj: ApiObject) -> bool:
+        """Take an API object in; it replaces the one of the same identity. False: its kind plays no part.
+
+        Raises InvalidObject where the API server would not have stored it.
+        """
+        kind = group_kind(obj)
+        if kind in _VIEWS:
+            self._take(kind, _key(obj, kind), obj)
+        elif kind in self._templates:
+            self._put_workload((kind, *_key(obj, kind)), Workload.from_api(obj))
+        elif kind == PRIORITY_CLASS:
+            added = PriorityClass.from_api(obj)
+            self._classes = {**self._classes, added.name: added}
+        elif isinstance(version := at(obj, "serverVersion", "gitVersion"), str):
+            self._told(version)
+        elif empty := listed_as_empty(obj):
+            self.listed = None if self.listed is None else self.listed | {empty}
+        else:
+            self.skipped[str(obj.get("kind") or "objects without a kind")] += 1
+            return False
+        return True
+
+    def _take(self, kind: str, key: Key, obj: ApiObject) -> None:
+        """Read an object and set its view. One of a namespace that is too large has none, and is known by name. Raises
+        InvalidObject."""
+        try:
+            view: Any = _reader(kind)(obj if kind == POD else as_kept(dict(obj)))
+            is_kept = kind != POD or view.terminal or not view.spec.hides
+        except TooLargeToKeep:
+            if not key[0]:
+                raise
+            view, is_kept = None, False
+        self._note(kind, key, is_kept=is_kept)
+        self._put(kind, key, view)
+
+    def _note(self, kind: str, key: Key, *, is_kept: bool) -> None:
+        """Remember which objects are not kept whole; a snapshot keeps the names that it was given."""
+        if is_kept == ((kind, *key) in self._left_out):
+            others = (name for name in self._left_out if name != (kind, *key))
+            self._left_out = frozenset(others) if is_kept else self._left_out | {(kind, *key)}
+
+    def _told(self, version: str) -> None:
+        """Take in what `kubectl version -o json` and snapshots say."""
+        try:
+            self.told_minor = minor_of(version)
+        except UnknownRelease as error:
+            raise InvalidObject(str(error), ("serverVersion", "gitVersion")) from None
+
+    def remove(self, obj: ApiObject) -> None:
+        """Take an API object out, by its identity. What is not there is no error; the system classes stay."""
+        kind = group_kind(obj)
+        if kind in _VIEWS:
+            self._note(kind, _key(obj, kind), is_kept=True)
+            self._put(kind, _key(obj, kind), None)
+        elif kind in self._templates:
+            self._put_workload((kind, *_key(obj, kind)), None)
+        elif kind == PRIORITY_CLASS:
+            _, name = _key(obj, kind)
+            self._classes = {n: c for n, c in self._classes.items() if n != name or n in _SYSTEM}
+
+    def keys(self, kind: str) -> set[Key]:
+        """The identities of all objects of a `group/Kind`, the built-in system classes included."""
+        if kind == PRIORITY_CLASS:
+            return {("", name) for name in self._classes}
+        if kind in self._templates:
+            return {(namespace, name) for other, namespace, name in self._tables[_WORKLOADS] if other == kind}
+        return {*self._tables[kind], *((namespace, name) for of, namespace, name in self._left_out if of == kind)}
+
+    def snapshot(self) -> ClusterSnapshot:
+        """The cluster as it is now. Cheap after a small change."""
+        objects = self._objects()
+        self._pod_counts_are_shared = True
+        return ClusterSnapshot(
+            pod_counts_by_priority=self._pod_counts,
+            priority_classes=self._classes,
+            namespaces=objects.namespaces,
+            resource_quotas=self._tables[RESOURCE_QUOTA].freeze(),
+            limit_ranges=self._tables[LIMIT_RANGE].freeze(),
+            pods=self._tables[POD].freeze(),
+            waiting_pods=self._waiting.freeze(),
+            workloads=objects.workloads,
+            left_out=self._left_out,
+            _scheduling=self._pods_by_node.next_snapshot(objects),
+        )
+
+    def _put(self, kind: str, key: Key, view: Any) -> None:
+        """Set a view, or take it out (None), and tell the scheduler's side."""
+        table = self._tables[kind]
+        if self._replaced is not None:
+            self._replaced(kind, table.get(key), view)
+        if kind == POD:
+            self._pods_by_node.change_pod(table.get(key), view)
+            self._count(table.get(key), -1)
+            self._count(view, 1)
+            if view is None or view.node_name or view.terminal or view.terminating:
+                self._waiting.pop(key)
+            else:
+                self._waiting.put(key, view)
+            if view is not None and view.spec.pod_group and not view.terminal:
+                self._grouped.put(key, view)
+            else:
+                self._grouped.pop(key)
+        elif kind == NODE:
+            self._pods_by_node.change_node(key[1])
+        if view is None:
+            table.pop(key)
+        else:
+            table.put(key, view)
+
+    def _put_workload(self, key: tuple[str, str, str], view: Workload | None) -> None:
+        """Set a workload, or take it out (None)."""
+        table = self._tables[_WORKLOADS]
+        if self._replaced is not None:
+            self._replaced(key[0], table.get(key), view)
+        if view is None:
+            table.pop(key)
+        else:
+            table.put(key, view)
+
+    def _count(self, pod: Pod | None, difference: int) -> None:
+        """Keep the counts; a snapshot keeps the one that it was given."""
+        if pod is None or pod.terminal:
+            return
+        if self._pod_counts_are_shared:
+            self._pod_counts, self._pod_counts_are_shared = dict(self._pod_counts), False
+        key = (pod.priority_class_name, pod.priority)
+        count = self._pod_counts.get(key, 0) + difference
+        if count:
+            self._pod_counts[key] = count
+        else:
+            self._pod_counts.pop(key, None)
+
+    def _objects(self) -> ClusterObjects:
+        pods_by_node, nominated = self._pods_by_node.tables(self._tables[CLAIM].freeze())
+        tables = {name: self._tables[kind].freeze() for name, kind in _SCHEDULING.items()}
+        return ClusterObjects(
+            pods_by_node=pods_by_node,
+            nominated=nominated,
+            semantics=self.semantics,
+            devices_known=self.devices_known,
+            grouped_pods=self._grouped.freeze(),
+            left_out=len(self._left_out),
+            unlisted=self._not_listed(),
+            **tables,
+        )
+
+    def _not_listed(self) -> frozenset[str]:
+        """The `group/Kind` of what is not here and may be in the cluster; the same object while it is equal."""
+        listed = _VIEWS.keys() if self.listed is None else self.listed
+        unlisted = frozenset(kind for kind in _VIEWS.keys() - listed if not self._tables[kind])
+        self._unlisted = self._unlisted if unlisted == self._unlisted else unlisted
+        return self._unlisted
+
+
+def _group(table: Mapping[G, V], namespace: str, place: int) -> Mapping[G, V]:
+    """The entries whose key has the namespace in this place."""
+    if isinstance(table, FrozenGroups):
+        return table.group(namespace)
+    return {key: value for key, value in table.items() if key[place] == namespace}
+
+
+_WORKLOADS: Final = "workloads"
+_VIEWS: Final = {
+    kind: spec.view for kind, spec in BY_GROUP_KIND.items() if kind != PRIORITY_CLASS and not spec.template
+}
+"""`group/Kind` of what has a table of its own -> module and class in policies.objects."""
+_SCHEDULING: Final = {s.table: k for k, s in BY_GROUP_KIND.items() if s.table} | {_WORKLOADS: _WORKLOADS}
+"""Fields of `ClusterObjects` -> the tables they are."""
+
+
+@cache
+def _reader(kind: str) -> Callable[[ApiObject], object]:
+    """Return the decoder of this kind."""
+    if kind == POD:
+        from forewarn.policies.objects.stored_pod import stored_pod  # the linter starts without it
+
+        return stored_pod
+    module, name = _VIEWS[kind].split(":")
+    reader: Callable[[ApiObject], object] = getattr(import_module(f"forewarn.policies.objects.{module}"), name).from_api
+    return reader
+
+
+def key_of(obj: ApiObject) -> Key:
+    """The identity of an API object within its kind. Raises InvalidObject."""
+    return _key(obj, group_kind(obj))
+
+
+def _key(obj: ApiObject, kind: str) -> Key:
+    namespace = text(obj, "metadata", "namespace", default=DEFAULT_NAMESPACE) if is_namespaced(kind) else ""
+    return namespace, text(obj, "metadata", "name")

@@ -1,0 +1,107 @@
+"""`forewarn classes plan`: the order of a change of PriorityClasses, each step simulated."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, refuse_node_templates
+from forewarn.policies.commands.cluster_command import (
+    add_cluster_option,
+    add_color_option,
+    add_namespace_option,
+    add_output_option,
+    answered,
+    loaded,
+    options_with_cluster,
+    require_nodes,
+)
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.places import Places
+from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.commands.simulated import MOST_UNTIL, applied, watched
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wants_color
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from forewarn.policies.releases.release import Release
+    from forewarn.policies.whatif.class_plan import Plan
+
+OK, FOUND, USAGE, FAILED = range(4)
+FORMATS: Final = ("text", "json", "markdown")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns the exit status: 0 planned, 1 --fail-on was met, 2 usage, 3 not done."""
+    parser = _parser()
+    options = options_with_cluster(parser, arguments)
+    if not options.filename and not options.delete:
+        parser.error("give -f, --delete or both")
+    release, places = release_of(options, parser), Places()
+    return answered("classes plan", options, lambda: _answer(options, release, places), places)
+
+
+def _answer(options: argparse.Namespace, release: Release, places: Places) -> int:
+    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.policies.simulation.dump import DumpCache, not_simulated, world_of
+    from forewarn.policies.whatif.class_plan import plan, wanted
+
+    cache = DumpCache()
+    cache.recreated = recreated_by(options)
+    loaded(options, cache)
+    cluster = settle(cache, release).snapshot()
+    require_nodes(cluster)
+    objects = [arrival.object for arrival in applied(options.filename, options.namespace, places)]
+    classes = [PriorityClass.from_api(obj) for obj in objects if group_kind(obj) == PRIORITY_CLASS]
+    workloads = [obj for obj in objects if group_kind(obj) in POD_TEMPLATE_PATHS]
+    change = wanted(cluster, classes, workloads, options.delete)
+    with watched() as show:
+        found = plan(cluster, world_of(cache, (), until=MOST_UNTIL), change, show)
+    _print(options, found._replace(not_modelled=[*found.not_modelled, *not_simulated(cache)]))
+    met = {"preemption": found.preempted, "pending": _more_pending(found), "unfinished": not found.is_complete}
+    return FOUND if any(met[each] for each in options.fail_on) else OK
+
+
+def _more_pending(found: Plan) -> bool:
+    return any(result.pending > found.pending_before for result in found.results)
+
+
+def _print(options: argparse.Namespace, found: Plan) -> None:
+    from forewarn.policies.render import classes
+    from forewarn.policies.whatif.class_plan import as_dict
+
+    if options.output == "json":
+        sys.stdout.write(as_json(as_dict(found)))
+    elif options.output == "markdown":
+        sys.stdout.write(as_markdown(classes.plan_markdown(found)))
+    else:
+        color = wants_color(options.color, sys.stdout)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in classes.render_plan(found, painter(color)))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="forewarn classes plan",
+        description="Order a change of PriorityClasses into steps: create classes, set the class of workloads, restart "
+        "workloads, delete old classes. Simulate each step after the previous one, and show which Pods it preempts.",
+        epilog="Exit status: 0: planned. 1: --fail-on is met. 2: wrong usage. 3: no answer.",
+        examples=("classes plan -f classes.yaml", "classes plan -f priorities/ --delete legacy --fail-on preemption"),
+    )
+    add = parser.add_argument
+    told = "PriorityClasses, and workloads with their new priorityClassName (file or directory, repeatable)"
+    add("-f", "--filename", action="append", default=[], metavar="FILE", help=told)
+    add("--delete", action="append", default=[], metavar="NAME", help="old PriorityClass to delete (repeatable)")
+    add_cluster_option(add)
+    add_config_option(add)
+    add_release_options(add)
+    refuse_node_templates(add, "a plan assumes that no nodes are added")
+    add_namespace_option(add)
+    told = "exit with 1 if a step preempts Pods, leaves more Pods Pending, or does not finish (repeatable)"
+    add("--fail-on", action="append", choices=("preemption", "pending", "unfinished"), default=[], help=told)
+    add_output_option(add, FORMATS)
+    add_color_option(add)
+    return parser

@@ -1,0 +1,165 @@
+"""`forewarn whatif resize`: whether kube-apiserver and the kubelet accept an in-place resize of Pods."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.commands.cluster_command import (
+    add_cluster_option,
+    add_color_option,
+    add_namespace_option,
+    add_output_option,
+    answered,
+    loaded,
+    options_with_cluster,
+)
+from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.objects.fields import InvalidInput, group_kind
+from forewarn.policies.quantity import InvalidQuantity, parse_quantity
+from forewarn.policies.sources import SourceError
+from forewarn.policies.terminal import as_json, clean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from forewarn.policies.releases.release import Release
+    from forewarn.policies.whatif.resize import Resized, StoredPods
+
+OK, _, USAGE, FAILED = range(4)
+_RESOURCES: Final = ("cpu", "memory")
+_POD: Final = ("pod", "pods", "po")
+_NOT_CHECKED: Final = "ResourceQuotas, LimitRanges and resizes that are already pending are not evaluated"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns the exit status: 0 answered, 2 usage, 3 not done."""
+    from forewarn.policies.whatif.resize import GATE
+
+    parser = _parser()
+    options = options_with_cluster(parser, arguments)
+    if not options.requests and not options.limits:
+        parser.error("give --requests, --limits or both")
+    preempts = options.feature_gates.pop(GATE, False)
+    release = release_of(options, parser)
+    return answered("whatif resize", options, lambda: _answer(options, release, preempts=preempts))
+
+
+def _answer(options: argparse.Namespace, release: Release, *, preempts: bool) -> int:
+    from forewarn.policies.whatif.resize import GATE, StoredPods, Wanted, resize
+
+    cache = StoredPods(options.namespace)
+    loaded(options, cache)
+    settle(cache, release)
+    if cache.semantics.unknown:
+        raise SourceError("--kubernetes-version", cache.semantics.unknown)
+    if preempts and not cache.semantics.resizes_can_preempt:
+        raise SourceError("--feature-gates", f"{GATE} came with Kubernetes 1.37")
+    wanted = Wanted(options.container, options.requests, options.limits)
+    names = _names(options, cache)
+    found = list(resize(cache, names, wanted, preempts=preempts))
+    notes = [_NOT_CHECKED, *filter(None, [cache.semantics.preview])]
+    if options.output == "json":
+        sys.stdout.write(as_json({"pods": [_as_dict(each, preempts=preempts) for each in found], "notes": notes}))
+        return OK
+    lines = [line for each in found for line in _lines(each, preempts=preempts)]
+    lines += [f"note: {note}" for note in notes]
+    sys.stdout.writelines(clean(line, color=False) + "\n" for line in lines)
+    return OK
+
+
+def _names(options: argparse.Namespace, cache: StoredPods) -> list[str]:
+    """The names of the Pods. Raises SourceError and InvalidInput."""
+    from forewarn.policies.controllers.own_pods import pods_of
+    from forewarn.policies.whatif.questions import pod_not_found, scaled
+
+    kind, slash, name = options.name.rpartition("/")
+    cluster = cache.snapshot()
+    if not slash or kind.lower() in _POD:
+        if name not in cache.stored:
+            raise InvalidInput(f"{options.namespace}/{name}: {pod_not_found(cluster, options.namespace, name)}")
+        return [name]
+    (arrival,) = scaled(cluster, options.name, 0, options.namespace).arrivals
+    stored = cluster.workload(group_kind(arrival.object), options.namespace, name)
+    assert stored is not None
+    found = sorted(pod.name for pod in pods_of(cluster, stored.object) if pod.name in cache.stored)
+    if not found:
+        raise SourceError(options.name, "has no Pods")
+    return found
+
+
+def _as_dict(found: Resized, *, preempts: bool) -> dict[str, Any]:
+    return {
+        "pod": found.pod,
+        "node": found.node,
+        "verdict": found.verdict,
+        "reason": found.reason,
+        "insufficient": dict(found.insufficient),
+        "evicted": list(found.evicted),
+        "preempted": list(found.preempted) if preempts else [],
+        "inTheWay": [] if preempts else list(found.preempted),
+        "dependsOn": list(found.depends),
+    }
+
+
+def _lines(found: Resized, *, preempts: bool) -> Iterator[str]:
+    where = f" on {found.node}" if found.node else ""
+    yield f"Pod {found.pod}{where}: {found.verdict}{f': {found.reason}' if found.reason else ''}"
+    if found.insufficient:
+        yield "  lacks " + ", ".join(f"{name} {_amount(name, n)}" for name, n in found.insufficient.items())
+    if found.evicted:
+        yield f"  the kubelet evicts: {', '.join(found.evicted)}"
+    if found.preempted:
+        does = "kube-scheduler preempts" if preempts else "would have to leave"
+        yield f"  {does}: {', '.join(found.preempted)}"
+    elif found.verdict == "deferred":
+        yield "  no Pods of lower priority free enough resources"
+    yield from (f"  {each}" for each in found.depends)
+
+
+def _amount(name: str, number: int) -> str:
+    from forewarn.policies.render.node_pressure import size
+
+    return f"{number}m" if name == "cpu" else str(number) if name == "pods" else size(number)
+
+
+def _amounts(value: str) -> dict[str, str]:
+    """`cpu=1,memory=2Gi`. Raises argparse.ArgumentTypeError."""
+    found: dict[str, str] = {}
+    for part in value.split(","):
+        name, _, amount = part.partition("=")
+        try:
+            is_right = name in _RESOURCES and name not in found and parse_quantity(amount).nano >= 0
+        except InvalidQuantity:
+            is_right = False
+        if not is_right:
+            raise argparse.ArgumentTypeError("write cpu=AMOUNT,memory=AMOUNT, such as cpu=500m,memory=2Gi")
+        found[name] = amount
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="forewarn whatif resize",
+        description="Predict whether kube-apiserver and the kubelet accept an in-place resize of a Pod, or of all Pods "
+        "of a workload one after the other: accepted, deferred, infeasible or rejected. For a deferred resize, show "
+        "the Pods that are in the way.",
+        epilog="Exit status: 0: predicted. 2: wrong usage. 3: no answer.",
+        examples=(
+            "whatif resize web-1 -c app --requests cpu=2,memory=4Gi -n shop",
+            "whatif resize deployment/web --requests cpu=2 --limits cpu=4 -n shop",
+        ),
+    )
+    add = parser.add_argument
+    add("name", metavar="POD|KIND/NAME")
+    add("-c", "--container", default="", metavar="NAME", help="container (default: all containers)")
+    add("--requests", type=_amounts, default={}, metavar="cpu=N,memory=N", help="new requests")
+    add("--limits", type=_amounts, default={}, metavar="cpu=N,memory=N", help="new limits")
+    add_cluster_option(add)
+    add_release_options(add)
+    add_namespace_option(add)
+    add_output_option(add)
+    add_color_option(add)
+    return parser

@@ -1,0 +1,242 @@
+"""The sizes of a Deployment's ReplicaSets: a step of a rollout, and scaling in proportion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.controllers.actions import (
+    Action,
+    UpdateWorkload,
+)
+from forewarn.policies.controllers.replica_set import ReplicaSetStatus, replicas_of
+from forewarn.policies.controllers.scaling import scaled
+from forewarn.policies.objects.fields import (
+    at,
+    mapping,
+    string_map,
+    text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.policies.controllers.view import View, WorkloadState
+    from forewarn.policies.objects.fields import ApiObject
+
+DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
+MAX: Final = "deployment.kubernetes.io/max-replicas"
+_SURGE: Final = ("spec", "strategy", "rollingUpdate", "maxSurge")
+_UNAVAILABLE: Final = ("spec", "strategy", "rollingUpdate", "maxUnavailable")
+_DEFAULT_SHARE: Final = "25%"
+MAX_INT32: Final = 2**31 - 1
+
+
+class Size(NamedTuple):
+    """A ReplicaSet before and after this sync."""
+
+    state: WorkloadState
+    replicas: int
+    status: ReplicaSetStatus
+
+    @property
+    def name(self) -> str:
+        """The ReplicaSet's name."""
+        return self.state.key[2]
+
+    @property
+    def age(self) -> tuple[float, str]:
+        """Source: `ReplicaSetsByCreationTimestamp`."""
+        return self.state.created, self.name
+
+
+class Rollout(NamedTuple):
+    """A Deployment in one sync. `new`: the ReplicaSet of its template, `old`: the others, oldest first."""
+
+    view: View
+    state: WorkloadState
+    new: Size | None
+    old: list[Size]
+    now: float
+
+    @property
+    def object(self) -> ApiObject:
+        """The Deployment."""
+        return self.state.object
+
+    @property
+    def replicas(self) -> int:
+        """The number of requested Pods."""
+        return replicas_of(self.state)
+
+    @property
+    def every(self) -> list[Size]:
+        """All its ReplicaSets, the new one last."""
+        return [*self.old, *([self.new] if self.new else [])]
+
+
+def is_rolling(obj: ApiObject) -> bool:
+    """True for the strategy RollingUpdate, which is the default."""
+    return text(obj, "spec", "strategy", "type") != "Recreate"
+
+
+def max_surge(obj: ApiObject, replicas: int) -> int:
+    """Pods that a rollout may have beside the wanted ones. Source: deployment util `MaxSurge`. Raises InvalidObject."""
+    return scaled(obj, _SURGE, replicas, up=True, default=_DEFAULT_SHARE) if is_rolling(obj) else 0
+
+
+def max_unavailable(obj: ApiObject, replicas: int) -> int:
+    """Pods that may be missing. Source: `MaxUnavailable`, `ResolveFenceposts`. Raises InvalidObject."""
+    if not is_rolling(obj) or not replicas:
+        return 0
+    missing = scaled(obj, _UNAVAILABLE, replicas, up=False, default=_DEFAULT_SHARE)
+    return min(missing if missing or max_surge(obj, replicas) else 1, replicas)
+
+
+def new_rs_new_replicas(obj: ApiObject, replicas: int, every: int, new: int) -> int:
+    """Return the new size of the new ReplicaSet; `every`: the number of Pods that all ReplicaSets request now.
+
+    Source: deployment util `NewRSNewReplicas`. Raises InvalidObject.
+    """
+    if not is_rolling(obj):
+        return replicas
+    most = replicas + max_surge(obj, replicas)
+    return new if every >= most else new + min(most - every, replicas - new)
+
+
+def annotation_of(size: Size, name: str) -> int | None:
+    """A number from an annotation, None where there is none. Source: `getNonNegativeInt32FromAnnotationVerbose`."""
+    return natural(at(size.state.object, "metadata", "annotations", name))
+
+
+def resized(rollout: Rollout, size: Size, replicas: int, *, force: bool = False) -> list[UpdateWorkload]:
+    """Upstream `scaleReplicaSet`."""
+    desired, most = rollout.replicas, rollout.replicas + max_surge(rollout.object, rollout.replicas)
+    annotated = (annotation_of(size, DESIRED), annotation_of(size, MAX)) == (desired, most)
+    if size.replicas == replicas and (annotated or not force):
+        return []
+    obj = size.state.object
+    annotations = {**string_map(obj, "metadata", "annotations"), DESIRED: str(desired), MAX: str(most)}
+    metadata = {**mapping(obj, "metadata"), "annotations": annotations}
+    spec = {**mapping(obj, "spec"), "replicas": replicas}
+    return [UpdateWorkload(size.state.key, {**obj, "metadata": metadata, "spec": spec})]
+
+
+def natural(value: object) -> int | None:
+    """Return the value of an annotation, if it is a 32-bit number."""
+    if not isinstance(value, str) or not (value.isascii() and value.isdigit()) or len(value) > len(str(MAX_INT32)):
+        return None
+    return int(value) if int(value) <= MAX_INT32 else None
+
+
+def reconcile_new(rollout: Rollout, new: Size) -> list[UpdateWorkload]:
+    """Source: `reconcileNewReplicaSet`."""
+    if new.replicas == rollout.replicas:
+        return []
+    if new.replicas > rollout.replicas:
+        return resized(rollout, new, rollout.replicas)
+    every = sum(size.replicas for size in rollout.every)
+    return resized(rollout, new, new_rs_new_replicas(rollout.object, rollout.replicas, every, new.replicas))
+
+
+def reconcile_old(rollout: Rollout, new: Size) -> list[UpdateWorkload]:
+    """Source: `reconcileOldReplicaSets`: first what is not healthy, then as many as may be missing."""
+    old = [size for size in rollout.old if size.replicas > 0]
+    least = rollout.replicas - max_unavailable(rollout.object, rollout.replicas)
+    every = sum(size.replicas for size in rollout.every)
+    room = every - least - (new.replicas - new.status.available)
+    if not old or room <= 0:
+        return []
+    shrunk = _without_unhealthy(old, room)
+    writes = _shrinks(rollout, old[: len(shrunk)], shrunk)
+    if len(shrunk) < len(old):
+        return writes
+    spare = max(sum(size.status.available for size in (*old, new)) - least, 0)
+    left: list[Size] = []
+    for size in shrunk:
+        away = min(size.replicas, spare)
+        spare -= away
+        left.append(size._replace(replicas=size.replicas - away))
+    return writes + _shrinks(rollout, shrunk, left)
+
+
+def _shrinks(rollout: Rollout, before: Sequence[Size], after: Sequence[Size]) -> list[UpdateWorkload]:
+    """Scale down the old ReplicaSets.
+
+    If the API server rejects a write, the later writes are skipped, but not the status.
+
+    Source: `reconcileOldReplicaSets`.
+    """
+    pairs = zip(before, after, strict=True)
+    writes = [write for size, less in pairs for write in resized(rollout, size, less.replicas)]
+    return [write._replace(may_fail=True) for write in writes]
+
+
+def _without_unhealthy(old: Sequence[Size], room: int) -> list[Size]:
+    """Remove unavailable Pods from the old ReplicaSets, up to a ReplicaSet whose outdated status reports more available
+    Pods than requested: upstream treats that as an error.
+
+    Source: `cleanupUnhealthyReplicas`.
+    """
+    shrunk: list[Size] = []
+    for size in old:
+        if room > 0 and size.replicas < size.status.available:
+            break
+        away = min(room, size.replicas - size.status.available) if room > 0 else 0
+        room -= away
+        shrunk.append(size._replace(replicas=size.replicas - away))
+    return shrunk
+
+
+def scale_in_proportion(rollout: Rollout) -> list[Action]:
+    """Scale all ReplicaSets in proportion, before any rollout continues. Source: `sync`, `scale`."""
+    active = [size for size in rollout.every if size.replicas > 0]
+    if len(active) <= 1:
+        latest = active or ([rollout.new] if rollout.new else sorted(rollout.old, key=lambda s: s.age)[-1:])
+        return [write for size in latest for write in resized(rollout, size, rollout.replicas)]
+    if rollout.new is not None and _is_saturated(rollout, rollout.new):
+        return [w for size in rollout.old if size.replicas for w in resized(rollout, size, 0)]
+    if not is_rolling(rollout.object):
+        return []
+    return _in_proportion(rollout, active)
+
+
+def _is_saturated(rollout: Rollout, new: Size) -> bool:
+    """Source: deployment util `IsSaturated`."""
+    return new.replicas == annotation_of(new, DESIRED) == new.status.available == rollout.replicas
+
+
+def _in_proportion(rollout: Rollout, active: list[Size]) -> list[Action]:
+    """Source: `scale`, `GetReplicaSetProportion`."""
+    allowed = rollout.replicas + max_surge(rollout.object, rollout.replicas) if rollout.replicas else 0
+    to_add = allowed - sum(size.replicas for size in active)
+    ordered = sorted(active, key=lambda size: size.age, reverse=to_add > 0)
+    ordered.sort(key=lambda size: -size.replicas)
+    added = 0
+    sizes: list[int] = []
+    for size in ordered:
+        share = proportion(rollout, size, to_add, added)
+        sizes.append(size.replicas + share)
+        added += share
+    if to_add:
+        sizes[0] = max(sizes[0] + to_add - added, 0)
+    pairs = zip(ordered, sizes, strict=True)
+    return [write for size, replicas in pairs for write in resized(rollout, size, replicas, force=True)]
+
+
+def proportion(rollout: Rollout, size: Size, to_add: int, added: int) -> int:
+    """Return one ReplicaSet's part of `to_add` Pods. Source: `GetReplicaSetProportion`, `getReplicaSetFraction`."""
+    if not size.replicas or not to_add or to_add == added:
+        return 0
+    share = _fraction(rollout, size)
+    return min(share, to_add - added) if to_add > 0 else max(share, to_add - added)
+
+
+def _fraction(rollout: Rollout, size: Size) -> int:
+    if not rollout.replicas:
+        return -size.replicas
+    most = rollout.replicas + max_surge(rollout.object, rollout.replicas)
+    before = annotation_of(size, MAX) or sum(s.status.replicas for s in rollout.every)
+    if not before:
+        return 0
+    exact = size.replicas * most / before
+    return (int(exact - 0.5) if exact < 0 else int(exact + 0.5)) - size.replicas

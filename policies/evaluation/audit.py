@@ -1,0 +1,107 @@
+"""Every rule over what is in a cluster: each object as an update that changes nothing, then the cluster as a whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.disclosure import Disclose
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.metering import MOST_WORK, never
+from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.rules import RULES
+from forewarn.policies.rules.support.context import ALL_SCHEDULED, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.config import Config
+    from forewarn.policies.findings import Finding
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.namespace import Namespace
+
+_OF_ARRIVALS: Final = frozenset(
+    rule.ID
+    for rule in RULES
+    if Target.CLUSTER not in rule.TARGETS and (rule.DEPENDS_ON.stored == ALL_SCHEDULED or rule.ID == "quota-exceeded")
+)
+"""Rules about what is being let in or scheduled: of what is there, they would say it again."""
+
+
+def stored_objects(cluster: ClusterSnapshot) -> Iterator[ReviewedObject]:
+    """The reviewed objects of a cluster, as updates without changes: classes, namespaces, quotas, PodGroups, top-level
+    workloads.
+
+    Templates represent their Pods; rules on the whole cluster check Pods.
+    """
+    for _, priority_class in sorted(cluster.priority_classes.items()):
+        yield _unchanged(priority_class.to_api())
+    for _, namespace in sorted(cluster.namespaces.items()):
+        yield _unchanged(_as_object(namespace))
+    for _, quota in sorted(cluster.resource_quotas.items()):
+        yield _unchanged(quota.to_api())
+    for _, group in sorted(cluster.objects.pod_groups.items()):
+        yield _unchanged(group.to_api())
+    for _, templates in sorted(cluster.objects.group_templates.items()):
+        yield _unchanged(templates.to_api())
+    for _, workload in sorted(cluster.workloads.items()):
+        if not any(workload.controller):
+            yield _unchanged(workload.object)
+
+
+def audit(
+    cluster: ClusterSnapshot,
+    subjects: tuple[ReviewedObject, ...],
+    config: Config,
+    *,
+    now: datetime,
+    expired: Callable[[], bool] = never,
+    most_work: int = MOST_WORK,
+    disclose: Disclose = Disclose.NAMES,
+) -> list[Finding]:
+    """Return the findings of a cluster, worst first. `subjects`: its `stored_objects`.
+
+    `expired`, `most_work`, `disclose`: as in `evaluate`.
+    """
+    heard = config._replace(unheard=config.unheard | _OF_ARRIVALS)
+    found = evaluate(
+        EvaluationRequest(
+            ChangeSet(subjects),
+            cluster,
+            heard,
+            phase=Phase.LINT,
+            now=now,
+            expired=expired,
+            whole_cluster=True,
+            most_work=most_work,
+            disclose=disclose,
+        )
+    )
+    return _worst_first(found)
+
+
+def unsuppressed(
+    found: list[Finding], subjects: Sequence[ReviewedObject], config: Config, now: datetime
+) -> tuple[list[Finding], int]:
+    """The findings that neither annotations nor the configuration suppress, the worst first; how many others."""
+    from forewarn.policies.evaluation.suppressions import of_annotations, of_configuration, suppress
+
+    suppressions = [*of_annotations(subjects), *of_configuration(config.options.ignored)]
+    if not suppressions:
+        return found, 0
+    left, suppressed = suppress(found, suppressions, config.told, now.date(), with_cluster=True)
+    return _worst_first(left), suppressed
+
+
+def _worst_first(found: list[Finding]) -> list[Finding]:
+    return sorted(found, key=lambda f: (f.severity, f.rule, f.object, f.message, f.path))
+
+
+def _unchanged(obj: ApiObject) -> ReviewedObject:
+    return ReviewedObject(obj, Operation.UPDATE, old=obj)
+
+
+def _as_object(namespace: Namespace) -> ApiObject:
+    metadata = {"name": namespace.name, "labels": namespace.labels, "annotations": namespace.annotations}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}

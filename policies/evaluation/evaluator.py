@@ -1,0 +1,349 @@
+"""Runs the rules: the only caller of them. What they yield becomes findings, with the severity and action in force."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.disclosure import EXACT, OPEN, Disclose, Shown
+from forewarn.policies.findings import NO_OBJECT, Action, Finding, Problem, Severity, Text, cut, field_path
+from forewarn.policies.kinds.registry import (
+    GROUP_TEMPLATES,
+    LIMIT_RANGE,
+    NAMESPACE,
+    POD,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    RESOURCE_QUOTA,
+)
+from forewarn.policies.metering import MOST_WORK, CutShort, TooLarge, metered, never
+from forewarn.policies.objects.fields import NOTHING, InvalidObject, group_kind
+from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.objects.workload import parts_of
+from forewarn.policies.rules import RULES
+from forewarn.policies.rules.file import parse_error
+from forewarn.policies.rules.pod import class_not_allowed
+from forewarn.policies.rules.support.audience import audience_of
+from forewarn.policies.rules.support.context import Context, Phase, Target
+from forewarn.policies.rules.support.predictions import Predicted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.config import Config
+    from forewarn.policies.disclosure import Audience
+    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.kinds.class_paths import ClassPath
+    from forewarn.policies.objects.namespace import Namespace
+    from forewarn.policies.rules.support.context import Rule
+    from forewarn.policies.rules.support.predictions import Recall
+
+__all__ = ["EvaluationRequest", "Phase", "count_open", "evaluate", "impact_of"]
+
+_FILES: Final = ReviewedObject(NOTHING)
+_CLUSTER: Final = ReviewedObject(NOTHING)
+_OF_MANY: Final = (_FILES, _CLUSTER)
+"""Placeholders for more than one object: their problems name the objects, and are not limited in number."""
+_NEVER: Final = datetime.min
+_ALONE: Final = {
+    NAMESPACE: Target.NAMESPACE,
+    RESOURCE_QUOTA: Target.RESOURCE_QUOTA,
+    POD_GROUP: Target.POD_GROUP,
+    GROUP_TEMPLATES: Target.POD_GROUP,
+}
+MOST_PROBLEMS: Final = 10
+"""Of one rule with one object; the rest is counted."""
+_MOST_COUNTED: Final = 1_000
+_MOST_CHARACTERS: Final = 2_000
+"""Of a message."""
+_NOT_EVALUATED: Final = "not evaluated: "
+_OF_PARTS: Final = frozenset((
+    "job-fails-on-eviction", "parse-error", "pinned-priority", "preemption-policy-invalid",
+    "preemption-policy-mismatch", "priority-class-name-invalid", "priority-mismatch", "priority-value-invalid",
+    "priority-value-too-high", "removed-api-version", "reserved-system-name", "system-class-outside-kube-system",
+    "unknown-field",
+))  # fmt: skip
+"""Rules about fields that an object has: those that hold whatever other fields it may have."""
+_RULES_BY_TARGET: Final[Mapping[Target, tuple[Rule, ...]]] = {
+    target: tuple(rule for rule in RULES if target in rule.TARGETS) for target in Target
+}
+
+
+def _ignored(_: Impact) -> None:
+    """The default of `EvaluationRequest.predicted`."""
+
+
+class EvaluationRequest(NamedTuple):
+    """The input of `evaluate`.
+
+    `cluster`: None if unknown. `expired`: whether the time for predictions is used up; other rules always answer.
+    `predicted`: receives every impact that the rules use. `recall`: gives known impacts. `disclose`: what
+    `Finding.for_requester` names; `Finding.text` names everything. `shown`: how much of a prediction
+    `Finding.for_requester` contains; called after the prediction. `judged`: the objects of the change set to evaluate,
+    by default all; the others only define and use names. `whole_cluster`: also evaluate the rules about the whole
+    cluster. `most_work`: units of work (`policies.metering`) after which a prediction stops.
+    """
+
+    change_set: ChangeSet
+    cluster: ClusterSnapshot | None
+    config: Config
+    phase: Phase
+    now: datetime
+    expired: Callable[[], bool] = never
+    predicted: Callable[[Impact], object] = _ignored
+    recall: Recall | None = None
+    disclose: Disclose = Disclose.NAMES
+    shown: Callable[[], Shown] = lambda: EXACT
+    judged: Sequence[ReviewedObject] | None = None
+    whole_cluster: bool = False
+    most_work: int = MOST_WORK
+
+
+def evaluate(request: EvaluationRequest) -> list[Finding]:
+    """The findings about a change set, sorted as in the report, without duplicates."""
+    change_set, config = request.change_set, request.config
+    context = Context(
+        change_set,
+        request.cluster,
+        config.options,
+        request.phase,
+        request.now,
+        request.expired,
+        _exempt(config, request.now),
+        request.disclose,
+        request.shown,
+    )
+    predictions = context.once(Predicted, request.recall)
+    with metered(request.expired, request.most_work):
+        wholes = _OF_MANY if request.whole_cluster else _OF_MANY[:1]
+        subjects = change_set.subjects if request.judged is None else request.judged
+        subjects = (*wholes, *_parts(subjects, config.options.class_paths))
+        findings = (finding for subject in subjects for finding in _judge(subject, context, config))
+        found = {finding.order: finding for finding in findings}
+    for impact in predictions.found:
+        request.predicted(impact)
+    return [found[key] for key in sorted(found)]
+
+
+def _exempt(config: Config, now: datetime) -> Callable[[Namespace], bool]:
+    """A function that returns true if a namespace is exempt for all users."""
+    return lambda namespace: config.exemption(None, namespace, now) is not None
+
+
+def impact_of(
+    subject: ReviewedObject,
+    cluster: ClusterSnapshot,
+    config: Config,
+    expired: Callable[[], bool] = never,
+    recall: Recall | None = None,
+) -> Impact | None:
+    """The impact of an object's new Pods; None without new Pods, or if no nodes are known."""
+    context = Context(ChangeSet((subject,)), cluster, config.options, Phase.VALIDATE, _NEVER, expired)
+    with metered(expired):
+        return context.once(Predicted, recall).of(subject)
+
+
+def count_open(
+    change_set: ChangeSet,
+    config: Config,
+    cluster: ClusterSnapshot | None,
+    now: datetime,
+    judged: Sequence[ReviewedObject] | None = None,
+) -> int:
+    """Number of objects that class-not-allowed cannot evaluate, because it depends on the user or on unknown labels."""
+    if not config.options.allowed_classes:
+        return 0
+    context = Context(change_set, cluster, config.options, Phase.LINT, now, lambda: False, _exempt(config, now))
+    return sum(1 for subject in (change_set.subjects if judged is None else judged) if _is_open(subject, context))
+
+
+def _is_open(subject: ReviewedObject, context: Context) -> bool:
+    try:
+        target = _target(subject, context)
+        return target in class_not_allowed.TARGETS and class_not_allowed.is_open(subject, context)
+    except InvalidObject:
+        return False
+
+
+def _judge(subject: ReviewedObject, context: Context, config: Config) -> list[Finding]:
+    """The findings about one object; an unreadable field is reported once, by a rule if one names it."""
+    findings: list[Finding] = []
+    faults: list[InvalidObject] = []
+    reader = partial(audience_of, subject, context)
+    try:
+        target = _target(subject, context)
+        rules = () if target is None else tuple(_in_force(target, context.phase, config))
+        if subject.is_partial:
+            rules = tuple(found for found in rules if found[0].ID in _OF_PARTS)
+    except InvalidObject as fault:
+        target, rules, faults = None, (), [fault.with_traceback(None)]
+    for rule, severity, action in rules:
+        try:
+            problems = rule.check(subject, context)
+            if not _stands_for_many(subject):
+                problems = _bounded(problems)
+            findings += (_finding(subject, p, rule.ID, severity, action, reader) for p in problems)
+        except CutShort as why:
+            action = _of_unevaluated(action, why, subject, config)
+            why.with_traceback(None)  # one that is kept and raised again has frames that know it: a circle
+            found = _finding(subject, _unevaluated(why), rule.ID, severity, action)
+            findings.append(found._replace(not_evaluated=True))
+        except InvalidObject as fault:
+            faults.append(fault.with_traceback(None))  # its frames know this list: a circle
+    if subject.is_partial:
+        return findings
+    named = {finding.path for finding in findings}
+    findings += (
+        f for fault in faults for f in _unreadable(subject, fault, config, context.phase) if f.path not in named
+    )
+    return findings
+
+
+def _stands_for_many(subject: ReviewedObject) -> bool:
+    return subject is _FILES or subject is _CLUSTER
+
+
+def _parts(subjects: Sequence[ReviewedObject], paths: Mapping[str, tuple[ClassPath, ...]]) -> Iterator[ReviewedObject]:
+    """The subjects, and behind a custom resource each place in it that names a class."""
+    for subject in subjects:
+        yield subject
+        for part in parts_of(subject.object, paths):
+            yield subject._replace(part=part)
+
+
+def _bounded(problems: Iterator[Problem]) -> Iterator[Problem]:
+    """The first problems that a rule has with one object, and how many more there are."""
+    yield from islice(problems, MOST_PROBLEMS)
+    more = sum(1 for _ in islice(problems, _MOST_COUNTED))
+    if more:
+        count = f"more than {_MOST_COUNTED}" if more == _MOST_COUNTED else str(more)
+        yield Problem(f"{count} more like these in this object", remediation="fix the reported ones first")
+
+
+def _unevaluated(why: CutShort) -> Problem:
+    """That a rule was not evaluated. Its texts name nothing but the object, its namespace's quotas and a bound."""
+    if isinstance(why, TooLarge):
+        return Problem(f"{_NOT_EVALUATED}{why}", remediation=why.excess.fix, detail=why.detail)
+    return Problem(f"{_NOT_EVALUATED}{why}", remediation="try again")
+
+
+def _of_unevaluated(action: Action, why: CutShort, subject: ReviewedObject, config: Config) -> Action:
+    """The action for a rule that was not evaluated.
+
+    If time was used up, a denial becomes a warning. If a limit stopped the rule, it remains a denial, so that padding
+    cannot bypass a rule. Updates of stored objects that request no more resources are only audited.
+    """
+    if not isinstance(why, TooLarge):
+        return Action.WARN if action is Action.DENY else action
+    return Action.AUDIT if action is Action.DENY and _asks_for_no_more(subject, config) else action
+
+
+def _asks_for_no_more(subject: ReviewedObject, config: Config) -> bool:
+    """True for an update that changes nothing that rules evaluate, or removes Pods."""
+    if subject.operation is not Operation.UPDATE or subject.old is None:
+        return False
+    if subject.object.get("spec") == subject.old.get("spec"):
+        return True
+    from forewarn.policies.controllers.changes import asks_for_no_pods  # only when something is too large
+
+    try:
+        return asks_for_no_pods(subject, config.options.pod_template_paths, fewer=True)
+    except (CutShort, InvalidObject):
+        return False
+
+
+def _in_force(target: Target, phase: Phase, config: Config) -> Iterator[tuple[Rule, Severity, Action]]:
+    """The rules to run, each with what becomes of its findings."""
+    foreign = (rule for rule in config.foreign if target in rule.TARGETS)
+    for rule in (*_RULES_BY_TARGET[target], *foreign):
+        severity, action = config.severity(rule), config.action(rule, target)
+        heard = rule.SEVERITY if phase is Phase.LINT else rule.ACTION
+        if action is not Action.OFF and heard is not None and config.hears(rule):
+            yield rule, severity or Severity.ERROR, action
+
+
+def may_deny(kind: str, operation: Operation, config: Config) -> bool:
+    """True if a rule in force in the webhook could deny an object of this kind (`group/Kind`)."""
+    if operation is Operation.DELETE and kind != PRIORITY_CLASS:
+        return False
+    target = _target_of(kind, operation) or Target.TEMPLATE
+    return any(action is Action.DENY for _, _, action in _in_force(target, Phase.VALIDATE, config))
+
+
+def _target(subject: ReviewedObject, context: Context) -> Target | None:
+    """The target whose rules apply to an object; None for none. Raises InvalidObject."""
+    if subject.part:
+        return Target.PART if subject.object else Target.UNRENDERED
+    if _stands_for_many(subject):
+        return Target.FILE if subject is _FILES else Target.CLUSTER
+    kind = group_kind(subject.object or subject.old or NOTHING)
+    deleted = subject.operation is Operation.DELETE
+    if subject.subresource or subject.operation is Operation.CONNECT or (deleted and kind != PRIORITY_CLASS):
+        return None
+    if kind == LIMIT_RANGE:
+        from forewarn.policies.objects.limit_range import LimitRange
+
+        LimitRange.from_api(subject.object)  # no rule is about it, but others count with it
+    known = _target_of(kind, subject.operation)
+    return known or (Target.TEMPLATE if _holds_a_template(subject, context) else Target.OTHER)
+
+
+def _target_of(kind: str, operation: Operation) -> Target | None:
+    """The target for a kind; None if it depends on the object."""
+    if kind == PRIORITY_CLASS:
+        return Target.DELETED_PRIORITY_CLASS if operation is Operation.DELETE else Target.PRIORITY_CLASS
+    if kind == POD:
+        return Target.UPDATED_POD if operation is Operation.UPDATE else Target.POD
+    return _ALONE.get(kind)
+
+
+def _holds_a_template(subject: ReviewedObject, context: Context) -> bool:
+    """True for an object with a Pod template, also if the object is too large for the cache: its rules then report that
+    they were not evaluated. Raises InvalidObject."""
+    try:
+        return context.template(subject) is not None
+    except TooLarge:
+        return True
+
+
+def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, phase: Phase) -> Iterator[Finding]:
+    """A field that no rule can make sense of. At the webhook the API server has decoded the object before us."""
+    severity = config.severity(parse_error)
+    if phase is Phase.LINT and severity is not None and config.hears(parse_error):
+        problem = Problem(f"{field_path(fault.path)}: {fault.problem}", fault.path, "write a value of this type")
+        yield _finding(subject, problem, parse_error.ID, severity, Action.WARN)
+
+
+def _finding(
+    subject: ReviewedObject,
+    problem: Problem,
+    rule: str,
+    severity: Severity,
+    action: Action,
+    reader: Callable[[], Audience] = lambda: OPEN,
+) -> Finding:
+    """The finding for a problem, with the full text and the text for the requester."""
+    message, detail, limited = problem.message, problem.detail, None
+    if isinstance(message, str):
+        full = Text(message, problem.remediation)
+    elif isinstance(message, Text):
+        full = message
+    else:
+        from forewarn.policies.rules.wording import document_of, text_of  # only if there is such a problem
+
+        full, detail, audience = text_of(message, OPEN), document_of(message), reader()
+        limited = full if audience is OPEN else text_of(message, audience)
+    return Finding(
+        location=problem.location or subject.locate(problem.path),
+        severity=severity if problem.severity is None else max(severity, problem.severity),
+        rule=rule,
+        object=problem.object or (NO_OBJECT if _stands_for_many(subject) else subject.ref),
+        text=full.limited(_MOST_CHARACTERS),
+        action=Action.AUDIT if problem.severity is Severity.NOTE else action,
+        path=cut(field_path(problem.path), _MOST_CHARACTERS),
+        detail=detail,
+        for_requester=None if limited in (None, full) else limited.limited(_MOST_CHARACTERS),
+    )

@@ -1,0 +1,124 @@
+"""Safe fixes as edits of the text; all other bytes stay.
+
+A fix is safe if kube-apiserver would reject the object otherwise, and there is only one fix: a misspelled class with
+exactly one similar class, a priority that kube-apiserver computes itself, a second global default. A renamed field is
+offered only to editors, because it takes effect then.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from forewarn.policies.findings import Finding, Location
+
+_LIKE: Final = 0.75
+_NUMBER: Final = re.compile(r"([ ]*)priority:[ \t]*-?[0-9]+[ \t]*(?:#.*)?\r?")
+_PINNED: Final = ("pinned-priority", "priority-mismatch")
+_KEY: Final = re.compile(r"[A-Za-z]+")
+
+
+class Edit(NamedTuple):
+    """New text for a range of one line; None: remove the line. `is_safe`: `--fix` applies it."""
+
+    location: Location
+    old: str
+    new: str | None
+    title: str
+    is_safe: bool = True
+
+
+def edit_of(finding: Finding, line: str, classes: Collection[str], lines: tuple[str, str] = ("", "")) -> Edit | None:
+    """The fix of a finding; None if there is no safe one.
+
+    `line`: the one that it is on. `classes`: the names that may be recommended. `lines`: those before and behind it
+    that are not blank.
+    """
+    where = finding.location
+    text = line[where.column - 1 : where.end_column - 1]
+    if finding.rule == "unknown-priority-class":
+        return _renamed_class(finding, text, classes)
+    if finding.rule in _PINNED and finding.path.endswith("priority"):
+        return _without_number(finding, line, lines)
+    if finding.rule == "global-default-not-unique" and text == "true":
+        return Edit(where, text, "false", "set globalDefault: false")
+    meant = finding.detail.get("meant")
+    if finding.rule == "unknown-field" and isinstance(meant, str) and _KEY.fullmatch(text):
+        return Edit(where, text, meant, f"write {meant}", is_safe=False)
+    return None
+
+
+def _renamed_class(finding: Finding, text: str, classes: Collection[str]) -> Edit | None:
+    name = str(finding.detail.get("class", ""))
+    near = get_close_matches(name[:253], sorted(classes), n=2, cutoff=_LIKE)
+    mark = text[:1] if text[:1] in ("'", '"') else ""
+    if near != [finding.detail.get("meant")] or text != f"{mark}{name}{mark}":
+        return None
+    return Edit(finding.location, text, f"{mark}{near[0]}{mark}", f"use class {near[0]}")
+
+
+def _without_number(finding: Finding, line: str, around: tuple[str, str]) -> Edit | None:
+    """A line of its own, in a mapping that has other keys."""
+    match = _NUMBER.fullmatch(line)
+    if match is None or not any(_indent(other) == len(match[1]) for other in around):
+        return None
+    return Edit(finding.location, line, None, "remove priority")
+
+
+def _indent(line: str) -> int:
+    """The position of its first key, which may follow the dash of a list."""
+    return len(line) - len(line.lstrip(" -")) if line.strip() else -1
+
+
+def edits_of(findings: Iterable[Finding], data: bytes, classes: Collection[str]) -> list[Edit]:
+    """The edits of one file for its findings; none where its text is not plain UTF-8."""
+    lines = _lines(data)
+    if lines is None:
+        return []
+    found: dict[tuple[int, int], Edit] = {}
+    for finding in findings:
+        number = finding.location.line
+        if 0 < number <= len(lines):
+            around = _near(lines, number - 1, -1), _near(lines, number - 1, 1)
+            edit = edit_of(finding, lines[number - 1], classes, around)
+            if edit is not None:
+                found[number, 0 if edit.new is None else finding.location.column] = edit
+    return [edit for _, edit in sorted(found.items())]
+
+
+def applied(data: bytes, edits: Iterable[Edit]) -> bytes:
+    """The text with its edits done."""
+    lines = _lines(data)
+    if lines is None:
+        return data
+    kept: list[str | None] = [*lines]
+    for edit in sorted(edits, key=lambda edit: (edit.location.line, edit.location.column), reverse=True):
+        at = edit.location.line - 1
+        line = kept[at]
+        if edit.new is None or line is None:
+            kept[at] = None
+        else:
+            start, end = edit.location.column - 1, edit.location.end_column - 1
+            kept[at] = line[:start] + edit.new + line[end:]
+    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    return mark + "\n".join(line for line in kept if line is not None).encode()
+
+
+def _lines(data: bytes) -> list[str] | None:
+    try:
+        return data.removeprefix(codecs.BOM_UTF8).decode().split("\n")
+    except UnicodeDecodeError:
+        return None
+
+
+def _near(lines: list[str], at: int, step: int) -> str:
+    """The next line in a direction that is not blank and no comment, of the next hundred."""
+    for index in range(at + step, max(-1, min(at + 100 * step, len(lines))) if step > 0 else max(-1, at - 100), step):
+        if lines[index].strip() and not lines[index].lstrip().startswith("#"):
+            return lines[index]
+    return ""

@@ -1,0 +1,149 @@
+"""Rules of other packages, for the linter: loaded by name, and guarded.
+
+A distribution brings them by the entry-point group `forewarn.rules`; the configuration names those that run (`rules`).
+A rule that cannot be loaded, raises an exception or yields an invalid value is reported by a finding with its own id;
+all other rules run. The webhook loads none: nothing interrupts Python code at the deadline of a request.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.findings import Problem, Severity, cut
+from forewarn.policies.metering import CutShort
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.rules.support.context import NOTHING_STORED, DependsOn, Target
+from forewarn.policies.rules.support.documentation import documentation_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from importlib.metadata import EntryPoint
+
+    from forewarn.policies.config.model import Config
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.rules.support.context import Context, Rule
+
+GROUP: Final = "forewarn.rules"
+_ID: Final = re.compile(r"[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*")
+_LONGEST: Final = 200
+"""The maximum number of characters of an exception's message."""
+
+
+def with_rules(config: Config) -> Config:
+    """The configuration with the rules of other packages that it names."""
+    return config._replace(foreign=rules_of_packages(config.rules)) if config.rules else config
+
+
+def rules_of_packages(names: Sequence[str]) -> tuple[Rule, ...]:
+    """Return the rules with these ids; for a rule that cannot be loaded, one that reports the error."""
+    from importlib.metadata import entry_points
+
+    found: dict[str, dict[str, EntryPoint]] = {}
+    for entry in entry_points(group=GROUP):
+        found.setdefault(entry.name, {})[entry.value] = entry
+    return tuple(_loaded(name, found.get(name, {})) for name in dict.fromkeys(names))
+
+
+def why_broken(rule: Rule) -> str:
+    """Why a rule cannot be loaded; empty if it is loaded."""
+    return rule.why if isinstance(rule, _Broken) else ""
+
+
+def _loaded(name: str, found: Mapping[str, EntryPoint]) -> Rule:
+    """`found`: the entry points of this name, by value."""
+    if not found:
+        return _Broken(name, "no installed package has this rule", "install its package, or remove it from `rules`")
+    if len(found) > 1:
+        return _Broken(name, f"{len(found)} packages have a rule of this id", "uninstall all but one of them")
+    (entry,) = found.values()
+    try:
+        return _checked(entry, name)
+    except (Exception, SystemExit) as error:
+        return _Broken(name, f"cannot be loaded: {_said(error)}", f"report it to the authors of {entry.value}")
+
+
+def _checked(entry: EntryPoint, name: str) -> Rule:
+    """The rule of an entry point. Raises whatever it raises, and ValueError if it is no rule."""
+    rule = entry.load()
+    if not _ID.fullmatch(name) or name != rule.ID:
+        raise ValueError(f"ID and entry point must be the same PACKAGE.RULE in lower case, not {rule.ID!r}")
+    if not rule.TARGETS or not all(isinstance(target, Target) for target in rule.TARGETS):
+        raise ValueError("TARGETS must be a tuple of Target")
+    if not isinstance(rule.SEVERITY, Severity):
+        raise ValueError("SEVERITY must be a Severity")
+    if not callable(rule.check):
+        raise ValueError("check must be a function")
+    documentation_of(rule)
+    return guarded(rule)
+
+
+def guarded(rule: Any) -> Rule:
+    """A rule that reports its own failures."""
+    return _Guarded(rule)
+
+
+class _Guarded:
+    """Return a rule that yields only valid problems, and reports its own errors."""
+
+    ACTION = None
+
+    def __init__(self, rule: Any) -> None:
+        self.__doc__ = rule.__doc__
+        self.ID: str = rule.ID
+        self.TARGETS: tuple[Target, ...] = tuple(rule.TARGETS)
+        self.SEVERITY: Severity = rule.SEVERITY
+        depends_on = getattr(rule, "DEPENDS_ON", None)
+        self.DEPENDS_ON: DependsOn = depends_on if isinstance(depends_on, DependsOn) else NOTHING_STORED
+        self._check = rule.check
+
+    def check(self, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+        """The problems of one subject."""
+        try:
+            for problem in self._check(subject, context):
+                yield _sound(problem)
+        except (CutShort, InvalidObject):
+            raise
+        except (Exception, SystemExit) as error:
+            message = f"not evaluated: the rule failed: {_said(error)}"
+            fix = "report it to the authors of the rule"
+            yield Problem(message, remediation=fix, severity=Severity.WARNING)
+
+
+class _Broken:
+    """A rule that could not be loaded: it reports that once."""
+
+    TARGETS = (Target.FILE,)
+    SEVERITY = Severity.WARNING
+    ACTION = None
+    DEPENDS_ON = NOTHING_STORED
+
+    def __init__(self, name: str, why: str, fix: str) -> None:
+        self.ID, self.why, self._problem = name, why, Problem(f"not evaluated: {why}", remediation=fix)
+
+    def check(self, subject: ReviewedObject, context: Context) -> Iterator[Problem]:  # noqa: ARG002  (the protocol)
+        """The reason."""
+        yield self._problem
+
+
+def _sound(problem: Any) -> Problem:
+    """A problem of plain values. Raises TypeError."""
+    if not isinstance(problem, Problem):
+        raise TypeError(f"check must yield Problem, not {type(problem).__name__}")
+    message, fix = problem.message, problem.remediation
+    path: Any = problem.path
+    severity: Any = problem.severity
+    if not isinstance(message, str) or not isinstance(fix, str):
+        raise TypeError("message and remediation must be strings")
+    if not isinstance(path, tuple) or not all(isinstance(step, str | int) for step in path):
+        raise TypeError("path must be a tuple of keys and indexes")
+    if severity is not None and not isinstance(severity, Severity):
+        raise TypeError("severity must be a Severity or None")
+    detail = json.loads(json.dumps(dict(problem.detail)))
+    return Problem(" ".join(message.split()), path, " ".join(fix.split()), detail=detail, severity=severity)
+
+
+def _said(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {cut(text, _LONGEST)}" if text else type(error).__name__

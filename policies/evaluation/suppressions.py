@@ -1,0 +1,263 @@
+"""Findings that are not reported: by comments, annotations, entries of the configuration, and baselines.
+
+A suppression names a rule and a reason; it may have an end date. One that is malformed, expired, or suppresses nothing
+is a finding itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from datetime import date
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.findings import NO_OBJECT, NOWHERE, Finding, Location, ObjectRef, Severity, Text, cut, printable
+from forewarn.policies.rules import RULES
+from forewarn.policies.rules.file import invalid_suppression, unused_suppression
+from forewarn.policies.rules.support.names import nearest
+from forewarn.policies.rules.support.rule_text import text_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from forewarn.policies.manifests.comments import Comment
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.options import Ignored
+    from forewarn.policies.rules.support.context import Rule
+
+ANNOTATION: Final = "forewarn.dev/ignore"
+_RULES: Final = {rule.ID for rule in RULES}
+_IGNORE: Final = re.compile(r"ignore\[([^\]]*)\](.*)", re.DOTALL)
+_UNTIL: Final = re.compile(r"\s*\buntil=(\S*)")
+_COMPARE_WITH_STORED: Final = frozenset(("immutable-field-changed", "priority-field-changed"))
+"""Rules about changes: the linter has an old object only from a cluster."""
+_SILENT_WITHOUT_CLUSTER: Final = _COMPARE_WITH_STORED | {rule.ID for rule in RULES if rule.DEPENDS_ON.stored}
+_SILENT_WITH_CLUSTER: Final = frozenset(("priority-class-not-checked",))
+"""With these, a run that has no finding cannot tell whether a suppression is unused."""
+
+
+class Suppression(NamedTuple):
+    """Suppresses findings of these rules in a file's lines, on an object, or where the patterns match."""
+
+    rules: tuple[str, ...]
+    reason: str
+    location: Location
+    until: str = ""
+    lines: tuple[int, int] | None = None
+    object: ObjectRef | None = None
+    paths: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+
+    def covers(self, finding: Finding) -> bool:
+        """Report whether the suppression applies to this finding."""
+        if finding.rule not in self.rules:
+            return False
+        if self.lines is not None:
+            place = finding.location
+            return place.file == self.location.file and self.lines[0] <= place.line <= self.lines[1]
+        if self.object is not None:
+            return finding.object == self.object and finding.location.file == self.location.file
+        file, about = finding.location.file.removeprefix("./"), str(finding.object)
+        return (not self.paths or any(fnmatchcase(file, p) for p in self.paths)) and (
+            not self.objects or any(fnmatchcase(about, p) for p in self.objects)
+        )
+
+
+class Verdict(NamedTuple):
+    """The findings to report, and how many are suppressed."""
+
+    kept: list[Finding]
+    suppressed: int
+
+
+def of_comments(comments: Iterable[Comment]) -> Iterator[Suppression]:
+    """The suppressions in comments; `rules` is empty where one cannot be read."""
+    for comment in comments:
+        match = _IGNORE.fullmatch(comment.text)
+        rules = _names(match[1]) if match else ()
+        reason, until = _reason(match[2] if match else comment.text)
+        yield Suppression(rules, reason, comment.location, until, (comment.first, comment.last))
+
+
+def of_annotations(subjects: Iterable[ReviewedObject]) -> Iterator[Suppression]:
+    """Those in objects' annotations: `rule[,rule] reason [until=DATE]`, several with `;` between them."""
+    for subject in subjects:
+        text = text_at(subject.object, "metadata", "annotations", ANNOTATION)
+        for part in text.split(";") if text else ():
+            names, _, rest = part.strip().partition(" ")
+            reason, until = _reason(rest)
+            where = subject.locate(("metadata", "annotations", ANNOTATION))
+            yield Suppression(_names(names), reason, where, until, object=subject.ref)
+
+
+def of_configuration(entries: Iterable[Ignored]) -> Iterator[Suppression]:
+    """Those of the configuration."""
+    for entry in entries:
+        place = Location(entry.file, entry.line, 1, 2)
+        yield Suppression(entry.rules, entry.reason, place, entry.until, paths=entry.paths, objects=entry.objects)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _reason(text: str) -> tuple[str, str]:
+    """The reason, and until when."""
+    until = _UNTIL.search(text)
+    return (_UNTIL.sub("", text).strip(), until[1]) if until else (text.strip(), "")
+
+
+def suppress(
+    findings: Sequence[Finding],
+    suppressions: Sequence[Suppression],
+    severity: Callable[[Rule], Severity | None],
+    today: date,
+    *,
+    with_cluster: bool = False,
+    read: Collection[str] = (),
+) -> Verdict:
+    """Return the findings that are not suppressed, and those about the suppressions, in the order of the report.
+
+    `severity`: of a rule in the linter. `read`: the names of the files that were read: entries of the configuration for
+    other files may be needed there.
+    """
+    faults = {id(s): fault for s in suppressions if (fault := _fault(s, today))}
+    valid = [s for s in suppressions if id(s) not in faults]
+    by_rule: dict[str, list[Suppression]] = {}
+    for suppression in valid:
+        for rule in suppression.rules:
+            by_rule.setdefault(rule, []).append(suppression)
+    kept: list[Finding] = []
+    used: set[tuple[int, str]] = set()
+    by_place = _Places(valid)
+    for finding in findings:
+        covering = [s for s in by_place.near(finding) if s.covers(finding)]
+        used.update((id(s), finding.rule) for s in covering)
+        if not covering:
+            kept.append(finding)
+    count = len(findings) - len(kept)
+    kept += _told(invalid_suppression, ((s, faults[id(s)]) for s in suppressions if id(s) in faults), severity)
+    unused = ((s, _UNUSED.format(", ".join(idle))) for s in valid if (idle := _idle(s, used, with_cluster, read)))
+    kept += _told(unused_suppression, unused, severity)
+    return Verdict(sorted(kept, key=lambda finding: finding.order), count)
+
+
+_UNUSED: Final = "suppresses nothing: no finding of {} here"
+
+
+class _Places:
+    """Suppressions by what they are about, so that each finding is held against few."""
+
+    def __init__(self, suppressions: Iterable[Suppression]) -> None:
+        self._by_file: dict[tuple[str, str], list[Suppression]] = {}
+        self._everywhere: dict[str, list[Suppression]] = {}
+        for suppression in suppressions:
+            for rule in dict.fromkeys(suppression.rules):
+                if suppression.lines is None and suppression.object is None:
+                    self._everywhere.setdefault(rule, []).append(suppression)
+                else:
+                    self._by_file.setdefault((suppression.location.file, rule), []).append(suppression)
+
+    def near(self, finding: Finding) -> Iterator[Suppression]:
+        """Those that may be about a finding."""
+        yield from self._by_file.get((finding.location.file, finding.rule), ())
+        yield from self._everywhere.get(finding.rule, ())
+
+
+def _fault(suppression: Suppression, today: date) -> str:
+    """Return the error of a suppression; empty if there is none."""
+    if not suppression.rules:
+        return "malformed suppression: no rule and reason"
+    for rule in suppression.rules:
+        if rule not in _RULES and "." not in rule:  # rules of other packages have a dot
+            return f'no rule "{cut(rule, _LONGEST)}"{nearest(rule, _RULES)}'
+    if not suppression.reason:
+        return f"suppression of {suppression.rules[0]} has no reason"
+    if suppression.until:
+        try:
+            end = date.fromisoformat(suppression.until)
+        except ValueError:
+            return f'"{cut(suppression.until, _LONGEST)}" is not a date such as until=2027-01-31'
+        if end < today:
+            return f"suppression expired on {end}: {cut(suppression.reason, _LONGEST)}"
+    return ""
+
+
+def _idle(s: Suppression, used: set[tuple[int, str]], with_cluster: bool, read: Collection[str]) -> list[str]:
+    """Return the rules of a suppression without any finding, if that can be known."""
+    if (
+        s.lines is None
+        and s.object is None
+        and not any(fnmatchcase(f.removeprefix("./"), p) for f in read for p in s.paths)
+    ):
+        return []
+    untold = _SILENT_WITH_CLUSTER if with_cluster else _SILENT_WITHOUT_CLUSTER
+    return [r for r in s.rules if (id(s), r) not in used and r not in untold]
+
+
+def _told(
+    rule: Rule, faults: Iterable[tuple[Suppression, str]], severity: Callable[[Rule], Severity | None]
+) -> Iterator[Finding]:
+    heard = severity(rule)
+    if heard is None:
+        return
+    for suppression, message in faults:
+        about = suppression.object or NO_OBJECT
+        yield Finding(suppression.location or NOWHERE, heard, rule.ID, about, Text(message, _FIXES[rule.ID]))
+
+
+_FIXES: Final = {
+    invalid_suppression.ID: "write `# forewarn: ignore[rule] reason until=2027-01-31`",
+    unused_suppression.ID: "remove it",
+}
+_LONGEST: Final = 60
+
+
+def path_of(file: str) -> str:
+    """The path of a file from the working directory, as it can be printed; absolute where it is not below that."""
+    path = os.path.relpath(file) if os.path.isabs(file) else os.path.normpath(file)
+    return printable(os.path.abspath(path) if path.startswith(os.pardir) else path)
+
+
+def identity(finding: Finding) -> tuple[str, ...]:
+    """By what a finding is known when lines have moved: rule, object and field; without an object, the file.
+
+    A field is not enough where a rule speaks of the file's text; then the message counts too.
+    """
+    ref = finding.object
+    about = (ref.kind, ref.namespace, ref.name) if ref != NO_OBJECT else ("", "", "")
+    return finding.rule, path_of(finding.location.file), *about, finding.path or finding.message
+
+
+def baseline_of(findings: Iterable[Finding]) -> dict[str, Any]:
+    """The contents of a baseline file: the number of findings by rule, file, object and field, never by line."""
+    counted = Counter(map(identity, findings))
+    keys = ("rule", "file", "kind", "namespace", "name", "field")
+    entries = [{**dict(zip(keys, key, strict=True)), "count": count} for key, count in sorted(counted.items())]
+    return {"version": 1, "findings": entries}
+
+
+def less_baseline(findings: Sequence[Finding], baseline: Mapping[str, Any]) -> tuple[list[Finding], int, int]:
+    """The findings that a baseline does not have; how many it has, and how many of its own are gone.
+
+    Raises ValueError where it is none.
+    """
+    known: Counter[tuple[str, ...]] = Counter()
+    entries = baseline.get("findings")
+    if baseline.get("version") != 1 or not isinstance(entries, list):
+        raise ValueError("not a baseline of version 1")
+    for entry in entries:
+        if not isinstance(entry, dict) or not isinstance(entry.get("count", 1), int):
+            raise ValueError("an entry is malformed; write the baseline again with --write-baseline")
+        key = tuple(str(entry.get(k, "")) for k in ("rule", "file", "kind", "namespace", "name", "field"))
+        known[key] += entry.get("count", 1)
+    kept = []
+    for finding in findings:
+        key = identity(finding)
+        if known[key] > 0:
+            known[key] -= 1
+        else:
+            kept.append(finding)
+    return kept, len(findings) - len(kept), sum(count for count in known.values() if count > 0)

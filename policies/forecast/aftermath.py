@@ -1,0 +1,323 @@
+"""The cascade after a first preemption: the nodes of the victims' replacements, and the Pods that these preempt in
+turn.
+
+This runs cycles of the scheduling core in the order in which victims terminate and controllers create Pods: few enough
+for an admission response. The first MOST_WAITING Pending Pods take part. A rejected replacement is tried again when a
+Pod of its namespace is gone. The cascade has no latencies and no back-off; PDBs lose disruptions and never recover; of
+equal nodes it selects the first by name. A simulation has all of that except quotas. Source: the controllers in
+policies.controllers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.controllers.stateful_set import ordinal_of
+from forewarn.policies.disclosure import count_range
+from forewarn.policies.findings import plural
+from forewarn.policies.forecast.replacements import AFTER_TERMINATION, Replacements, kind_of
+from forewarn.policies.forecast.waiting import may_be_helped, waiting_in_turn
+from forewarn.policies.kube_apiserver.quota import QuotaRoom
+from forewarn.policies.metering import CutShort, charge
+from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.scheduling.schedule_one import Prediction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.forecast.waiting import Waiting
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.scheduling.snapshot import Snapshot
+
+MOST_CYCLES: Final = 200
+"""Scheduling cycles that are spent on it."""
+MOST_WORK: Final = 150_000
+"""Units of work, where work is limited at all."""
+_JOB_BACKOFF: Final = 10.0
+"""Seconds until a Job first recreates a Pod."""
+
+
+class Aftermath(NamedTuple):
+    """The result of the cascade.
+
+    `replaced`: number of victims that a controller recreates. `lost`: number of other victims. `pushed_out`: number of
+    Pods that replacements preempt. `levels`: depth of the cascade. `pending`: replacements that stay Pending.
+    `refused`: replacements that a quota rejects in the end, included in `replaced`. `left_out`: Pending Pods that were
+    not evaluated. `known` False: time or work was used up.
+    """
+
+    replaced: int = 0
+    lost: int = 0
+    pushed_out: int = 0
+    levels: int = 0
+    pending: int = 0
+    known: bool = True
+    refused: int = 0
+    left_out: int = 0
+
+    def facts(self, *, coarse: bool = False) -> tuple[str, ...]:
+        """The result as phrases, the worst first: `replacements preempt 3 more Pods`, `1 not recreated`.
+
+        `coarse`: the worst only, without numbers.
+        """
+        if not self.known:
+            return ("cascade not predicted",)
+        if coarse:
+            worst = (
+                (self.pushed_out, "replacements preempt more Pods"),
+                (self.pending, "replacements stay Pending"),
+                (self.refused, "replacements rejected by a quota"),
+                (self.replaced, "replacements fit"),
+                (1, "not recreated"),
+            )
+            return (next(text for number, text in worst if number),)
+        found = tuple(self._outcomes()) or ("replacement fits" if self.replaced == 1 else "replacements fit",)
+        return (*found, f"{self.left_out:,} pending Pods ignored") if self.left_out else found
+
+    def _outcomes(self) -> Iterator[str]:
+        """All results that are worse than a replacement that fits."""
+        if self.pushed_out:
+            depth = f" in a cascade of depth {self.levels}" if self.levels > 1 else ""
+            yield f"replacements preempt {plural(self.pushed_out, 'more Pod')}{depth}"
+        if self.pending:
+            is_one = self.pending == 1 and (self.replaced == 1 or bool(self.pushed_out))
+            yield f"{self._replacements(self.pending)} {'stays' if is_one else 'stay'} Pending"
+        if self.refused:
+            yield f"{self._replacements(self.refused)} rejected by a quota"
+        if not self.replaced:
+            yield "not recreated"
+        elif self.lost:
+            yield f"{self.lost} not recreated"
+
+    def _replacements(self, count: int) -> str:
+        """Which replacement Pods: `replacement`, `replacements`, `2 of 3 replacements`."""
+        if self.pushed_out:
+            return plural(count, "replacement")
+        if self.replaced == 1:
+            return "replacement"
+        return "replacements" if count == self.replaced else f"{count} of {self.replaced} replacements"
+
+    def to_dict(self) -> dict[str, object]:
+        """For programs: what is not zero."""
+        if not self.known:
+            return {"incomplete": True}
+        told = {
+            "replaced": self.replaced,
+            "notReplaced": self.lost,
+            "preempted": self.pushed_out,
+            "cascadeDepth": self.levels,
+            "pending": self.pending,
+            "rejectedByQuota": self.refused,
+            "pendingNotEvaluated": self.left_out,
+        }
+        return {key: number for key, number in told.items() if number}
+
+    def to_coarse_dict(self) -> dict[str, object]:
+        """`to_dict` with the lower ends of ranges, without the depth and the number of Pods that were not evaluated."""
+        if not self.known:
+            return self.to_dict()
+        counts = self.replaced, self.lost, self.pushed_out, self.pending, self.refused
+        replaced, lost, pushed_out, pending, refused = (count_range(count).lowest or 0 for count in counts)
+        return Aftermath(replaced, lost, pushed_out, 0, pending, True, refused).to_dict()
+
+
+NOT_KNOWN: Final = Aftermath(known=False)
+
+
+def aftermath_of(
+    cluster: ClusterSnapshot,
+    snapshot: Snapshot,
+    preempting: Sequence[Prediction],
+    own: Collection[str] = (),
+    quotas_of: Callable[[str], Sequence[ResourceQuota]] | None = None,
+    waiting: Waiting | None = None,
+) -> Aftermath:
+    """The cascade after these predictions. Raises CutShort.
+
+    `snapshot`: the cluster after the predictions. `own`: identities of Pods that a rollout deletes anyway; only the
+    rollout recreates them. `quotas_of`: the quotas of a namespace including the new objects, by default those of the
+    cluster. `waiting`: the Pending Pods, by default all of the cluster.
+    """
+    going = [victim for prediction in preempting for victim in prediction.victims if not victim.terminating]
+    if len(going) > MOST_CYCLES:
+        raise CutShort("too many victims to follow")
+    room = QuotaRoom(quotas_of or cluster.quotas_of)
+    waiting = waiting_in_turn(cluster) if waiting is None else waiting
+    cascade = _Cascade(cluster, snapshot, {prediction.node for prediction in preempting}, room, waiting)
+    for victim in going:
+        cascade.evict(victim, 0, is_replaced=victim.identity not in own)
+    return cascade.run()
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A Pod without a node. `level`: 0 for a new Pod, 1 for the replacement of its victim, and so on. `asked`: the
+    Pod as quotas count it; None without quotas."""
+
+    pod: Pod
+    level: int
+    is_new: bool = True
+    asked: ApiObject | None = None
+
+
+class _Cascade:
+    """Terminating victims, recreated Pods, and their scheduling cycles."""
+
+    def __init__(
+        self, cluster: ClusterSnapshot, snapshot: Snapshot, nodes: Iterable[str], room: QuotaRoom, waiting: Waiting
+    ) -> None:
+        """`nodes`: the nodes with victims; Pods nominated to these nodes wait, in addition to `waiting`."""
+        self._cluster, self._snapshot, self._room = cluster, snapshot, room
+        self._now = 0.0
+        self._numbers = count(1)
+        self._replacements = Replacements(cluster, room, self._numbers)
+        self._due: list[tuple[float, int, Pod | _Waiting]] = []
+        """A heap of (time, sequence number, terminating victim or replacement)."""
+        nominated = (snapshot.objects.nominated.get(name, ()) for name in nodes)
+        self._waiting = [_Waiting(pod, 0, is_new=False) for pods in (*nominated, waiting.pods) for pod in pods]
+        self._left_out = waiting.left_out
+        self._refused: list[_Waiting] = []
+        """Pods that a quota rejected; their controllers retry."""
+        self._held: list[_Waiting] = []
+        """Pods of sets that go in order, which are made when those of lower ordinals run."""
+        self._cycles = 0
+        self._replaced = self._lost = self._pushed_out = self._levels = 0
+
+    def run(self) -> Aftermath:
+        """Until nothing more happens. Raises CutShort."""
+        while self._due:
+            self._now = self._due[0][0]
+            ended: list[Pod] = []
+            made, self._refused = self._refused, []
+            while self._due and self._due[0][0] == self._now:
+                what = heappop(self._due)[2]
+                if isinstance(what, _Waiting):
+                    made.append(what)
+                else:
+                    ended.append(what)
+            self._end(ended)
+            self._let_in(self._in_order(made))
+            self._try({victim.node_name for victim in ended})
+            self._let_go()
+        pending, refused = sum(waiting.level > 0 for waiting in self._waiting), len(self._refused)
+        never = len(self._held)
+        return Aftermath(
+            self._replaced - never,
+            self._lost + never,
+            self._pushed_out,
+            self._levels,
+            pending,
+            refused=refused,
+            left_out=self._left_out,
+        )
+
+    def evict(self, victim: Pod, level: int, *, is_replaced: bool = True) -> None:
+        """Delete a Pod for a preemptor of this level."""
+        if level:
+            self._pushed_out, self._levels = self._pushed_out + 1, max(self._levels, level)
+        gone = self._now + victim.spec.termination_grace_period
+        heappush(self._due, (gone, next(self._numbers), victim))
+        if not is_replaced:
+            return
+        replacement = self._replacements.of(victim)
+        if replacement is None:
+            self._lost += 1
+            return
+        self._replaced += 1
+        kind = victim.owner.kind if victim.owner else ""
+        when = gone if kind in AFTER_TERMINATION else self._now + (_JOB_BACKOFF if kind == "Job" else 0.0)
+        asked = self._replacements.as_counted(replacement) if self._room.limits(victim.namespace) else None
+        heappush(self._due, (when, next(self._numbers), _Waiting(replacement, level + 1, asked=asked)))
+
+    def _in_order(self, made: Iterable[_Waiting]) -> Iterator[_Waiting]:
+        """The Pods to create now. An ordered StatefulSet creates no Pod while one with a lower ordinal is Pending.
+
+        Source: pkg/controller/statefulset, `processReplica`.
+        """
+        for waiting in sorted(made, key=lambda waiting: _ordinal(waiting.pod)):
+            if self._is_held(waiting.pod):
+                self._held.append(waiting)
+            else:
+                yield waiting
+
+    def _let_go(self) -> None:
+        """Create the Pods whose predecessors are scheduled."""
+        held, self._held = self._held, []
+        for waiting in held:
+            if self._is_held(waiting.pod):
+                self._held.append(waiting)
+            else:
+                heappush(self._due, (self._now, next(self._numbers), waiting))
+
+    def _is_held(self, pod: Pod) -> bool:
+        owner = pod.owner
+        if owner is None or owner.kind != "StatefulSet":
+            return False
+        known = self._cluster.workload(kind_of(owner), pod.namespace, owner.name)
+        if known is None or at(known.object, "spec", "podManagementPolicy") == "Parallel":
+            return False
+        charge(len(self._waiting))
+        others = (each.pod for each in self._waiting)
+        return any(
+            other.owner == owner and other.namespace == pod.namespace and _ordinal(other) < _ordinal(pod)
+            for other in others
+        )
+
+    def _let_in(self, made: Iterable[_Waiting]) -> None:
+        """Queue the Pods that no quota rejects; Pods equal to a rejected one are rejected without another check."""
+        vain: set[tuple[int, str]] = set()
+        for waiting in made:
+            pod, asked = waiting.pod, waiting.asked
+            alike = id(at(asked or NOTHING, "spec", "containers")), pod.priority_class_name
+            if asked is None or (alike not in vain and self._room.take(pod.namespace, asked)):
+                self._waiting.append(waiting)
+            else:
+                vain.add(alike)
+                self._refused.append(waiting)
+
+    def _end(self, victims: Iterable[Pod]) -> None:
+        """Remove victims from the snapshot."""
+        gone = []
+        for victim in victims:
+            if self._room.limits(victim.namespace):
+                self._room.give_back(victim.namespace, self._replacements.as_counted(victim))
+            info = self._snapshot.get(victim.node_name)
+            gone += [pod for pod in info.pods if pod.identity == victim.identity] if info else []
+        if gone:
+            self._snapshot = self._snapshot.with_pods((), gone)
+
+    def _try(self, emptied: Collection[str]) -> None:
+        """Try the new Pods, and the Pending Pods that the capacity on these nodes may help, highest priority first."""
+        turn = [waiting for waiting in self._waiting if emptied or waiting.is_new]
+        for waiting in sorted(turn, key=lambda waiting: -waiting.pod.effective_priority):
+            is_woken = waiting.is_new or waiting.pod.nominated_node_name
+            if not is_woken and not may_be_helped(waiting.pod, self._snapshot, emptied):
+                continue
+            self._cycles += 1
+            if self._cycles > MOST_CYCLES:
+                raise CutShort("too much comes after it")
+            waiting.is_new = False
+            prediction = Prediction(self._snapshot, waiting.pod)
+            if prediction.unmodelled:
+                raise CutShort(prediction.unmodelled)
+            if prediction.outcome == "fits":
+                self._waiting.remove(waiting)
+            elif prediction.outcome == "preempts":
+                waiting.pod = replace(waiting.pod, nominated_node_name=prediction.node)
+                for victim in prediction.victims:
+                    if not victim.terminating:
+                        self.evict(victim, waiting.level)
+            self._snapshot = prediction.snapshot_after()
+
+
+def _ordinal(pod: Pod) -> int:
+    """The ordinal of a StatefulSet's Pod or of its replacement, whose name ends in `+` and a number; -1 for other
+    Pods."""
+    owner = pod.owner
+    return ordinal_of(pod.name.partition("+")[0], owner.name) if owner and owner.kind == "StatefulSet" else -1

@@ -1,0 +1,211 @@
+"""Several objects applied one after the other: their Pods, in the order of the scheduler's queue.
+
+kube-scheduler tries each Pod when it is created. A later Pod may preempt a bound one. An unschedulable Pod is tried
+again after an event that its queueing hints name: a Pod that its affinity matches was bound, or a Pod of higher
+priority took its nomination. Victims are still terminating; only a simulation includes their replacements.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.controllers.new_pods import MOST_IN_TURN
+from forewarn.policies.forecast.placement import Placement, new_pods_of
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.scheduling.bulk import rejecting_plugins
+from forewarn.policies.scheduling.queue.events import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE
+from forewarn.policies.scheduling.queue.hints import QueueingHints
+from forewarn.policies.scheduling.queue.nominator import Nominator
+from forewarn.policies.scheduling.queue.priority_queue import PriorityQueue
+from forewarn.policies.scheduling.schedule_one import Prediction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.queue.pod_info import Key, QueuedPodInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
+
+_MOST_TRIES: Final = 5
+"""Maximum number of attempts for one Pod: many Pods with affinity to each other would be tried for each new Pod."""
+
+
+@dataclass(slots=True)
+class Arrival:
+    """A new Pod and its predictions so far.
+
+    `pushed_out_by`: the later Pod that preempts it. `overtaken`: it waits for victims on a node whose capacity later
+    Pods of higher priority will take.
+    """
+
+    pod: Pod
+    predictions: list[Prediction] = field(default_factory=list)
+    pushed_out_by: str = ""
+    overtaken: bool = False
+
+    @property
+    def prediction(self) -> Prediction:
+        """The final prediction; for a nominated Pod, the cycle that selected its victims."""
+        last = self.predictions[-1]
+        if last.outcome == "pending" and last.pod.nominated_node_name:
+            return next((p for p in reversed(self.predictions) if p.outcome == "preempts"), last)
+        return last
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The placements of the objects in their order (InvalidObject: why an object has none), and their new Pods by
+    (namespace, name)."""
+
+    placements: tuple[Placement | InvalidObject, ...]
+    arrivals: Mapping[Key, Arrival] = field(default_factory=dict)
+
+    @property
+    def placed(self) -> list[Placement]:
+        """Those that can be placed."""
+        return [placed for placed in self.placements if isinstance(placed, Placement)]
+
+    @property
+    def predictions(self) -> list[Prediction]:
+        """Of all their new pods."""
+        return [prediction for placement in self.placed for prediction in placement.predictions]
+
+    def turn_of(self, prediction: Prediction) -> dict[str, object]:
+        """For programs: how often the pod was tried where that was more than once, and what it loses again."""
+        arrival = self.arrivals.get((prediction.pod.namespace, prediction.pod.name))
+        if arrival is None:
+            return {}
+        tries = len(arrival.predictions)
+        again = {"preemptedBy": arrival.pushed_out_by} if arrival.pushed_out_by else {}
+        overtaken = {"overtaken": True} if arrival.overtaken else {}
+        return {**({"attempts": tries} if tries > 1 else {}), **again, **overtaken}
+
+
+def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int | None = None) -> Applied:
+    """The placements of the Pods of these objects; `replicas`: see `place`. At most MOST_IN_TURN Pods in all."""
+    scheduler = _Scheduler(cluster.scheduling)
+    found: list[tuple[Placement, Sequence[Pod]] | InvalidObject] = []
+    left = MOST_IN_TURN
+    for obj in objects:
+        try:
+            new, name = new_pods_of(cluster, obj, replicas)
+        except InvalidObject as fault:
+            found.append(fault)
+            continue
+        pods = [named for pod in new.pods[:left] if (named := scheduler.arrive(pod)) is not None]
+        left -= len(pods)
+        existing, left_out = max(new.wanted - len(new.pods), 0), len(new.pods) - len(pods)
+        found.append((Placement(name, (), new.wanted, existing, new.without_claims, left_out), pods))
+    scheduler.see_who_is_overtaken()
+    return Applied(tuple(_with_predictions(found, scheduler.arrivals)), scheduler.arrivals)
+
+
+def _with_predictions(
+    found: Sequence[tuple[Placement, Sequence[Pod]] | InvalidObject], arrivals: dict[Key, Arrival]
+) -> Iterator[Placement | InvalidObject]:
+    for each in found:
+        if isinstance(each, InvalidObject):
+            yield each
+        else:
+            placement, pods = each
+            yield replace(placement, predictions=tuple(arrivals[pod.namespace, pod.name].prediction for pod in pods))
+
+
+class _Scheduler:
+    """The scheduler's loop over its queue, without time: nothing ends meanwhile."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._tries = 0
+        self._ending: set[tuple[str, str]] = set()
+        """(identity, node) of the victims."""
+        self._named: Counter[Key] = Counter()
+        self.arrivals: dict[Key, Arrival] = {}
+        nominator = Nominator(self._lookup, lambda _before, _after: None)
+        hints = QueueingHints.of_profiles(snapshot.semantics)
+        self._queue = PriorityQueue(lambda: float(self._tries), nominator, hints)
+
+    def _lookup(self, namespace: str, name: str) -> Pod | None:
+        found = self.arrivals.get((namespace, name))
+        return found.pod if found else None
+
+    def arrive(self, pod: Pod) -> Pod | None:
+        """Try a new Pod, and the Pods that this wakes. Returns the Pod under its name here; None for a repeated Pod.
+
+        Pods with generated names, and repeated ones of `replicas`, get a number.
+        """
+        key = pod.namespace, pod.name
+        self._named[key] += 1
+        number = self._named[key]
+        if number > 1:
+            if pod.uid == self.arrivals[key].pod.uid and not pod.name.endswith("*"):
+                return None
+            pod = replace(pod, name=f"{pod.name}+{number}")
+        self.arrivals[pod.namespace, pod.name] = Arrival(pod)
+        self._queue.add(pod)
+        self._run()
+        return pod
+
+    def _run(self) -> None:
+        while (info := self._queue.pop()) is not None:
+            for each in info.members:
+                self._tries += 1
+                self._try(each)
+
+    def _try(self, info: QueuedPodInfo) -> None:
+        arrival = self.arrivals[info.key]
+        if len(arrival.predictions) >= _MOST_TRIES:
+            self._queue.done(info.pod)
+            return
+        prediction = Prediction(self._snapshot, info.pod)
+        arrival.predictions.append(prediction)
+        before, self._snapshot = self._snapshot, prediction.snapshot_after()
+        if prediction.outcome == "not-predicted":
+            self._queue.done(info.pod)
+        elif prediction.fits:
+            self._queue.done(info.pod)
+            bound = self._snapshot.bound(info.pod, prediction.node)
+            self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_ADD, None, bound)
+        else:
+            info.unschedulable_plugins = set(rejecting_plugins(prediction))
+            if prediction.outcome == "preempts":
+                info.pod = replace(info.pod, nominated_node_name=prediction.node)
+            self._queue.add_unschedulable_if_not_present(info)
+            self._push_out(prediction, before)
+
+    def _push_out(self, prediction: Prediction, before: Snapshot) -> None:
+        """Those of our own pods that lose their place or their nomination to this one."""
+        for victim in prediction.victims:
+            self._ending.add((victim.identity, victim.node_name))
+            pushed = self.arrivals.get((victim.namespace, victim.name))
+            if pushed is not None and not victim.terminating:
+                pushed.pushed_out_by = prediction.pod.key
+        node = prediction.node
+        stay = {pod.identity for pod in self._snapshot.objects.nominated.get(node, ())}
+        for pod in before.objects.nominated.get(node, ()):
+            if pod.identity not in stay and (pod.namespace, pod.name) in self.arrivals:
+                self._lose_nomination(pod)
+
+    def _lose_nomination(self, pod: Pod) -> None:
+        """Source: upstream `updatePodInSchedulingQueue`: as if a bound Pod had been deleted, for Pods up to its
+        priority."""
+        self._queue.update(pod, replace(pod, nominated_node_name=""))
+        self._queue.move_all_to_active_or_backoff_queue(
+            ASSIGNED_POD_DELETE, pod, None, lambda other: other.effective_priority <= pod.effective_priority
+        )
+
+    def see_who_is_overtaken(self) -> None:
+        """Find nominated Pods whose capacity later Pods of higher priority will take: the nomination itself remains
+        if all victims on the node are terminating already."""
+        nominated = self._snapshot.objects.nominated
+        ours = [p for pods in nominated.values() for p in pods if (p.namespace, p.name) in self.arrivals]
+        nodes = [info for name in {name for _, name in self._ending} if (info := self._snapshot.get(name))]
+        gone = [pod for info in nodes for pod in info.pods if (pod.identity, info.name) in self._ending]
+        in_the_end = self._snapshot.with_pods((), gone)
+        for pod in ours:
+            there = Prediction(in_the_end, pod).feasible
+            self.arrivals[pod.namespace, pod.name].overtaken = pod.nominated_node_name not in there

@@ -1,0 +1,68 @@
+"""Limits on the work for the forecast of one object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.metering import TooLarge, limited
+from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.workload import pod_template_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+
+
+MOST_PREEMPTIONS: Final = 500
+"""Maximum preemptions for one object if time is limited; more would also take time to report."""
+MOST_DAEMONS: Final = 2_000
+"""Maximum preemptions for a DaemonSet, whose Pods are predicted together."""
+MOST_VICTIMS: Final = 3_000
+"""Victims of one object that are named or counted where time is limited: some microseconds for each of them."""
+MOST_PLACED: Final = 20_000
+"""Maximum Pods of one object that are added to the snapshot together."""
+MOST_REHEARSED: Final = 100
+"""Maximum Pods of a simulated rollout; of a larger one, only the first Pods are predicted."""
+MOST_REHEARSING: Final = 200_000
+"""Units of work that this may cost, where work is limited at all."""
+
+
+def check_extents(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> None:
+    """Raises CutShort for a pod that holds too much, and for a workload that does so beside its template."""
+    from forewarn.policies.objects.extent import (
+        MOST_REQUIREMENTS,
+        MOST_VOLUMES,
+        check_extent,
+        check_metadata_extent,
+        exceeds,
+    )
+
+    template = pod_template_of(subject.object, paths)
+    if template is None:
+        return
+    check_extent(template.spec)
+    check_metadata_extent(template.object.get("metadata"))
+    check_metadata_extent(subject.object.get("metadata"))
+    if limited() and template.is_template:
+        selector = at(subject.object, "spec", "selector")
+        conditions = at(selector, "matchExpressions") if isinstance(selector, dict) else None
+        labels = at(selector, "matchLabels") if isinstance(selector, dict) else None
+        conditions_of_it = (
+            (part, "requirements in its selector", MOST_REQUIREMENTS) for part in (selector, conditions, labels)
+        )
+        claims = at(subject.object, "spec", "volumeClaimTemplates")
+        for part, what, most in (*conditions_of_it, (claims, "volumeClaimTemplates", MOST_VOLUMES)):
+            if isinstance(part, list | dict) and len(part) > most:
+                raise exceeds("the object", len(part), what, most)
+
+
+def too_many_pods(most: int) -> TooLarge:
+    """An error: the object has more Pods than `most`."""
+    return TooLarge(f"the object asks for more Pods than forewarn evaluates, which is {most}", "ask for fewer Pods")
+
+
+def too_many_preemptions(most: int) -> TooLarge:
+    """The object's Pods cause more than `most` preemptions, or too many victims."""
+    victims = f"or {MOST_VICTIMS} victims"
+    return TooLarge(f"forewarn evaluates at most {most} preemptions {victims} of one object", "ask for fewer Pods")

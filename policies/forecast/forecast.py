@@ -1,0 +1,410 @@
+"""The forecast for the objects of one apply, in the order of the apply."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from forewarn.policies.controllers.changes import asks_for_no_pods, coming
+from forewarn.policies.controllers.new_pods import MOST_IN_TURN, WITHOUT_CLAIMS, replicas_of
+from forewarn.policies.controllers.pod_sequences import DaemonPods, NumberedPods
+from forewarn.policies.forecast.aftermath import MOST_WORK, NOT_KNOWN, aftermath_of
+from forewarn.policies.forecast.bounds import (
+    MOST_DAEMONS,
+    MOST_PLACED,
+    MOST_PREEMPTIONS,
+    MOST_REHEARSED,
+    MOST_REHEARSING,
+    MOST_VICTIMS,
+    check_extents,
+    too_many_pods,
+    too_many_preemptions,
+)
+from forewarn.policies.forecast.impact import MOST_SHOWN, Impact
+from forewarn.policies.forecast.later_snapshots import BINDING, filled, with_all, with_daemons, without
+from forewarn.policies.forecast.waiting import made_anew, may_be_helped, waiting_in_turn
+from forewarn.policies.metering import CutShort, TooLarge, limited, meter, metered
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.scheduling.bulk import on_each_node, room_for
+from forewarn.policies.scheduling.missing_lists import assumptions, lists_storage
+from forewarn.policies.scheduling.pod_groups import is_scheduled_by_group
+from forewarn.policies.scheduling.responsible import not_scheduled, unmodelled
+from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.controllers.changes import Coming
+    from forewarn.policies.forecast.waiting import Waiting
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.vectorized.capacity import OnEachNode
+
+
+class Forecast:
+    """Impacts of the subjects of one apply: each sees the pods of those before it in their places."""
+
+    def __init__(
+        self,
+        cluster: ClusterSnapshot,
+        paths: Mapping[str, tuple[str, ...]],
+        expired: Callable[[], bool],
+        *,
+        pods_defaulted: bool = False,
+        aftermath: bool = True,
+        quotas_of: Callable[[ReviewedObject, str], Sequence[ResourceQuota]] | None = None,
+        stored_quotas: bool = True,
+    ) -> None:
+        """`aftermath`: also work out what becomes of victims; `quotas_of`: a namespace's quotas once they are charged
+        with this subject, by default as the cluster has them. `stored_quotas`: whether no others limit the subjects."""
+        self._aftermath, self._quotas_of, self._stored_quotas = aftermath, quotas_of, stored_quotas
+        self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
+        self._next: Callable[[], Snapshot] = lambda: cluster.scheduling
+        self._waiting: Waiting | None = None
+        """The Pending Pods besides the object's; None before the first use."""
+        self._placed: set[str] = set()
+        """Identities of those who did and have been let in, or preempt, of all subjects so far."""
+        self._in_groups: dict[tuple[str, str], tuple[Pod, ...]] = {}
+        """New Pods of each PodGroup that are not bound."""
+
+    def _snapshot(self) -> Snapshot:
+        """The cluster after the objects so far; computed once, when the next object needs it."""
+        snapshot = self._next()
+        self._next = lambda: snapshot
+        return snapshot
+
+    def of(self, subject: ReviewedObject, most: int | None = None) -> Impact | None:
+        """The impact of the next object; None without new Pods, or for an object that rules report as invalid.
+
+        `most`: the number of new Pods that quotas allow; None for all.
+        """
+
+        try:
+            if asks_for_no_pods(subject, self._paths):
+                return None
+            check_extents(subject, self._paths)
+            found = coming(subject, self._cluster, self._paths, pods_defaulted=self._pods_defaulted)
+            if found.pods:
+                self._cluster.check_kept(found.pods[0].namespace)
+        except CutShort as why:
+            return _not_looked_at(subject, self._paths, why)
+        except InvalidObject:
+            return None  # other rules say what is wrong with it
+        if not found.pods or not_scheduled(found.pods[0], self._snapshot()):
+            return None
+        return self._of_pods(subject, found, most)
+
+    def _of_pods(self, subject: ReviewedObject, found: Coming, most: int | None) -> Impact:
+
+        impact, pod = _begun(found), found.pods[0]
+        why_not = unmodelled(pod, self._snapshot())
+        is_grouped = is_scheduled_by_group(pod, self._snapshot())
+        if why_not and not is_grouped:
+            return impact._replace(rest="not-predicted", why_not=why_not)
+        if self._expired():
+            return impact._replace(rest="unknown")
+        try:
+            if is_grouped:
+                return self._of_group(found, impact, most, why_not)
+            done = self._in_full(found, impact, most)
+        except CutShort as why:
+            return impact.stopped(why)
+        told = done.rest not in ("unknown", "not-predicted")
+        wanted = self._aftermath and (done.preempting or done.by_waiting) and told
+        done = self._with_aftermath(subject, done) if wanted and done.aftermath is None else done
+        return self._with_assumptions(done, pod)
+
+    def _of_group(self, found: Coming, impact: Impact, most: int | None, why_not: str) -> Impact:
+        """The impact of new Pods that kube-scheduler schedules with their PodGroup. `why_not`: not one by one. Raises
+        CutShort."""
+        from forewarn.policies.forecast.pod_groups import group_forecast
+
+        arriving = found.pods[: 1 if found.one_by_one else most]
+        if not arriving:
+            return impact._replace(rest="refused")
+        if len(arriving) > MOST_IN_TURN:
+            raise too_many_pods(MOST_IN_TURN)
+        is_rollout = found.rolled_out is not None or any(found.ended.values()) or found.creates_claims is not None
+        before = self._in_groups.get((arriving[0].namespace, arriving[0].spec.pod_group), ())
+        group = None if is_rollout else group_forecast(self._snapshot(), (*before, *arriving))
+        if group is None or group.outcome == "not-predicted":
+            why_not = f"{why_not.partition(';')[0]}; {group.message}" if group else why_not
+            return impact._replace(rest="not-predicted", why_not=why_not)
+        self._next = partial(group.snapshot_after, self._snapshot())
+        bound = group.places.keys() if group.outcome == "fits" else ()
+        left = tuple(pod for pod in (*before, *arriving) if pod.identity not in bound)
+        self._in_groups[group.group.namespace, group.group.name] = left
+        fitting = sum(pod.identity in bound for pod in arriving)
+        rest = "" if fitting == impact.new else "group"
+        return impact._replace(group=group, fitting=fitting, rest=rest, assumes=group.assumes)
+
+    def _with_assumptions(self, impact: Impact, pod: Pod) -> Impact:
+
+        victims = bool(impact.preempting or impact.by_waiting)
+        assumed = assumptions(self._cluster.objects, (pod,), victims=victims)
+        return impact._replace(assumes=(*assumed, *impact.assumes))
+
+    def _in_full(self, found: Coming, impact: Impact, most: int | None) -> Impact:
+        """The impact by simulation, for a rollout and for Pods with new claims. If the rollout is too large, its
+        first Pods are predicted, and the impact is marked with `first_only`. Raises CutShort."""
+        too_many = max(len(found.pods), len(found.own)) > MOST_REHEARSED
+        is_rollout = found.rolled_out is not None
+        try:
+            done = None if too_many else self._rehearsed(found, impact, most)
+        except CutShort:
+            if self._expired():
+                raise
+            return self._one_by_one(found, impact, most)._replace(first_only=is_rollout)
+        done = self._one_by_one(found, impact, most) if done is None else done
+        return done._replace(first_only=too_many and is_rollout and done.fitting < done.new)
+
+    def _one_by_one(self, found: Coming, impact: Impact, most: int | None) -> Impact:
+        """The result without a simulation. Raises CutShort."""
+
+        done = self._limited(found, impact, most)
+        return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if found.without_claims else done
+
+    def _rehearsed(self, found: Coming, impact: Impact, most: int | None) -> Impact | None:
+        """The result of a simulation; None of what is predicted without one. Raises CutShort."""
+        change = found.rolled_out or found.creates_claims
+        if change is None or (most is not None and not self._stored_quotas):
+            return None
+
+        if found.creates_claims is not None and not lists_storage(self._cluster.objects):
+            return None
+
+        from forewarn.policies.forecast.rehearsal import rehearse
+
+        try:
+            with metered(self._expired, MOST_REHEARSING):
+                waiting = waiting_in_turn(self._cluster, impact.own | self._placed)
+                emptied = without(self._snapshot(), found.own)
+                plain = most is None and not found.under_way and not found.without_claims
+                fits = plain and self._have_room(found.pods)
+                if fits and not _help_anybody(waiting, emptied, found.own):
+                    self._next = partial(with_all, emptied, found.pods)
+                    return impact._replace(fitting=impact.new)
+                creates = found.rolled_out is None and not found.own  # else what is stored must be known
+                came = rehearse(self._cluster, self._snapshot(), change, waiting, creates=creates)
+        except InvalidObject:
+            return None
+        unknown = found.creates_claims is not None and came.has_unknown_volumes
+        if unknown or any(prediction.outcome != "pending" for prediction in came.pending):
+            return None
+        self._next = lambda: came.snapshot
+        self._placed.update(came.let_in)
+        if found.under_way:  # the number of new Pods with the old template is unknown
+            impact = impact._replace(new=max(impact.new, came.made, len(came.preempting) + len(came.pending)))
+        fitting = max(min(came.made, impact.new) - len(came.preempting) - len(came.pending), 0)
+        missing = impact.new - fitting - len(came.preempting) - len(came.pending)
+        return impact._replace(
+            predictions=(*came.preempting, *came.pending),
+            fitting=fitting,
+            rest="" if missing <= 0 else "refused" if came.refused else "later",
+            by_waiting=came.by_waiting,
+            let_in=came.let_in,
+            aftermath=came.aftermath if self._aftermath and (came.preempting or came.by_waiting) else None,
+        )
+
+    def _have_room(self, pods: Sequence[Pod]) -> bool:
+        """True if all of them fit besides all current Pods, including the old Pods of the workload."""
+
+        if not _alike(pods):
+            return False
+        room = room_for(self._snapshot(), pods[0])
+        return room is not None and room.total >= len(pods)
+
+    def _with_aftermath(self, subject: ReviewedObject, impact: Impact) -> Impact:
+        """The impact with the cascade, as far as time and work allow."""
+
+        quotas_of = None if self._quotas_of is None else partial(self._quotas_of, subject)
+        try:
+            if self._expired():
+                raise CutShort("time is up")
+            with metered(self._expired, MOST_WORK):
+                itself = impact.own | impact.let_in
+                waiting = waiting_in_turn(self._cluster, impact.own | self._placed)
+                preempting = (*impact.preempting, *impact.by_waiting)
+                comes = aftermath_of(self._cluster, self._snapshot(), preempting, itself, quotas_of, waiting)
+        except (CutShort, InvalidObject):
+            comes = NOT_KNOWN
+        return impact._replace(aftermath=comes)
+
+    def _limited(self, found: Coming, impact: Impact, most: int | None) -> Impact:
+        """The impact of at most `most` new Pods; a quota rejects the others, unless old Pods terminate first."""
+        refused = most is not None and most < len(found.pods) and not found.ended_first
+        arriving = found.pods[:most] if refused else found.pods
+        if not arriving:
+            return impact._replace(rest="refused")
+        self._waiting = None
+        let_in: dict[str, Prediction] = {}
+        if gone := found.ended.get(0):
+            self._next = partial(without, self._snapshot(), gone)
+            self._let_in(gone, impact, let_in)
+        done = self._at_once(arriving, impact, found) if not any(found.ended) else None
+        done = self._in_turn(arriving, impact, found, let_in) if done is None else done
+        if let_in:
+            self._placed.update(let_in)
+            preempt = tuple(p for p in let_in.values() if p.outcome == "preempts")
+            placed = frozenset(identity for identity, p in let_in.items() if p.outcome == "fits")
+            done = done._replace(let_in=placed, by_waiting=preempt)
+        return done._replace(rest="refused") if refused and done.rest in ("", "later") else done
+
+    def _at_once(self, arriving: Sequence[Pod], impact: Impact, found: Coming) -> Impact | None:
+        """Without looking at pods one by one: all fit, or each has a node of its own. None where that cannot tell."""
+
+        if isinstance(arriving, DaemonPods):
+            on_each = on_each_node(self._snapshot(), arriving.anywhere, arriving.nodes)
+            return None if on_each is None else self._on_each_node(arriving, impact, on_each)
+        if len(arriving) == 1 or not _alike(arriving):
+            return None
+        room = room_for(self._snapshot(), arriving[0])
+        if room is None or (room.total < len(arriving) and room.by_node is None):
+            return None
+        if room.total >= len(arriving):
+            self._next = partial(with_all, self._snapshot(), arriving)
+            return impact._replace(fitting=len(arriving))
+        assert room.by_node is not None
+        if room.total > MOST_PLACED:
+            return impact._replace(fitting=room.total).stopped(too_many_pods(MOST_PLACED))
+        self._next = partial(filled, self._snapshot(), arriving[: room.total], room.by_node)
+        return self._in_turn(arriving[room.total :], impact._replace(fitting=room.total), found, {})
+
+    def _on_each_node(self, arriving: DaemonPods, impact: Impact, found: OnEachNode) -> Impact:
+        """Predict a DaemonSet's Pods, which affect each other only through PDBs of their victims."""
+
+        snapshot, work = self._snapshot(), meter()
+        predictions: list[Prediction] = []
+        placed = [node for node in arriving.nodes if node in found.fits]
+        victims = 0
+        for node, candidate in found.others:
+            if limited() and (len(predictions) >= MOST_DAEMONS or victims >= MOST_VICTIMS):
+                before = arriving.nodes.index(node) - len(predictions)
+                found_so_far = impact._replace(predictions=tuple(predictions), fitting=before)
+                return found_so_far.stopped(too_many_preemptions(MOST_DAEMONS))
+            work.charge(1 + BINDING)
+            known = VectorizedAnswer([], [node] if candidate else [], candidate)
+            predictions.append(Prediction(snapshot, arriving.of(node), known))
+            victims += len(candidate.victims) if candidate else 0
+        self._next = partial(with_daemons, snapshot, arriving, placed, predictions)
+        return impact._replace(predictions=tuple(predictions), fitting=len(placed))
+
+    def _in_turn(self, arriving: Sequence[Pod], impact: Impact, found: Coming, let_in: dict[str, Prediction]) -> Impact:
+        """Predict each Pod after the ones before it. `let_in`: predictions of Pending Pods by identity; extended
+        here."""
+
+        predictions: list[Prediction] = []
+        begun, pushing, victims, waiting = self._snapshot(), 0, 0, 0
+        try:
+            for place, pod in enumerate(arriving[:MOST_IN_TURN]):
+                if predictions and self._expired():
+                    return impact._replace(predictions=tuple(predictions), rest="unknown")
+                self._end_before(place, found, impact, let_in)
+                prediction = Prediction(self._snapshot(), pod)
+                outcome = prediction.outcome
+                if why_not := prediction.unmodelled:
+                    done = impact._replace(predictions=tuple(predictions), rest="not-predicted")
+                    return done._replace(why_not=why_not)
+                self._next = prediction.in_the_end if found.one_by_one else prediction.snapshot_after
+                predictions.append(
+                    prediction if outcome == "pending" else prediction.settled(begun, MOST_SHOWN - len(predictions) > 0)
+                )
+                self._come_back(prediction.victims, let_in)
+                pushing, victims = pushing + (outcome == "preempts"), victims + len(prediction.victims)
+                waiting += outcome == "pending" or (outcome == "preempts" and not found.one_by_one)
+                if limited() and (pushing >= MOST_PREEMPTIONS or victims >= MOST_VICTIMS):
+                    raise too_many_preemptions(MOST_PREEMPTIONS)
+                if found.window is not None and waiting >= found.window:
+                    rest = "later" if len(predictions) < len(arriving) else ""
+                    return impact._replace(predictions=tuple(predictions), rest=rest)
+                if outcome == "pending" and _alike(arriving):
+                    # A StatefulSet that goes in order creates no Pod before the one that stays Pending is ready.
+                    rest = "later" if found.one_by_one else "pending"
+                    return impact._replace(
+                        predictions=tuple(predictions), rest=rest if len(predictions) < len(arriving) else ""
+                    )
+        except CutShort as why:
+            return impact._replace(predictions=tuple(predictions)).stopped(why)
+        impact = impact._replace(predictions=tuple(predictions))
+        return impact.stopped(too_many_pods(MOST_IN_TURN)) if len(predictions) < len(arriving) else impact
+
+    def _end_before(self, place: int, found: Coming, impact: Impact, let_in: dict[str, Prediction]) -> None:
+        """Remove the old Pods that terminate before the new Pod with this index; for index 0, the caller does."""
+        if place and (gone := found.ended.get(place)):
+            self._next = partial(without, self._snapshot(), gone)
+            self._let_in(gone, impact, let_in)
+
+    def _let_in(self, gone: Sequence[Pod], impact: Impact, let_in: dict[str, Prediction]) -> None:
+        """Predict the Pending Pods that use the capacity of deleted Pods before the controller creates new ones.
+        Raises CutShort."""
+
+        if not self._cluster.waiting_pods:
+            return
+        if self._waiting is None:
+            self._waiting = waiting_in_turn(self._cluster, impact.own | self._placed)
+        nodes = {pod.node_name for pod in gone if pod.node_name}
+        for pod in self._waiting.pods:
+            if self._expired():
+                raise CutShort("time is up")
+            if pod.identity in let_in or not may_be_helped(pod, self._snapshot(), nodes):
+                continue
+            prediction = Prediction(self._snapshot(), pod)
+            if prediction.outcome in ("fits", "preempts"):
+                self._next = prediction.snapshot_after
+                let_in[pod.identity] = prediction
+
+    def _come_back(self, victims: Sequence[Pod], let_in: Mapping[str, Prediction]) -> None:
+        """Add the replacements of preempted Pods that were Pending before."""
+
+        again = [made_anew(let_in[v.identity].pod) for v in victims if v.identity in let_in and v.owner is not None]
+        if again and self._waiting is not None:
+            self._waiting = self._waiting._replace(pods=(*self._waiting.pods, *again))
+
+
+def _begun(found: Coming) -> Impact:
+    """Before anything is predicted."""
+    own = frozenset(pod.identity for pod in found.own)
+    priority = found.pods[-1].effective_priority
+    return Impact((), len(found.pods), priority, own, beside_old=found.beside_old, ended_first=found.ended_first)
+
+
+def _help_anybody(waiting: Waiting, snapshot: Snapshot, gone: Sequence[Pod]) -> bool:
+    """True if a Pending Pod may use the capacity of these deleted Pods. Raises CutShort."""
+
+    nodes = {pod.node_name for pod in gone if pod.node_name}
+    return bool(waiting.left_out) or any(may_be_helped(pod, snapshot, nodes) for pod in waiting.pods)
+
+
+def _not_looked_at(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], why: CutShort) -> Impact | None:
+    """The impact of an object that is too large to read; None without Pods."""
+
+    try:
+        template = pod_template_of(subject.object, paths)
+        if template is None:
+            return None
+        new = replicas_of(subject.object) if template.is_template else 1
+    except TooLarge:
+        new = 1
+    except InvalidObject:
+        return None
+    return Impact((), new, None).stopped(why) if new else None
+
+
+def _alike(pods: Sequence[Pod]) -> bool:
+    """True if kube-scheduler treats all these Pods equally."""
+    from forewarn.policies.controllers.new_pods import MOST_IN_TURN
+
+    if isinstance(pods, NumberedPods) and pods.alike:
+        return True
+    if len(pods) > MOST_IN_TURN:
+        return False
+    first = pods[0]
+    return all(
+        (pod.spec, pod.occupies, pod.labels, pod.priority) == (first.spec, first.occupies, first.labels, first.priority)
+        for pod in pods
+    )

@@ -1,0 +1,238 @@
+"""The result of a forecast: what becomes of the new Pods of one object, and which running Pods they preempt."""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.disclosure import OPEN, count_range, shown_pods
+from forewarn.policies.metering import CutShort, Excess, TooLarge, excess_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.policies.disclosure import Audience
+    from forewarn.policies.forecast.aftermath import Aftermath
+    from forewarn.policies.forecast.pod_groups import GroupForecast
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.schedule_one import Prediction
+
+
+MOST_SHOWN: Final = 10
+"""Maximum preemptions, and names in each, for programs: all annotations of an object have 256 KiB."""
+_ORDERED: Final = 200
+MOST_NAMED: Final = 3
+"""Maximum names of victims in a message."""
+
+
+class Impact(NamedTuple):
+    """The impact of one object's new Pods.
+
+    `predictions`: in order, of the Pods that do more than fit. `new`: number of new Pods, however large. `fitting`:
+    number of other Pods that fit. `rest`: the outcome of the remaining Pods: "pending", like the last predicted Pod;
+    "unknown", if time or work was used up; "refused", if a quota rejects them; "later", if the controller creates them
+    after the Pods before them run; "not-predicted", if kube-scheduler's decision is not modelled (`why_not`: the
+    reason). `own`: identities of the workload's current Pods. `priority`: None if unknown. `beside_old`: a rollout
+    creates the Pods while old ones exist. `ended_first`: number of old Pods that are deleted before the outcome of the
+    first new Pod is known. `aftermath`: the cascade; None without victims, or if not requested. `let_in`: identities of
+    Pending Pods that get the capacity of old Pods before the new Pods; preempting these affects no running Pod.
+    `by_waiting`: predictions of other Pending Pods, which preempt with that capacity. `excess`: the exceeded limit;
+    None if time was used up. `first_only`: the rollout is too large for a simulation, so only its first Pods are
+    predicted. `group`: the forecast for the PodGroup of the new Pods; `rest` is then "group" unless all of them fit.
+    """
+
+    predictions: tuple[Prediction, ...]
+    new: int
+    priority: int | None
+    own: frozenset[str] = frozenset()
+    rest: str = ""
+    fitting: int = 0
+    beside_old: bool = False
+    ended_first: int = 0
+    aftermath: Aftermath | None = None
+    let_in: frozenset[str] = frozenset()
+    by_waiting: tuple[Prediction, ...] = ()
+    excess: Excess | None = None
+    first_only: bool = False
+    why_not: str = ""
+    group: GroupForecast | None = None
+    assumes: tuple[str, ...] = ()
+    """Sentences that are true only if lists that the cluster state lacks are empty."""
+
+    @property
+    def is_incomplete(self) -> bool:
+        """True if the outcome of some new Pods is unknown."""
+        return self.rest == "unknown" or self.first_only
+
+    @property
+    def is_cut_short(self) -> bool:
+        """True if more time or work would give a more complete result."""
+        return self.is_incomplete or (self.aftermath is not None and not self.aftermath.known)
+
+    @property
+    def by_timing(self) -> bool:
+        """True if the rollout deletes old Pods while it creates the first new ones, which then preempt old Pods only
+        if they are scheduled first."""
+        return self.beside_old and self.ended_first > 0 and self.preempts_own
+
+    @property
+    def preempts_own(self) -> bool:
+        """True if new Pods preempt Pods of their workload."""
+        return any(victim.identity in self.own for prediction in self.preempting for victim in prediction.victims)
+
+    @property
+    def brings(self) -> int:
+        """Number of Pods of the workload after the change; 0 if the new Pods replace old ones."""
+        if self.beside_old or self.ended_first:
+            return 0
+        return len(self.own) + (self.predicted if self.rest == "refused" else self.new)
+
+    @property
+    def predicted(self) -> int:
+        """Number of new Pods with a known outcome."""
+        return len(self.predictions) + self.fitting
+
+    @property
+    def preempting(self) -> tuple[Prediction, ...]:
+        """The predictions that preempt running Pods."""
+        found = (p for p in self.predictions if p.outcome == "preempts")
+        if not self.let_in:
+            return tuple(found)
+        return tuple(p for p in found if any(victim.identity not in self.let_in for victim in p.victims))
+
+    @property
+    def pending(self) -> int:
+        """Number of new Pods that stay Pending even with preemption."""
+        stuck = sum(p.outcome == "pending" for p in self.predictions)
+        return stuck + (self.new - self.predicted if self.rest == "pending" else 0)
+
+    def to_dict(self, audience: Audience = OPEN) -> dict[str, object]:
+        """For programs, compact: the annotation forewarn.dev/preemption-impact."""
+        if audience.shown.not_predicted:
+            return {"notPredicted": audience.shown.not_predicted}
+        if audience.coarse:
+            return self._to_coarse_dict(audience)
+        told: dict[str, object] = {} if self.priority is None else {"priority": self.priority}
+        told |= {"newPods": self.new, "predicted": self.predicted}
+        told |= self._of_group(audience)
+        if preempting := self.preempting:
+            told["preemptions"] = [_told(prediction, audience) for prediction in preempting[:MOST_SHOWN]]
+            told |= _more("Preemptions", len(preempting))
+        if self.by_waiting:
+            told["byPendingPods"] = [_told(prediction, audience) for prediction in self.by_waiting[:MOST_SHOWN]]
+            told |= _more("ByPendingPods", len(self.by_waiting))
+        if self.aftermath is not None:
+            told["cascade"] = self.aftermath.to_dict()
+        if self.by_timing:
+            told["byTiming"] = True
+        if self.pending:
+            told["pending"] = self.pending
+        if self.is_incomplete:
+            told["incomplete"] = True
+        if self.rest == "refused":
+            told["rejectedByQuota"] = self.new - self.predicted
+        if self.why_not:
+            told["notPredicted"] = self.why_not
+        if self.assumes:
+            told["assumes"] = list(self.assumes)
+        return told
+
+    def _of_group(self, audience: Audience) -> dict[str, object]:
+        return {} if self.group is None else {"podGroup": self.group.told(audience)}
+
+    def _to_coarse_dict(self, audience: Audience) -> dict[str, object]:
+        """`to_dict` with the lower ends of ranges instead of numbers, and one entry for all preemptions."""
+        told: dict[str, object] = (
+            {"coarse": True} if self.priority is None else {"coarse": True, "priority": self.priority}
+        )
+        told |= self._of_group(audience)
+        if preempting := self.preempting:
+            told["preemptions"] = [_merged(preempting, audience)]
+        if self.by_waiting:
+            told["byPendingPods"] = [_merged(self.by_waiting, audience)]
+        if self.aftermath is not None:
+            told["cascade"] = self.aftermath.to_coarse_dict()
+        if self.pending:
+            told["pending"] = count_range(self.pending).lowest
+        if self.is_incomplete:
+            told["incomplete"] = True
+        if self.rest == "refused":
+            told["rejectedByQuota"] = count_range(self.new - self.predicted).lowest
+        if self.why_not:
+            told["notPredicted"] = self.why_not
+        if self.assumes:
+            told["assumes"] = list(self.assumes)
+        return told
+
+    def gaps(self, audience: Audience = OPEN) -> tuple[str, ...]:
+        """Gaps and assumptions of the prediction as sentences, in lower case: `time ran out after 3 of 10 new Pods`."""
+        return (*self._unfinished(audience), *self.assumes)
+
+    def _unfinished(self, audience: Audience) -> tuple[str, ...]:
+        if self.rest != "unknown":
+            return ("the rollout is too large to predict it to its end",) if self.first_only else ()
+        if self.excess is not None:
+            after = "" if audience.coarse else f" after {self.predicted} of {self.new} new Pods"
+            return (f"not evaluated{after}: {self.excess.problem}",)
+        if audience.coarse:
+            return ("time ran out before all new Pods were predicted",)
+        return (f"time ran out after {self.predicted} of {self.new} new Pods",)
+
+    def stopped(self, why: CutShort) -> Impact:
+        """The impact, with an unknown outcome for the remaining Pods."""
+        return self._replace(rest="unknown", excess=excess_of(why))
+
+    def check_bounds(self) -> None:
+        """Raises TooLarge where a bound, not the clock, stopped the prediction."""
+        if self.rest == "unknown" and self.excess is not None:
+            raise TooLarge(*self.excess, detail={**self.to_dict(), "basis": "rollout"})
+
+
+def _told(prediction: Prediction, audience: Audience) -> dict[str, object]:
+    """One preemption, for programs. Node names are only for readers with full access."""
+    shown = shown_pods(prediction.victims, audience)
+    told: dict[str, object] = {"victims": [*shown.named[:MOST_SHOWN]], **_more("Victims", len(shown.named))}
+    if audience.sees_all:
+        nodes = prediction.best_nodes
+        told["node"] = prediction.nominated_node
+        told |= {"orAnyOf": nodes[:MOST_SHOWN], **_more("Nodes", len(nodes))} if len(nodes) > 1 else {}
+    if prediction.may_be_others:
+        told["byChance"] = True
+    if shown.other_priorities is not None:
+        told |= {"unnamedVictims": shown.others.lowest, "unnamedPriorities": [*shown.other_priorities]}
+    return {**told, "pdbViolations": prediction.num_pdb_violations}
+
+
+def _merged(predictions: Sequence[Prediction], audience: Audience) -> dict[str, object]:
+    """Several preemptions as one, in ranges: the reader's own victims by name, of the others their lower ends."""
+    shown = shown_pods(victims_of(tuple(predictions)), audience)
+    told: dict[str, object] = {"victims": [*shown.named[:MOST_SHOWN]], **_more("Victims", len(shown.named))}
+    told["byChance"] = True
+    if shown.other_priorities is not None:
+        told |= {"unnamedVictims": shown.others.lowest, "unnamedPriorities": [*shown.other_priorities]}
+    return {**told, "pdbViolations": int(any(prediction.num_pdb_violations for prediction in predictions))}
+
+
+def _more(what: str, count: int) -> dict[str, object]:
+    return {f"more{what}": count - MOST_SHOWN} if count > MOST_SHOWN else {}
+
+
+def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:
+    """All victims of the predictions, the most important first."""
+    found = {victim.identity: victim for prediction in predictions for victim in prediction.victims}
+    by_priority: dict[int, list[Pod]] = {}
+    for victim in found.values():
+        by_priority.setdefault(-(victim.priority or 0), []).append(victim)
+    ordered: list[Pod] = []
+    for priority in sorted(by_priority):
+        pods = by_priority[priority]
+        # Messages contain only a few names, so thousands of Pods need no order.
+        ordered += sorted(pods, key=lambda pod: pod.key) if len(pods) <= _ORDERED else _first_few(pods)
+    return ordered
+
+
+def _first_few(pods: list[Pod]) -> list[Pod]:
+    """The Pods, the first names first."""
+    first = nsmallest(MOST_NAMED, pods, key=lambda pod: pod.key)
+    named = {id(pod) for pod in first}
+    return [*first, *(pod for pod in pods if id(pod) not in named)]

@@ -1,0 +1,169 @@
+"""The new Pods of one object, predicted one after the other; each prediction includes the Pods before it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.cluster.admission import admitted
+from forewarn.policies.controllers.new_pods import (
+    MOST_IN_TURN,
+    WITHOUT_CLAIMS,
+    NewPods,
+    new_pods,
+    without_missing_claims,
+)
+from forewarn.policies.controllers.pod_sequences import Same
+from forewarn.policies.findings import plural
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.objects.fields import InvalidObject, ref_of
+from forewarn.policies.objects.workload import pod_template_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.schedule_one import Prediction
+
+IN_TURN: Final = (
+    "Pods are placed one after the other; a Pod that fits is bound to the first of the tied nodes by name; while "
+    "victims terminate, the preemptor waits and their PDBs allow that many fewer disruptions"
+)
+
+MISSING_ONLY: Final = (
+    "counts cover the missing replicas only; --cascade and `forewarn whatif apply` count the whole rollout"
+)
+"""The basis of the counts for a workload that has Pods already."""
+
+ROLLOUT: Final = (
+    "counts cover the new Pods of the rollout; --cascade and `forewarn whatif apply` also count replacement Pods"
+)
+"""The basis of the counts if the Pod template of a stored workload changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The predictions for an object's new Pods, in order. `wanted`: desired number of Pods. `existing`: existing
+    Pods."""
+
+    name: str
+    predictions: tuple[Prediction, ...]
+    wanted: int = 1
+    existing: int = 0
+    without_claims: bool = False
+    left_out: int = 0
+    """New Pods beyond the limit."""
+    rollout: Impact | None = None
+    """The impact of the rollout if the object changes a stored workload's Pod template. `predictions` then omits new
+    Pods that fit."""
+
+    @property
+    def without_prediction(self) -> dict[str, int]:
+        """The number of a rollout's new Pods that `predictions` omits, by outcome: "fits", or `Impact.rest`."""
+        if self.rollout is None:
+            return {}
+        rest = self.rollout.new - self.rollout.predicted
+        found = (("fits", self.rollout.fitting), (self.rollout.rest, rest))
+        return {outcome: count for outcome, count in found if outcome and count > 0}
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """The number of new Pods by outcome: see `outcomes` and `without_prediction`."""
+        return dict(Counter(outcomes(self.predictions)) + Counter(self.without_prediction))
+
+    @property
+    def basis(self) -> str:
+        """The scope of the counts: "rollout", "missing-replicas", or "" for all Pods of the object."""
+        return "rollout" if self.rollout is not None else "missing-replicas" if self.existing else ""
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """The assumptions of the placement, in addition to those of each prediction."""
+        beyond = f"only the first {len(self.predictions)} new Pods are evaluated, {self.left_out} more are not"
+        in_turn = len(self.predictions) > 1
+        if self.rollout is not None:
+            return tuple(rollout_notes(self.rollout))
+        notes = (
+            (self.without_claims, WITHOUT_CLAIMS),
+            (self.existing > 0, MISSING_ONLY),
+            (in_turn, IN_TURN),
+            (self.left_out > 0, beyond),
+        )
+        return tuple(note for holds, note in notes if holds)
+
+
+def rollout_notes(impact: Impact) -> Iterator[str]:
+    """The assumptions and gaps of a rollout's impact, as sentences without a full stop."""
+    if impact.new == 0:
+        yield "the controller creates the new Pods after existing Pods are ready; this is not evaluated"
+    if impact.by_timing:
+        yield "the new Pods preempt Pods of their own workload only if they are scheduled before the old Pods terminate"
+    if impact.by_waiting:
+        victims = plural(sum(len(prediction.victims) for prediction in impact.by_waiting), "Pod")
+        yield f"{plural(len(impact.by_waiting), 'Pending Pod')} would use capacity of old Pods, and preempt {victims}"
+    if impact.why_not:
+        yield f"not predicted: {impact.why_not}"
+    yield from impact.gaps()
+    yield ROLLOUT
+
+
+def place(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None) -> Placement:
+    """The placement of the new Pods of a Pod or workload; `replicas` replaces the number in the object.
+
+    Raises InvalidObject: a template that cannot be read, an absent class.
+    """
+    new, name = new_pods_of(cluster, obj, replicas)
+    existing, left_out = max(new.wanted - len(new.pods), 0), max(len(new.pods) - MOST_IN_TURN, 0)
+    predictions = place_pods(cluster, new.pods[:MOST_IN_TURN])
+    return Placement(name, predictions, new.wanted, existing, new.without_claims, left_out)
+
+
+def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None) -> tuple[NewPods, str]:
+    """The new Pods of a Pod or workload before any prediction, and its name. Arguments and errors: see `place`.
+
+    Raises InvalidObject.
+    """
+    ref = ref_of(obj, "default")
+    template = pod_template_of(obj, POD_TEMPLATE_PATHS)
+    if template is None:
+        raise InvalidObject("no Pod template found", ref=ref)
+    if template.is_template:
+        return new_pods(cluster, obj, template.object, replicas), str(ref)
+    return _single(cluster, admitted(obj, cluster), 1 if replicas is None else replicas), str(ref)
+
+
+def _single(cluster: ClusterSnapshot, pod: Pod, count: int) -> NewPods:
+    """A pod on its own; one that the cluster has already is the same pod, and may be in its place."""
+    present = cluster.pods.get((pod.namespace, pod.name))
+    if present is not None and not present.terminal:
+        if cluster.node_of(present):
+            return NewPods(max(count, 1), Same(pod, max(count - 1, 0)))
+        pod = replace(pod, uid=present.uid, nominated_node_name=present.nominated_node_name)
+    whole = without_missing_claims(pod, cluster)
+    return NewPods(count, Same(whole, max(count, 0)), whole is not pod)
+
+
+def place_pods(cluster: ClusterSnapshot, pods: Iterable[Pod]) -> tuple[Prediction, ...]:
+    """Predict pods one after the other; each sees those before it in their places, or waiting for
+    victims that are still ending."""
+    from forewarn.policies.scheduling.bulk import schedule_in_turn
+
+    return tuple(schedule_in_turn(cluster.scheduling, pods))
+
+
+def outcomes(predictions: Sequence[Prediction]) -> dict[str, int]:
+    """The number of Pods by `Prediction.outcome`, or `waits`: its victims are already terminating."""
+    counts: dict[str, int] = {}
+    for prediction in predictions:
+        outcome = "waits" if waits(prediction) else prediction.outcome
+        counts[outcome] = counts.get(outcome, 0) + 1
+    return counts
+
+
+def waits(prediction: Prediction) -> bool:
+    """Report whether a Pod has no victims other than those of earlier Pods."""
+    return prediction.outcome == "preempts" and all(victim.terminating for victim in prediction.victims)

@@ -1,0 +1,175 @@
+"""The forecast for the PodGroup of new Pods: kube-scheduler places or preempts for all Pods of a group together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.disclosure import OPEN, count_range, priority_range
+from forewarn.policies.findings import plural
+from forewarn.policies.forecast.bounds import too_many_pods
+from forewarn.policies.metering import limited
+from forewarn.policies.scheduling.missing_lists import assumptions
+from forewarn.policies.scheduling.pod_group_cycle import NotModelled, predict_pod_group
+from forewarn.policies.scheduling.pod_groups import is_scheduled_by_group, why_group_not_predicted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from forewarn.policies.disclosure import Audience
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.scheduling.victim import Victim
+
+TIES: Final = (
+    "each Pod uses the first of the best nodes by name; if nodes tie, kube-scheduler may select other nodes and victims"
+)
+MOST_MEMBERS: Final = 1_000
+"""Maximum Pods of a PodGroup if time is limited: each of them has a scheduling cycle."""
+CLAIMS: Final = "kube-scheduler must bind volumes or allocate devices of its Pods"
+_MOST_NAMED: Final = 10
+"""Maximum names of victims for programs: all annotations of an object have 256 KiB."""
+
+
+class GroupForecast(NamedTuple):
+    """`outcome`: "fits" (maybe without some Pods above minCount), "preempts", "pending" or "not-predicted". `pods`: all
+    Pods that the cycle tries: Pending Pods of the cluster, then new ones.
+
+    `places`: identity of a Pod -> its node, or the node that it is nominated to. `units`: what kube-scheduler preempts:
+    Pods, or PodGroups with their Pods on all nodes. `missing`: number of Pods that must exist before kube-scheduler
+    tries the group. `message`: kube-scheduler's reason for "pending", forewarn's for "not-predicted". `notes`:
+    what the result depends on. `assumes`: sentences about lists that the cluster state lacks.
+    """
+
+    group: PodGroup
+    pods: tuple[Pod, ...]
+    outcome: str
+    places: Mapping[str, str] = {}
+    units: tuple[Victim, ...] = ()
+    num_pdb_violations: int = 0
+    missing: int = 0
+    message: str = ""
+    notes: tuple[str, ...] = ()
+    assumes: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> Mapping[str, int]:
+        """Number of Pods by node."""
+        return Counter(self.places.values()) if self.outcome == "fits" else {}
+
+    @property
+    def victims(self) -> tuple[Pod, ...]:
+        """All Pods to preempt, most important first."""
+        return tuple(pod for unit in self.units for pod in unit.pods)
+
+    @property
+    def policy(self) -> str:
+        """`minCount 8`."""
+        return f"minCount {self.group.min_count}" if self.group.min_count else "policy basic"
+
+    def to_dict(self) -> dict[str, object]:
+        """For programs."""
+        return {
+            "id": f"PodGroup {self.group.key}",
+            "outcome": self.outcome,
+            "minCount": self.group.min_count,
+            "pods": len(self.pods),
+            "nodes": dict(sorted(self.nodes.items())),
+            "victims": [victim.key for victim in self.victims],
+            **({"missing": self.missing} if self.missing else {}),
+            **({"message": self.message} if self.message else {}),
+            "standing": [*self.notes, *self.assumes],
+        }
+
+    def told(self, audience: Audience = OPEN) -> dict[str, object]:
+        """For the annotation: the names that the audience may see, and numbers of the others."""
+        named = [victim.key for victim in self.victims if audience.may_name(victim.namespace)]
+        values = [v.effective_priority for v in self.victims if not audience.may_name(v.namespace)]
+        told: dict[str, object] = {"name": self.group.name, "minCount": self.group.min_count, "outcome": self.outcome}
+        if not audience.coarse:
+            told |= {"pods": len(self.pods), **({"missing": self.missing} if self.missing else {})}
+        if self.units:
+            told["victims"] = named[:_MOST_NAMED]
+            told |= {"moreVictims": len(named) - _MOST_NAMED} if len(named) > _MOST_NAMED else {}
+            told["pdbViolations"] = min(self.num_pdb_violations, 1) if audience.coarse else self.num_pdb_violations
+        if values and audience.coarse:
+            band = priority_range(min(values), max(values))
+            told |= {"unnamedVictims": count_range(len(values)).lowest}
+            told |= {"unnamedPriorities": [band.lowest, band.highest]}
+        elif values:
+            told |= {"unnamedVictims": len(values), "unnamedPriorities": [min(values), max(values)]}
+        return told
+
+    def snapshot_after(self, snapshot: Snapshot) -> Snapshot:
+        """The cluster for the next cycle: the Pods on their nodes, or nominated to them while victims terminate."""
+        placed = [(pod, self.places[pod.identity]) for pod in self.pods if pod.identity in self.places]
+        if self.outcome == "fits":
+            return snapshot.with_pods([snapshot.bound(pod, node) for pod, node in placed], ())
+        if self.outcome == "preempts":
+            victims = [self.victims, *([()] * (len(placed) - 1))]
+            return snapshot.with_preemptions([(pod, node, v) for (pod, node), v in zip(placed, victims, strict=True)])
+        return snapshot
+
+
+def group_forecast(snapshot: Snapshot, pods: Sequence[Pod]) -> GroupForecast | None:
+    """The forecast for the PodGroup of these new Pods, with its Pending Pods of the cluster.
+
+    None if the Pods belong to several PodGroups or to none, or if forewarn does not predict the PodGroup at all
+    (`why_group_not_predicted`): with other new Pods, the result depends on the order in the queue. `snapshot`: the
+    cluster before all of them. Raises CutShort.
+    """
+    keys = {(pod.namespace, pod.spec.pod_group) for pod in pods}
+    if len(keys) != 1 or not is_scheduled_by_group(pods[0], snapshot) or why_group_not_predicted(pods[0], snapshot):
+        return None
+    (key,) = keys
+    group, new = snapshot.objects.pod_groups[key], {pod.identity for pod in pods}
+    stored = [pod for pod in snapshot.objects.grouped_pods.values() if (pod.namespace, pod.spec.pod_group) == key]
+    queued = [pod for pod in stored if not pod.node_name and pod.identity not in new]
+    terminating = sum(pod.terminating for pod in queued)
+    members = (*sorted((p for p in queued if not p.terminating), key=_by_time), *pods)
+    if limited() and len(members) > MOST_MEMBERS:
+        raise too_many_pods(MOST_MEMBERS)
+    found = _forecast(snapshot, group, members, terminating)
+    notes = (TIES,) if found.outcome in ("fits", "preempts") else ()
+    if len(members) > len(pods) and found.outcome != "not-predicted":
+        notes = (f"with {plural(len(members) - len(pods), 'Pending Pod')} of the PodGroup in the cluster", *notes)
+    assumed = assumptions(snapshot.objects, members, victims=bool(found.units))
+    return found._replace(notes=notes, assumes=assumed)
+
+
+def _by_time(pod: Pod) -> tuple[int, float, str]:
+    """Source: upstream `PodGroupMemberPodsOrderingFunc`, without attempts, which are unknown."""
+    return -pod.effective_priority, pod.created or 0, pod.name
+
+
+def _forecast(snapshot: Snapshot, group: PodGroup, pods: tuple[Pod, ...], terminating: int) -> GroupForecast:
+    """`terminating`: number of Pending Pods that are being deleted, which count for minCount until they are gone."""
+    existing = len(snapshot.pods_of_groups.get((group.namespace, group.name), ()))
+    missing = group.min_count - existing - len(pods) - terminating
+    if missing > 0:
+        return GroupForecast(group, pods, "pending", missing=missing)
+    if gated := sum(pod.spec.gated for pod in pods):
+        return GroupForecast(
+            group, pods, "pending", message=f"{plural(gated, 'Pod has', 'Pods have')} scheduling gates"
+        )
+    if any(needs_claims(snapshot, pod) for pod in pods):
+        return GroupForecast(group, pods, "not-predicted", message=CLAIMS)
+    try:
+        result = predict_pod_group(snapshot, group, pods)
+    except NotModelled as why:
+        return GroupForecast(group, pods, "not-predicted", message=str(why))
+    if result.code is None:
+        places = {pod.identity: s.node for pod, s in zip(pods, result.members, strict=True) if s.node}
+        return GroupForecast(group, pods, "fits", places)
+    preemption = result.preemption
+    if preemption is not None and preemption.victims:
+        units, nominations = tuple(preemption.victims), preemption.nominations or {}
+        return GroupForecast(group, pods, "preempts", nominations, units, preemption.num_pdb_violations)
+    return GroupForecast(group, pods, "pending", message=result.message)
+
+
+def needs_claims(snapshot: Snapshot, pod: Pod) -> bool:
+    """True if the Pods of the group may compete for volumes or devices."""
+    devices = not snapshot.extended_resources.keys().isdisjoint(pod.spec.request.scalars)
+    return devices or pod.spec.claims_devices or pod.spec.has_storage

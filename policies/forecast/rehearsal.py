@@ -1,0 +1,341 @@
+"""The simulation of a rollout within an admission request, with the result of a simulation of the whole cluster.
+
+Only the Pods and workloads that matter are loaded: those of the changed workload, Pending Pods, and those of victims
+when they are preempted. The scheduler uses the existing snapshot with all Pods. PDBs have their current number of
+allowed disruptions; it changes with the healthy Pods that they select.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.cluster.admission import admitted
+from forewarn.policies.controllers.own_pods import controlled, owned_pods_of
+from forewarn.policies.controllers.templates import template_of
+from forewarn.policies.controllers.view import PodState
+from forewarn.policies.cow_table import derived
+from forewarn.policies.forecast.aftermath import Aftermath
+from forewarn.policies.forecast.snapshot_cache import CacheOverSnapshot
+from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+from forewarn.policies.metering import CutShort, charge
+from forewarn.policies.objects.extent import check_extent, check_metadata_extent
+from forewarn.policies.objects.fields import InvalidObject, at, int32, text
+from forewarn.policies.scheduling.preemption import Candidate
+from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer
+from forewarn.policies.simulation.adoption import DEPLOYMENT, completed
+from forewarn.policies.simulation.api_server import controller_of
+from forewarn.policies.simulation.clock import Clock
+from forewarn.policies.simulation.controller_writes import DAEMON_SET
+from forewarn.policies.simulation.dump import MINUTE, QUIET
+from forewarn.policies.simulation.scenario import Arrival, World, read_workload
+from forewarn.policies.simulation.scheduler import QUEUE_STARTS
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.simulation.summary import Levels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.controllers.view import Key, WorkloadState
+    from forewarn.policies.forecast.waiting import Waiting
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.simulation.summary import Eviction
+
+MOST_OF_ONE: Final = 500
+"""Maximum Pods of a workload, or nodes for a DaemonSet: each sync of its controller reads all of them."""
+MOST_STEPS: Final = 50_000
+_LOADING: Final = 20
+"""Units that it costs to load a pod or a workload."""
+_STEP: Final = 20
+"""Units that a step costs, besides the scheduling that is charged where it is done."""
+_MOST_LEVELS: Final = 3
+"""Workloads above the one that makes a pod."""
+_BY_THE_CLOCK: Final = ("batch/CronJob",)
+"""Kinds that create workloads at set times, not for deleted Pods."""
+
+
+class Rehearsal(NamedTuple):
+    """The result of a rollout. `made`: number of the workload's created Pods that exist. `preempting`, `by_waiting`:
+    Pods of the workload, and other Pending Pods, each with the running Pods that it preempted. `pending`: created
+    Pods without a node at the end. `let_in`: identities of Pending Pods that got a node. `aftermath`: the
+    cascade; None if the workload of a victim is unknown. `snapshot`: the cluster at the end. `refused`: number of
+    Pods that a quota rejects at the end."""
+
+    made: int
+    preempting: tuple[Prediction, ...]
+    by_waiting: tuple[Prediction, ...]
+    pending: tuple[Prediction, ...]
+    let_in: frozenset[str]
+    aftermath: Aftermath | None
+    snapshot: Snapshot
+    refused: int = 0
+    has_unknown_volumes: bool = False
+    """True if an unknown provisioner decides, so that Pods stay Pending only in the simulation."""
+
+
+def rehearse(
+    cluster: ClusterSnapshot, snapshot: Snapshot, change: ApiObject, waiting: Waiting, *, creates: bool = False
+) -> Rehearsal:
+    """Roll a workload's `change` out. `snapshot`: the cluster as the scheduler has it; `waiting`: who waits beside its
+    own pods; `creates`: a workload that is not stored is created. Raises CutShort and InvalidObject."""
+    return _Run(cluster, snapshot, change, waiting, creates=creates).rehearsal()
+
+
+class _Preempting(NamedTuple):
+    """A preemption. `answer`: the decision at that time."""
+
+    pod: Pod
+    candidate: Candidate
+    answer: VectorizedAnswer
+
+
+class _Run(Simulation):
+    """One run, over a part of the cluster."""
+
+    simulates_pod_groups = False
+
+    def __init__(
+        self, cluster: ClusterSnapshot, snapshot: Snapshot, change: ApiObject, waiting: Waiting, *, creates: bool
+    ) -> None:
+        _check(change)
+        self._cluster, self._change, self._begun, self._waiting = cluster, change, snapshot, waiting
+        self._creates = creates
+        kind, *names = read_workload(change).key
+        self._own = kind, "/".join(names)
+        self._over = CacheOverSnapshot(snapshot)
+        self._loaded: set[Key] = set()
+        """Workloads that are there, with their pods."""
+        self._waited: Counter[tuple[str, str]] = Counter()
+        """Pods that waited when it began, by workload."""
+        self._preemptions: list[_Preempting] = []
+        self._evicted: set[tuple[str, str]] = set()
+        """(preemptor, victim) as `namespace/name`."""
+        self._unknown = False
+        """True if the workload of a victim is unknown."""
+        world = World(
+            nodes=(),
+            workloads=(),
+            pods=(),
+            arrivals=(Arrival(0.0, "create" if creates else "update", change),),
+            horizon=float("inf"),
+            quiet=QUIET,
+            epoch=max((latest for latest in derived(cluster.pods, _latest_start)), default=0.0) + MINUTE,
+            base=snapshot.objects,
+            admission=lambda obj: admitted(obj, cluster),
+            asks_webhooks=True,
+            quotas_of=cluster.quotas_of if cluster.resource_quotas else None,
+            defaulted=self._defaulted,
+            pods_take_time_to_start=True,
+        )
+        super().__init__(world, cache=self._over, clock=_Clock(QUEUE_STARTS))
+        self.scheduler.before_preemption = self._before_preemption
+        self.most_steps = MOST_STEPS
+
+    def _defaulted(self, obj: ApiObject) -> ApiObject:
+        return with_limit_range_defaults(obj, self._cluster.limit_ranges_of(text(obj, "metadata", "namespace")))
+
+    # What is loaded
+
+    def _load(self, _random: object) -> None:
+        for info in self._begun.node_infos:
+            charge(2)
+            self.api.nodes[info.name] = info.node
+            self.cache.node_tree.put(info.node)
+        stored = self._stored(read_workload(self._change).key)
+        if stored is not None:
+            self._load_all_of(stored)
+        elif not self._creates:
+            raise CutShort("what is stored of it is not known")
+        charge(len(self._cluster.waiting_pods) // 4)
+        nominated = [pod for pod in self._cluster.waiting_pods.values() if pod.nominated_node_name]
+        for pod in (*self._waiting.pods, *nominated):
+            charge(_LOADING)
+            self._take_in(pod)
+            self._load_pod(pod)
+        self._waited = self._who_waits()
+        self.timeline.events.clear()
+        self.controllers.set_statuses()
+
+    def _stored(self, key: Key) -> WorkloadState | None:
+        found = self._cluster.workload(*key)
+        return None if found is None else read_workload(found.object)
+
+    def _take_in(self, pod: Pod) -> bool:
+        """Load the workload that recreates a Pod, with all its Pods; False if it is unknown."""
+        owner = controller_of(pod)
+        top = None if owner is None else self._stored(owner)
+        if top is None:
+            return False
+        for _ in range(_MOST_LEVELS):  # who owns whom is what somebody wrote
+            above = (
+                None if top.controller is None or top.controller[0] in _BY_THE_CLOCK else self._stored(top.controller)
+            )
+            if above is None:
+                break
+            top = above
+        if top.key not in self._loaded:
+            self._load_all_of(top)
+        return True
+
+    def _load_all_of(self, top: WorkloadState) -> None:
+        """A workload, those that it controls, and their pods."""
+        workloads = [top, *(read_workload(workload.object) for workload in controlled(self._cluster, top.object))]
+        pods = owned_pods_of(self._cluster, top.object)
+        looked_at = len(self.api.nodes) if top.key[0] == DAEMON_SET else len(pods)
+        if looked_at > MOST_OF_ONE:
+            raise CutShort("a workload has too many pods, or nodes, to look at")
+        charge(_LOADING * (len(workloads) + len(pods)))
+        for each in workloads:
+            _check(each.object)
+        if top.key[0] == DEPLOYMENT and any(controller_of(pod) == top.key for pod in pods):
+            raise InvalidObject("a Deployment has Pods that are in no ReplicaSet")
+        states = [state for pod in pods if (state := self._state_of(pod)) is not None]
+        every, states = completed(workloads, states)
+        for each in every:
+            self._loaded.add(each.key)
+            self.api.put_workload(each)
+        for one in sorted(states, key=lambda state: (state.created, state.pod.key)):
+            if (one.pod.namespace, one.pod.name) not in self.api.pods:
+                self.api.load_pod(one)
+
+    def _load_pod(self, pod: Pod) -> None:
+        state = self._state_of(pod)
+        if state is not None and (pod.namespace, pod.name) not in self.api.pods:
+            self.api.load_pod(state)
+
+    def _state_of(self, pod: Pod) -> PodState | None:
+        """The current state of the Pod; None if it is terminating or gone."""
+        if pod.terminating:
+            return None
+        if pod.node_name and not pod.terminal:
+            there = self._over.present(pod)
+            if there is None or there.terminating:
+                return None
+            pod = there
+        started = float(pod.start_time or 0)
+        ready = started if pod.node_name and pod.ready and not pod.terminal else None
+        if not pod.uid or (pod.ready and not pod.node_name):
+            pod = replace(pod, uid=pod.identity, ready=pod.ready and bool(pod.node_name))
+        return PodState(pod, created=float(pod.created or started), ready=ready)
+
+    # What happens
+
+    def _before_preemption(self, candidate: Candidate, preemptor: Pod) -> None:
+        """Load the workloads of those who go, without a word to anybody: for the scheduler they are there."""
+        found = Prediction(self.cache.snapshot(), preemptor)
+        answer = VectorizedAnswer([], found.best_nodes, candidate, found.may_be_elsewhere, found.may_be_others)
+        self._preemptions.append(_Preempting(preemptor, candidate, answer))
+        self._over.condemn(candidate.victims)
+        watchers, self.api.watchers = self.api.watchers, []
+        before = set(self._loaded)
+        for victim in candidate.victims:
+            if not self._take_in(victim):
+                self._load_pod(victim)
+                self._unknown = self._unknown or (victim.owner is not None and victim.owner.kind != "Node")
+        self.api.watchers = watchers
+        self.controllers.take_on([key for key in self._loaded if key not in before])
+
+    def rehearsal(self) -> Rehearsal:
+        """Run the simulation. Raises CutShort if it does not settle."""
+        self.run()
+        if not self.settled:
+            raise CutShort("too much happens")
+        levels = Levels()
+        evictions = [found for event in self.timeline.events if (found := levels.next(event)) is not None]
+        self._evicted = {(each.by, each.victim) for each in evictions}
+        charge(len(self._cluster.waiting_pods) // 4)
+        waited = {pod.identity for pod in self._cluster.waiting_pods.values()}
+        own: dict[str, list[int]] = {}
+        others: dict[str, list[int]] = {}
+        for number, (pod, candidate, _) in enumerate(self._preemptions):
+            if self._who_ran(pod, candidate):
+                if self._is_own(pod.key):
+                    own.setdefault(pod.uid, []).append(number)
+                elif pod.identity in waited:
+                    others.setdefault(pod.uid, []).append(number)
+        ours = [state.pod for state in self.api.pods.values() if self._is_own(state.pod.key)]
+        made = [pod for pod in ours if not self.timeline.origins[pod.key].before]
+        pending = [Prediction(self.cache.snapshot(), pod) for pod in made if not pod.node_name]
+        return Rehearsal(
+            len(made),
+            tuple(map(self._together, own.values())),
+            tuple(map(self._together, others.values())),
+            tuple(pending),
+            frozenset(waited & self._over.came),
+            None if self._unknown else self._aftermath({*own, *others}, evictions),
+            self.cache.snapshot(),
+            sum(each.missing for one, each in self.controllers.refusals.by_workload() if one == self._own),
+            bool(self.storage.not_modelled),
+        )
+
+    def _is_own(self, key: str) -> bool:
+        return self.timeline.origins[key].workload == self._own
+
+    def _who_ran(self, preemptor: Pod, candidate: Candidate) -> list[Pod]:
+        """The victims that ran at the start and that nothing else deleted before."""
+        evicted = (victim for victim in candidate.victims if (preemptor.key, victim.key) in self._evicted)
+        return [victim for victim in evicted if victim.identity not in self._over.came]
+
+    def _together(self, numbers: Sequence[int]) -> Prediction:
+        """All that one pod did, where it preempted more than once: the victims, and the last node."""
+        made = [self._preemptions[number] for number in numbers]
+        pod, last = made[-1].pod, made[-1].candidate
+        gone = [victim for each in made for victim in self._who_ran(pod, each.candidate)]
+        candidate = Candidate(last.node_name, tuple(gone), sum(each.candidate.num_pdb_violations for each in made))
+        by_chance = any(each.answer.by_chance for each in made)
+        return Prediction(self._begun, pod, made[-1].answer._replace(candidate=candidate, by_chance=by_chance))
+
+    def _aftermath(self, firsts: Iterable[str], evictions: Sequence[Eviction]) -> Aftermath:
+        """The cascade after these preemptors, without Pods of the workload itself."""
+        first = set(firsts)
+        preemptors = {pod.key for pod, *_ in self._preemptions if pod.uid in first}
+        gone = [each for each in evictions if each.by in preemptors and each.origin.workload != self._own]
+        more = [each for each in evictions if each.by not in preemptors and not self._is_own(each.by)]
+        replaced = sum(each.origin.controlled for each in gone)
+        waiting = self._who_waits()
+        pending = (max(count - self._waited[one], 0) for one, count in waiting.items() if one != self._own)
+        missing = sum(each.missing for one, each in self.controllers.refusals.by_workload() if one != self._own)
+        return Aftermath(
+            replaced,
+            len(gone) - replaced,
+            len(more),
+            max((max(each.level - 1, 1) for each in more), default=0),
+            sum(pending),
+            refused=missing,
+            left_out=self._waiting.left_out,
+        )
+
+    def _who_waits(self) -> Counter[tuple[str, str]]:
+        """Pods without a node, by workload."""
+        origins, pods = self.timeline.origins, (state.pod for state in self.api.pods.values())
+        return Counter(origins[pod.key].workload for pod in pods if not pod.node_name and not pod.terminal)
+
+
+class _Clock(Clock):
+    """A clock that charges work for its steps."""
+
+    def advance(self) -> None:
+        """See Clock. Raises CutShort."""
+        charge(_STEP)
+        super().advance()
+
+
+def _latest_start(pods: Mapping[Any, Pod]) -> float:
+    charge(len(pods) // 4)
+    return float(max((pod.start_time or pod.created or 0 for pod in pods.values()), default=0))
+
+
+def _check(obj: ApiObject) -> None:
+    """Raises CutShort for an object that is too large."""
+    for field in ("replicas", "parallelism", "completions"):
+        if (int32(obj, "spec", field) or 0) > MOST_OF_ONE:
+            raise CutShort("a workload asks for too many pods")
+    template = template_of(obj)
+    check_extent(at(template, "spec"))
+    check_metadata_extent(at(template, "metadata"))
+    check_metadata_extent(at(obj, "metadata"))

@@ -1,0 +1,118 @@
+"""The Pods that controllers create in place of evicted ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.cluster.admission import admitted
+from forewarn.policies.controllers.daemon_set import on_node
+from forewarn.policies.controllers.templates import made_of, template_of
+from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+from forewarn.policies.metering import CutShort, charge
+from forewarn.policies.objects.extent import check_extent, check_metadata_extent
+from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kube_apiserver.quota import QuotaRoom
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Owner, Pod
+
+
+AFTER_TERMINATION: Final = ("StatefulSet", "DaemonSet")
+"""Kinds whose controllers create the new Pod, under the same name, after the old one is gone."""
+_MAKING: Final = 100
+"""Units that it costs to make a pod of a template."""
+
+
+class _Made(NamedTuple):
+    """A pod of a template; `spec`: its spec as quotas see it, where there are any."""
+
+    pod: Pod
+    spec: ApiObject
+
+
+class Replacements:
+    """The replacement Pods of one cascade. `numbers`: for unique names."""
+
+    def __init__(self, cluster: ClusterSnapshot, room: QuotaRoom, numbers: Iterator[int]) -> None:
+        self._cluster, self._room, self._numbers = cluster, room, numbers
+        self._templates: dict[tuple[str, str, str], _Made | None] = {}
+        self._counted: dict[tuple[int, int], ApiObject] = {}
+        """By CPU and memory: a Pod spec with these requests."""
+
+    def of(self, victim: Pod) -> Pod | None:
+        """The replacement of a victim; None if no controller creates one, or a quota rejects it."""
+        owner = victim.owner
+        if owner is None or owner.kind == "Node":
+            return None
+        try:
+            made = self._made((kind_of(owner), victim.namespace, owner.name))
+        except CutShort:
+            raise
+        except InvalidObject:
+            return None
+        number = next(self._numbers)
+        name, uid = f"{victim.name}+{number}", f"{victim.identity}+{number}"
+        if made is not None and owner.kind not in AFTER_TERMINATION:
+            return replace(made.pod, name=name, uid=uid)
+        same = replace(victim, name=name, uid=uid, node_name="", nominated_node_name="", start_time=None, ready=False)
+        if owner.kind == "DaemonSet" and same.spec.node_affinity.required is not None:
+            same = on_node(same, victim.node_name)
+        if made is None:
+            if same.spec.too_large:
+                raise CutShort(same.spec.too_large)
+            return same
+        return replace(
+            same,
+            priority=made.pod.priority,
+            preemption_policy=made.pod.preemption_policy,
+            priority_class_name=made.pod.priority_class_name,
+        )
+
+    def _made(self, key: tuple[str, str, str]) -> _Made | None:
+        """A Pod of the workload's template after admission, which may set a newer default class. None if the
+        workload is unknown. Raises InvalidObject and CutShort."""
+        if key not in self._templates:
+            workload = self._cluster.workload(*key)
+            charge(_MAKING)
+            self._templates[key] = None if workload is None else self._of_template(key[1], workload.object)
+        return self._templates[key]
+
+    def _of_template(self, namespace: str, owner: ApiObject) -> _Made:
+        template = template_of(owner)
+        check_extent(at(template, "spec"))
+        check_metadata_extent(at(template, "metadata"))
+        obj = made_of(namespace, owner, template)
+        pod = admitted(obj, self._cluster)
+        if not self._room.limits(namespace):
+            return _Made(pod, NOTHING)
+        return _Made(pod, mapping(with_limit_range_defaults(obj, self._cluster.limit_ranges_of(namespace)), "spec"))
+
+    def as_counted(self, pod: Pod) -> ApiObject:
+        """A Pod as quotas count it: the template of its workload with the class of the Pod. If the workload is
+        unknown, or its template has other requests now, what kube-scheduler counts; limits are then unknown."""
+        try:
+            made = self._made((kind_of(pod.owner), pod.namespace, pod.owner.name)) if pod.owner else None
+        except InvalidObject:
+            made = None
+        if made is None or made.pod.occupies != pod.occupies:
+            counted = pod.occupies.resource.milli_cpu, pod.occupies.resource.memory
+            requests = {"cpu": f"{counted[0]}m", "memory": str(counted[1])}
+            made_up: ApiObject = {"containers": [{"name": "", "resources": {"requests": requests}}]}
+            spec = self._counted.setdefault(counted, made_up)
+        else:
+            spec = made.spec
+        return {
+            "metadata": {"namespace": pod.namespace},
+            "spec": {**spec, "priorityClassName": pod.priority_class_name},
+        }
+
+
+def kind_of(owner: Owner) -> str:
+    """`group/Kind` of an owner."""
+    group, slash, _ = owner.api_version.partition("/")
+    return f"{group if slash else ''}/{owner.kind}"

@@ -1,0 +1,151 @@
+"""The scheduler cache of a rehearsal: a snapshot of the cluster, and what the simulation changed since."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.metering import charge
+from forewarn.policies.objects.workload import Workload
+from forewarn.policies.simulation.scheduler import is_responsible_for
+from forewarn.policies.simulation.scheduler_cache import SchedulerCache
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from forewarn.policies.controllers.view import Key, WorkloadState
+    from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
+
+_CLONING: Final = 8
+
+
+class CacheOverSnapshot(SchedulerCache):
+    """A scheduler cache that keeps changes separate from the snapshot of the whole cluster."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot.objects)
+        self._now = snapshot
+        self._infos: dict[str, NodeInfo] = {}
+        """Nodes that have changed since the snapshot of now."""
+        self._nominated: dict[str, tuple[Pod, ...]] = {}
+        self._allowed: dict[tuple[str, str], int] = {}
+        """Allowed disruptions of PDBs; may be negative."""
+        self._charged: dict[tuple[str, str], PodDisruptionBudget] = {}
+        self._condemned: set[str] = set()
+        self._more: dict[Key, Workload] = {}
+        """All new or changed workloads, over those of the start."""
+        self._known = snapshot.objects.workloads
+        self._has_more = False
+        """True after a change since the last snapshot."""
+        self.came: set[str] = set()
+        """Identities of pods that have been put on a node."""
+
+    def snapshot(self) -> Snapshot:
+        """See SchedulerCache; each stays as it is."""
+        if self._has_more:
+            charge(len(self._more) // 4)
+            workloads = ChainMap({**self._more}, self._known)  # type: ignore[arg-type]
+            self._now = self._now.with_node_infos(replace(self._now.objects, workloads=workloads), {})
+            self._has_more = False
+        claims, volumes = self._claims.freeze(), self._volumes.freeze()
+        if claims is not self._now.objects.claims or volumes is not self._now.objects.volumes:
+            self._now = self._now.with_node_infos(replace(self._now.objects, claims=claims, volumes=volumes), {})
+        if self._infos or self._nominated or self._charged:
+            charge(len(self._now.objects.nominated) // 4)
+            nominated = {**self._now.objects.nominated, **self._nominated}
+            left = {node: pods for node, pods in nominated.items() if pods}
+            self._now = self._now.with_node_states(self._infos, left, self._charged)
+            self._infos, self._nominated, self._charged = {}, {}, {}
+        return self._now
+
+    def present(self, pod: Pod) -> Pod | None:
+        """The pod as its node has it; None where it is not there."""
+        info = self._infos.get(pod.node_name) or self._now.get(pod.node_name)
+        if info is None:
+            return None
+        charge(1 + len(info.pods) // 8)
+        return next((other for other in info.pods if other.identity == pod.identity), None)
+
+    def add_pod(self, pod: Pod) -> None:
+        """See SchedulerCache."""
+        self._assumed.discard(pod.uid)
+        self._swap(pod, None if pod.terminal else pod)
+
+    def remove_pod(self, pod: Pod) -> None:
+        """See SchedulerCache."""
+        self._assumed.discard(pod.uid)
+        self._swap(pod, None)
+
+    def assume(self, pod: Pod, node: str) -> None:
+        """See SchedulerCache."""
+        self._assumed.add(pod.uid)
+        self.came.add(pod.identity)
+        self._swap(pod, self._now.bound(pod, node))
+
+    def _swap(self, pod: Pod, new: Pod | None) -> None:
+        old = self._pods.get(pod.uid) or self.present(pod)
+        if old is new:
+            return
+        self._pods.pop(pod.uid, None)
+        if old is not None:
+            self._change_of(old.node_name).remove_pod(old)
+        if new is not None and self._now.get(new.node_name) is not None:
+            self._pods[pod.uid] = new
+            self._change_of(new.node_name).add_pod(new)
+        if pod.identity not in self._condemned:
+            self._count(pod, _is_healthy(new) - _is_healthy(old))
+
+    def condemn(self, pods: Iterable[Pod]) -> None:
+        """Mark victims as deleted: PDBs allow fewer disruptions from now on. Usually the disruption controller has
+        updated them before the next Pod is tried."""
+        for pod in pods:
+            if pod.identity not in self._condemned:
+                self._condemned.add(pod.identity)
+                self._count(pod, -_is_healthy(pod))
+
+    def _change_of(self, node: str) -> NodeInfo:
+        if node not in self._infos:
+            charge(_CLONING)
+            self._infos[node] = self._now.node_infos[self._now.rows[node]].clone()
+        return self._infos[node]
+
+    def _count(self, pod: Pod, healthy: int) -> None:
+        """So many more healthy pods of these labels."""
+        for budget in self._now.budgets.get(pod.namespace, ()) if healthy else ():
+            charge()
+            if budget.selects(pod.labels):
+                key = budget.namespace, budget.name
+                allowed = self._allowed[key] = self._allowed.get(key, budget.disruptions_allowed) + healthy
+                self._charged[key] = replace(self._charged.get(key, budget), disruptions_allowed=max(allowed, 0))
+
+    def nominate(self, old: Pod | None, new: Pod | None) -> None:
+        """See SchedulerCache."""
+        for pod in (old, new):
+            if pod is not None and pod.nominated_node_name:
+                there = self._on(pod.nominated_node_name)
+                self._nominated[pod.nominated_node_name] = tuple(p for p in there if p.identity != pod.identity)
+        if new is not None and new.nominated_node_name and not new.node_name:
+            names = self._now.semantics.scheduler_names
+            if is_responsible_for(new, names):
+                node = new.nominated_node_name
+                self._nominated[node] = (*self._on(node), new)
+
+    def _on(self, node: str) -> Sequence[Pod]:
+        found = self._nominated.get(node)
+        return self._now.objects.nominated.get(node, ()) if found is None else found
+
+    def put_workload(self, state: WorkloadState) -> None:
+        """See SchedulerCache."""
+        self._more[state.key] = Workload.from_api(state.object)
+        self._has_more = True
+
+    def remove_workload(self, state: WorkloadState) -> None:
+        """See SchedulerCache. A removed workload remains readable."""
+
+
+def _is_healthy(pod: Pod | None) -> int:
+    return int(pod is not None and pod.ready and not pod.terminating)

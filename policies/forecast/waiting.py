@@ -1,0 +1,78 @@
+"""The Pending Pods of a cluster, and the capacity that deleted Pods free for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.metering import charge
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.scheduling.plugins.node_resources_fit import insufficient_resources
+from forewarn.policies.scheduling.responsible import not_predicted, not_scheduled
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
+
+MOST_WAITING: Final = 100
+"""Maximum number of evaluated Pending Pods, in the order of the scheduling queue."""
+_FEW_NODES: Final = 64
+"""With more nodes, it is cheaper to run a scheduling cycle than to check each node."""
+_LOOKING: Final = 3
+"""Units of work to check a node, besides its Pods."""
+
+
+class Waiting(NamedTuple):
+    """Pods in the order in which the scheduler tries them; `left_out`: how many more wait."""
+
+    pods: tuple[Pod, ...] = ()
+    left_out: int = 0
+
+
+def waiting_in_turn(cluster: ClusterSnapshot, apart: Collection[str] = ()) -> Waiting:
+    """The Pending Pods except `apart` (identities), by priority, then by creation time. Raises CutShort.
+
+    Nominated Pods wait for their victims, and gated Pods for the removal of the gate; they are left out. Upstream's
+    queue sorts by the time of the last attempt instead of creation. Source: upstream `PrioritySort`.
+    """
+    charge(len(cluster.waiting_pods))
+    snapshot = cluster.scheduling
+    free = [
+        pod
+        for pod in cluster.waiting_pods.values()
+        if not pod.nominated_node_name and not pod.spec.gated and pod.identity not in apart
+    ]
+    first = nsmallest(MOST_WAITING, free, key=lambda pod: (-pod.effective_priority, pod.created or 0, pod.key))
+    ours = tuple(pod for pod in first if not not_predicted(pod, snapshot))
+    unknown = sum(not not_scheduled(pod, snapshot) for pod in first) - len(ours)
+    return Waiting(ours, len(free) - len(first) + unknown)
+
+
+def made_anew(pod: Pod) -> Pod:
+    """The replacement that its controller creates."""
+    return replace(pod, uid=f"{pod.identity}+")
+
+
+def may_be_helped(pod: Pod, snapshot: Snapshot, nodes: Collection[str]) -> bool:
+    """True if one of these nodes, which lost Pods, has enough resources for the Pod, with or without preemption; always
+    true for many nodes. Other nodes reject the Pod as before, except for constraints between Pods. Raises CutShort."""
+    if len(nodes) > _FEW_NODES:
+        return True
+    infos = (info for name in nodes if (info := snapshot.get(name)) is not None)
+    return any(_has_room(pod, info) for info in infos)
+
+
+def _has_room(pod: Pod, info: NodeInfo) -> bool:
+    charge(_LOOKING)
+    if not any(insufficient_resources(pod, info)):
+        return True
+    if pod.preemption_policy == PREEMPT_NEVER:
+        return False
+    charge(len(info.pods))
+    stay = [other for other in info.pods if other.effective_priority >= pod.effective_priority]
+    return len(stay) < len(info.pods) and not any(insufficient_resources(pod, info.with_pods(stay)))

@@ -1,0 +1,1 @@
+"""The kinds that forewarn reads, and the fields of custom resources that name PriorityClasses."""

@@ -1,0 +1,185 @@
+"""The registry of kinds: API group, version, view and consumers of each kind in one line.
+
+It determines which kinds the webhook lists and watches, with their RBAC rules; the contents of a snapshot; the tables
+and decoders of the cache; the kinds that the linter reads; and the paths of Pod templates. A new kind needs a line here
+and a decoder.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class KindSpec(NamedTuple):
+    """A kind in one version: `apiVersion`, kind, and the plural of its path.
+
+    `view`: module and class in policies.objects whose `from_api` reads an object; imported with the first one of its
+    kind, as linting starts without most of them. `table`: the field of `ClusterObjects` that it fills, where plugins
+    read it: a new one is a field there (scheduling/cluster_objects.py). `template`: where it holds a pod template.
+    `is_judged`: rules are about it, though it holds none. `comes_along`: the linter reads it, the webhook does
+    not evaluate it. `verbs`: what the webhook needs to be allowed. `optional`: it does without, where
+    the kind is not there or may not be watched.
+    """
+
+    api_version: str
+    kind: str
+    plural: str
+    view: str
+    table: str = ""
+    template: tuple[str, ...] = ()
+    namespaced: bool = True
+    is_judged: bool = False
+    comes_along: bool = False
+    verbs: tuple[str, ...] = ("list", "watch")
+    optional: bool = False
+
+    @property
+    def group(self) -> str:
+        """The API group, empty for the core."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def group_kind(self) -> str:
+        """`group/Kind`: the identity of a kind, regardless of its version."""
+        return f"{self.group}/{self.kind}"
+
+    @property
+    def path(self) -> str:
+        """The API path that lists all objects of the kind."""
+        return f"/{'apis' if '/' in self.api_version else 'api'}/{self.api_version}/{self.plural}"
+
+    @property
+    def name(self) -> str:
+        """As RBAC and kubectl write it: `pods`, `deployments.apps`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+def _workload(api_version: str, kind: str, plural: str, *template: str) -> KindSpec:
+    return KindSpec(api_version, kind, plural, "workload:Workload", template=template or ("spec", "template"))
+
+
+def _storage(kind: str, plural: str, table: str, api_version: str = "storage.k8s.io/v1") -> KindSpec:
+    return KindSpec(api_version, kind, plural, f"storage:{kind}", table, namespaced=False)
+
+
+KINDS: Final = (
+    KindSpec("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "priority_class:PriorityClass",
+             namespaced=False, is_judged=True, verbs=("get", "list", "watch")),
+    KindSpec("v1", "Namespace", "namespaces", "namespace:Namespace", "namespaces", namespaced=False, is_judged=True),
+    KindSpec("v1", "ResourceQuota", "resourcequotas", "resource_quota:ResourceQuota", is_judged=True),
+    KindSpec("v1", "LimitRange", "limitranges", "limit_range:LimitRange", comes_along=True),
+    KindSpec("v1", "Node", "nodes", "node:Node", "nodes", namespaced=False),
+    KindSpec("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", "disruption_budget:PodDisruptionBudget",
+             "budgets", comes_along=True),
+    _storage("StorageClass", "storageclasses", "storage_classes"),
+    _storage("CSIDriver", "csidrivers", "csi_drivers"),
+    _storage("CSINode", "csinodes", "csi_nodes"),
+    _storage("CSIStorageCapacity", "csistoragecapacities", "storage_capacities")._replace(namespaced=True),
+    _storage("VolumeAttachment", "volumeattachments", "attachments"),
+    _storage("PersistentVolume", "persistentvolumes", "volumes", "v1"),
+    _storage("PersistentVolumeClaim", "persistentvolumeclaims", "claims", "v1")._replace(
+        namespaced=True, comes_along=True
+    ),
+    KindSpec("v1", "Service", "services", "service:Service", "services"),
+    _workload("v1", "ReplicationController", "replicationcontrollers"),
+    _workload("v1", "PodTemplate", "podtemplates", "template"),
+    _workload("apps/v1", "Deployment", "deployments"),
+    _workload("apps/v1", "ReplicaSet", "replicasets"),
+    _workload("apps/v1", "StatefulSet", "statefulsets"),
+    _workload("apps/v1", "DaemonSet", "daemonsets"),
+    _workload("batch/v1", "Job", "jobs"),
+    _workload("batch/v1", "CronJob", "cronjobs", "spec", "jobTemplate", "spec", "template"),
+    KindSpec("v1", "Pod", "pods", "pod:Pod", is_judged=True),
+)  # fmt: skip
+"""Everything that `policies.cluster.cache.Cache` takes. Pods last: what they refer to is there before them."""
+
+
+def _devices(kind: str, plural: str, table: str, *, namespaced: bool) -> KindSpec:
+    return KindSpec("resource.k8s.io/v1", kind, plural, f"devices:{kind}", table, namespaced=namespaced, optional=True)
+
+
+DEVICES: Final = (
+    _devices("DeviceClass", "deviceclasses", "device_classes", namespaced=False),
+    _devices("ResourceSlice", "resourceslices", "resource_slices", namespaced=False),
+    _devices("ResourceClaim", "resourceclaims", "resource_claims", namespaced=True),
+    _devices("ResourceClaimTemplate", "resourceclaimtemplates", "claim_templates", namespaced=True),
+)
+"""Optional kinds of the cache: devices (DRA). They are only useful together."""
+
+DEVICE_TAINT_RULES: Final = _devices("DeviceTaintRule", "devicetaintrules", "device_taint_rules", namespaced=False)
+
+
+def _groups(kind: str, plural: str, view: str, table: str) -> KindSpec:
+    return KindSpec(
+        "scheduling.k8s.io/v1beta1", kind, plural, f"pod_group:{view}", table, is_judged=True, optional=True
+    )
+
+
+APART: Final = (
+    DEVICE_TAINT_RULES,
+    _groups("PodGroup", "podgroups", "PodGroup", "pod_groups"),
+    _groups("Workload", "workloads", "GroupTemplates", "group_templates"),
+)
+"""Optional kinds of the cache, each independent of the others: Kubernetes 1.37 and later."""
+OPTIONAL: Final = (*DEVICES, *APART)
+
+BY_GROUP_KIND: Final[Mapping[str, KindSpec]] = {spec.group_kind: spec for spec in (*KINDS, *OPTIONAL)}
+POD_TEMPLATE_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
+    spec.group_kind: spec.template for spec in KINDS if spec.template
+}
+"""`group/Kind` of every built-in workload -> the path of its pod template."""
+LINTED: Final = tuple(spec.group_kind for spec in (*KINDS, *OPTIONAL) if spec.is_judged or spec.comes_along)
+"""Kinds of the linter without a Pod template."""
+
+DEFAULT_NAMESPACE: Final = "default"
+RELEASE_NAMESPACE: Final = "release-namespace"
+"""Of the release of a chart that is rendered without a namespace: which one it will be is not known."""
+"""The namespace of objects of namespaced kinds that do not set it."""
+PRIORITY_CLASS: Final = "scheduling.k8s.io/PriorityClass"
+WORKLOAD_PRIORITY_CLASS: Final = "kueue.x-k8s.io/WorkloadPriorityClass"
+NAMESPACE: Final = "/Namespace"
+RESOURCE_QUOTA: Final = "/ResourceQuota"
+LIMIT_RANGE: Final = "/LimitRange"
+NODE: Final = "/Node"
+POD: Final = "/Pod"
+SERVICE: Final = "/Service"
+POD_GROUP: Final = "scheduling.k8s.io/PodGroup"
+GROUP_TEMPLATES: Final = "scheduling.k8s.io/Workload"
+DISRUPTION_BUDGET: Final = "policy/PodDisruptionBudget"
+CLAIM: Final = "/PersistentVolumeClaim"
+DEPLOYMENT: Final = "apps/Deployment"
+STATEFUL_SET: Final = "apps/StatefulSet"
+DAEMON_SET: Final = "apps/DaemonSet"
+
+
+def empty_list(spec: KindSpec) -> dict[str, Any]:
+    """A list without objects: what a cluster snapshot has of a kind that was listed, and of which there is none."""
+    return {"apiVersion": spec.api_version, "kind": f"{spec.kind}List", "items": []}
+
+
+def listed_as_empty(obj: Mapping[str, Any]) -> str:
+    """The `group/Kind` of which an object is an empty list; empty for any other object."""
+    version, kind = obj.get("apiVersion"), obj.get("kind")
+    if obj.get("items") != [] or not isinstance(version, str) or not isinstance(kind, str) or not kind.endswith("List"):
+        return ""
+    return f"{version.rpartition('/')[0]}/{kind.removesuffix('List')}"
+
+
+def is_namespaced(kind: str) -> bool:
+    """Report whether a `group/Kind` is namespaced; true for unknown kinds."""
+    spec = BY_GROUP_KIND.get(kind)
+    return spec is None or spec.namespaced
+
+
+def plurals(kind: str) -> tuple[str, ...]:
+    """Return the possible plurals of a `group/Kind`: the exact one for known kinds, otherwise by the usual rules.
+
+    Source: apimachinery `meta.UnsafeGuessKindToResource`.
+    """
+    if kind in BY_GROUP_KIND:
+        return (BY_GROUP_KIND[kind].plural,)
+    name = kind.rpartition("/")[2].lower()
+    return tuple({f"{name}s", f"{name}es" if name.endswith("s") else f"{name.removesuffix('y')}ies", name})

@@ -1,0 +1,164 @@
+"""Which of the objects in a tree of files come together in one apply.
+
+A repository is not one apply: it holds the same objects for production and for staging, examples that were never meant
+to stand side by side, and bases that only count through an overlay.
+
+- A kustomization separates nothing. Its files are in its namespace, and those outside its directory count as inside.
+- Directories that define the same object are alternatives: each is judged with what they share, not with each other.
+- A quota without a namespace is meant for its own directory and what is below.
+- Definitions for the whole cluster are visible in every directory except the alternatives of their own.
+- Configuration may name groups; their files are in no other one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict, deque
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.manifests.directory_groups import Tree
+from forewarn.policies.manifests.members import MOST_PAIRS, Group, Member, group_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from forewarn.policies.options import NamedGroup
+
+
+class Kustomization(NamedTuple):
+    """The `resources` and `patches` of a kustomization.yaml as real paths.
+
+    `home`: the directory as named in the input; None: relative to the working directory.
+    """
+
+    directory: str
+    resources: tuple[str, ...] = ()
+    patches: tuple[str, ...] = ()
+    namespace: str = ""
+    home: str | None = None
+
+
+class Grouping(NamedTuple):
+    """All groups. `alternatives`: directories that define the same objects. `patches`: how many objects are patches.
+
+    `apart`: kustomizations that were not put together, as all of them hold too much. `unseen`: how many definitions
+    are not visible in every directory that they are for, as all of them together would be too many.
+    """
+
+    groups: tuple[Group, ...]
+    alternatives: tuple[str, ...] = ()
+    patches: int = 0
+    apart: int = 0
+    unseen: int = 0
+
+
+def grouped(
+    members: Sequence[Member],
+    kustomizations: Iterable[Kustomization] = (),
+    named: Iterable[NamedGroup] = (),
+    *,
+    limits_stay: bool = True,
+) -> Grouping:
+    """The groups of a tree. `limits_stay`: a quota without a namespace is for its own directory."""
+    groups: list[Group] = []
+    rest = list(members)
+    for spec in named:
+        own = [m for m in members if any(matches(m.file, pattern) for pattern in spec.paths)]
+        groups.append(group_of(spec.name, own))
+        taken = {id(m.subject) for m in own}
+        rest = [m for m in rest if id(m.subject) not in taken]
+    rest, patches, apart = _kustomized(rest, {k.directory: k for k in kustomizations})
+    tree = Tree(rest, limits_stay=limits_stay)
+    groups += tree.groups()
+    judged = tuple(group for group in groups if group.judged)
+    return Grouping(judged, tuple(sorted(tree.alternatives)), patches, apart, tree.unseen)
+
+
+def matches(file: str, pattern: str) -> bool:
+    """Report whether the path of a file, as given or relative to the working directory, matches a shell pattern."""
+    path = os.path.normpath(file)
+    return fnmatchcase(path, pattern) or fnmatchcase(os.path.relpath(path), pattern)
+
+
+def _kustomized(members: list[Member], known: Mapping[str, Kustomization]) -> tuple[list[Member], int, int]:
+    """The members as kustomizations change them that no other one uses as a base: one copy for each namespace and home.
+
+    The members without patches, how many patch, and how many kustomizations are left out because they hold too much.
+    """
+    if not known:
+        return members, 0, 0
+    real = {file: os.path.realpath(file) for file in {member.file for member in members}}
+    sizes = Counter(real[member.file] for member in members)
+    bases = {path for k in known.values() for path in k.resources}
+    patches = {path for k in known.values() for path in k.patches} & sizes.keys()
+    copies: dict[str, dict[_Place, None]] = defaultdict(dict)
+    left, apart = MOST_PAIRS + len(members), 0
+    for directory in [k for k in known if k not in bases]:
+        found, steps = _reached(directory, known, sizes, left)
+        left -= steps
+        apart += left < 0
+        for file, place in found if left >= 0 else ():
+            copies[file][place] = None
+    placed = [
+        _into(member, place)
+        for member in members
+        if real[member.file] not in patches
+        for place in copies.get(real[member.file], (_AS_IT_IS,))
+    ]
+    return placed, sum(sizes[path] for path in patches), apart
+
+
+_Place = tuple[str, str | None]
+"""Namespace and home that a kustomization gives to a file."""
+_AS_IT_IS: Final[_Place] = ("", None)
+
+
+def _reached(
+    directory: str, known: Mapping[str, Kustomization], sizes: Mapping[str, int], most: int
+) -> tuple[list[tuple[str, _Place]], int]:
+    """The files that a kustomization and its bases change, with their places; and how much there was to look at.
+
+    Of namespaces the outermost counts. A file stays in its directory unless a kustomization takes it from outside.
+    """
+    to_do, seen = deque([(directory, _AS_IT_IS)]), set[tuple[str, _Place]]()
+    files, steps = dict[tuple[str, _Place], None](), 0
+    while to_do and steps <= most:
+        current, (namespace, home) = given = to_do.popleft()
+        if given in seen:
+            continue
+        seen.add(given)
+        found = known[current]
+        steps += len(found.resources)
+        inside = os.path.join(current, "")
+        outer = home if home is not None else os.path.relpath(current) if found.home is None else found.home
+        for path in found.resources:
+            place = (namespace or found.namespace, home if path.startswith(inside) else outer)
+            if path in known:
+                to_do.append((path, place))
+            elif path in sizes and place != _AS_IT_IS and (path, place) not in files:
+                files[path, place] = None
+                steps += sizes[path]
+    return list(files), steps
+
+
+def reached(directory: str, known: Mapping[str, Kustomization]) -> set[str]:
+    """The real paths of the files that a kustomization is made of, its bases' and patches among them."""
+    to_do, seen, found = [directory], set[str](), set[str]()
+    while to_do:
+        current = to_do.pop()
+        if current not in seen:
+            seen.add(current)
+            found.update(known[current].resources, known[current].patches)
+            to_do += [path for path in known[current].resources if path in known]
+    return found
+
+
+def _into(member: Member, place: _Place) -> Member:
+    """The member in the namespace and at the home that its kustomization gives it."""
+    subject, (namespace, home) = member.subject, place
+    metadata = subject.object.get("metadata")
+    if namespace and subject.namespace and not subject.within and isinstance(metadata, dict):
+        moved = {**subject.object, "metadata": {**metadata, "namespace": namespace}}
+        subject = subject._replace(object=moved, namespace=namespace)
+    return member._replace(subject=subject, home=home if home is not None else member.home)

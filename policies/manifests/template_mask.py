@@ -1,0 +1,161 @@
+"""The text of a template with its actions (`{{ … }}`, `{% … %}`) replaced, so that every position stays as it is.
+
+An action that is alone on its line, or that prints whole lines, becomes blank, any other one characters that make its
+scalar unknown. Of `if … else`, the first branch stays. What `define` holds is no part of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_OUTPUT: Final = "\ue000"
+"""The replacement for each character of an action that prints."""
+_CONTROL: Final = "\ue001"
+"""The replacement for each character of an action that does not print."""
+UNKNOWN: Final = re.compile(f"[{_OUTPUT}{_CONTROL}]")
+_OPENING: Final = re.compile(r"\{\{(?:-?\s*+(/\*))?|\{%|(?<!\$)\{#")
+_WITH_STRINGS: Final = re.compile(r"(?:[^\"`}]|\"(?:[^\"\\\n]|\\.)*+\"|`[^`]{0,1000}+`|\}(?!\}))*+\}\}")
+"""The rest of an action of Go, whose strings may contain braces."""
+_CLOSING: Final = {"{{": "}}", "{%": "%}", "{#": "#}"}
+_WORD: Final = re.compile(r"\{[{%][-+~]?\s*+([a-z]++(?![\w.])|[#^/!]|\$\w*+\s*+:?=)?")
+_OPENS: Final = frozenset(("if", "range", "with", "define", "block", "for", "macro", "call", "filter", "#", "^"))
+_CLOSES: Final = frozenset(("end", "endif", "endfor", "endblock", "endmacro", "endcall", "endfilter", "/"))
+_ELSE: Final = frozenset(("else", "elif"))
+_SILENT: Final = _OPENS | _CLOSES | _ELSE | {"!"}
+_UNPRINTED: Final = frozenset(("define", "macro"))
+_ALONE: Final = re.compile(rf"[ \t]*+[{_OUTPUT}{_CONTROL}][ \t{_OUTPUT}{_CONTROL}]*+(?:#.*)?\r?")
+_INDENT: Final = re.compile(r"\bn?indent\s++(\d{1,3})")
+_BEFORE_LINES: Final = re.compile(r"(?:.*:)?[ \t]*", re.DOTALL)
+_VISIBLE: Final = re.compile(r"\S")
+_CHARACTER: Final = re.compile(r"[^\r\n]")
+_MOST_ACTIONS: Final = 20_000
+_LONGEST: Final = 1 << 20
+_DEEPEST: Final = 100
+_NO_COLUMN: Final = 1 << 30
+
+
+class Masked(NamedTuple):
+    """A masked text. Of each line: the numbers of the blocks that it is in, and whether the template prints more."""
+
+    text: str
+    blocks: Sequence[tuple[int, ...]]
+    lost: Sequence[bool]
+
+
+class _Action(NamedTuple):
+    """An action: where it stands, and its first word."""
+
+    start: int
+    end: int
+    word: str
+    prints: bool
+
+
+class _Block(NamedTuple):
+    """An open block: its number, and whether its text is left out."""
+
+    number: int
+    is_out: bool
+    is_lost: bool
+
+
+def mask(text: str) -> Masked | None:
+    """The text with its actions masked; None if one has no end, or if there are too many."""
+    actions = list(_actions(text)) if len(text) <= _LONGEST else None
+    if actions is None or len(actions) > _MOST_ACTIONS or (actions and actions[-1].end < 0):
+        return None
+    pieces, position = _Pieces(), 0
+    for number, action in enumerate(actions):
+        pieces.text(text[position : action.start])
+        pieces.action(text[action.start : action.end], action, number)
+        if len(pieces.stack) > _DEEPEST:
+            return None
+        position = action.end
+    pieces.text(text[position:])
+    return pieces.masked()
+
+
+def _actions(text: str) -> Iterator[_Action]:
+    """The actions in a text, up to the first one without an end and one more than are read."""
+    position, is_jinja = 0, "{%" in text
+    for _ in range(_MOST_ACTIONS + 1):
+        opening = _OPENING.search(text, position)
+        if opening is None:
+            return
+        kind = opening[0][:2]
+        if kind == "{#" and not is_jinja:
+            position = opening.end()
+            continue
+        start = text.find("*/", opening.end()) if opening[1] else opening.end()
+        whole = _WITH_STRINGS.match(text, start) if kind == "{{" and not opening[1] else None
+        end = whole.end() - 2 if whole else text.find(_CLOSING[kind], start) if start >= 0 else -1
+        word = _WORD.match(text, opening.start())
+        name = word[1] or "" if word and not opening[1] else "!"
+        position = end + 2 if end >= 0 else -1
+        prints = kind == "{{" and name not in _SILENT and not name.endswith("=")
+        yield _Action(opening.start(), position, name, prints)
+        if end < 0:
+            return
+
+
+class _Pieces:
+    """The parts of the masked text so far, and the open blocks."""
+
+    def __init__(self) -> None:
+        self.stack: list[_Block] = []
+        self._pieces: list[str] = []
+        self._blocks: list[tuple[int, ...]] = [()]
+        self._lost: set[int] = set()
+        self._printed: dict[int, int] = {}
+        """Columns of what actions print, by the lines of these."""
+
+    def text(self, text: str) -> None:
+        """Add text between actions: blanks in a branch that is left out."""
+        if self.stack and self.stack[-1].is_out:
+            if self.stack[-1].is_lost and _VISIBLE.search(text):
+                self._lost.add(len(self._blocks) - 1)
+            text = _CHARACTER.sub(" ", text)
+        self._add(text)
+
+    def action(self, text: str, action: _Action, number: int) -> None:
+        """Add an action."""
+        out = self.stack[-1] if self.stack else _Block(-1, is_out=False, is_lost=False)
+        if action.word in _ELSE and self.stack:
+            self.stack[-1] = _Block(number, is_out=True, is_lost=out.is_lost or not out.is_out)
+        elif action.word in _CLOSES:
+            del self.stack[-1:]
+        elif action.word in _OPENS:
+            unprinted = action.word in _UNPRINTED
+            self.stack.append(_Block(number, out.is_out or unprinted, out.is_lost and not unprinted))
+        sign = " " if out.is_out else _OUTPUT if action.prints else _CONTROL
+        if sign == _OUTPUT and (indent := _INDENT.search(text)) is not None:
+            self._printed[len(self._blocks) - 1] = int(indent[1])
+            if indent[0][0] == "n" and _BEFORE_LINES.fullmatch(self._pieces[-1].rpartition("\n")[2]):
+                sign = " "
+        first, newline, rest = text.partition("\n")
+        self._add(sign * len(first) + newline + (_CHARACTER.sub(" ", rest) if rest else ""))
+
+    def _add(self, text: str) -> None:
+        self._pieces.append(text)
+        if lines := text.count("\n"):
+            self._blocks += [tuple([block.number for block in self.stack])] * lines
+
+    def masked(self) -> Masked:
+        """All of it, without the actions that are alone on their lines."""
+        lines, lost = "".join(self._pieces).split("\n"), [False] * len(self._blocks)
+        column = _NO_COLUMN
+        for number, line in enumerate(lines):
+            is_alone = _ALONE.fullmatch(line) is not None
+            lost[number] = number in self._lost or number in self._printed or (is_alone and _OUTPUT in line)
+            if line.strip() and not is_alone:
+                is_below = len(line) - len(line.lstrip()) > column
+                lost[number] |= is_below
+                column = column if is_below else _NO_COLUMN
+                is_alone = is_below
+            lines[number] = "" if is_alone else line
+            column = self._printed.get(number, column)
+        return Masked("\n".join(lines), self._blocks, lost)

@@ -1,0 +1,175 @@
+"""Limits on the parts of a Pod's spec that a prediction or a quota check reads.
+
+Real Pods are far below these limits. Metered work checks the limits first, so rejecting a Pod above the limits costs no
+more than evaluating other Pods. Offline commands have no limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.metering import TooLarge, limited
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.objects.fields import ApiObject
+
+MOST_CONTAINERS: Final = 500
+"""Init containers included."""
+MOST_AMOUNTS: Final = 2_000
+"""Requests and limits of all containers together."""
+MOST_RESOURCES: Final = 64
+"""Names of resources that are requested or limited."""
+MOST_PORTS: Final = 500
+MOST_VOLUMES: Final = 500
+MOST_TOLERATIONS: Final = 500
+MOST_SPREAD: Final = 16
+"""Topology spread constraints."""
+MOST_POD_TERMS: Final = 32
+"""Terms of affinity and anti-affinity to pods, required and preferred."""
+MOST_NODE_TERMS: Final = 100
+"""Terms of node affinity, required and preferred."""
+MOST_REQUIREMENTS: Final = 1_000
+"""Conditions in all its selectors together."""
+MOST_VALUES: Final = 5_000
+"""Values that they compare with."""
+
+MOST_LABELS: Final = 500
+MOST_CHARACTERS: Final = 64 * 1024
+"""Of all labels, and of a name."""
+MOST_QUOTA_RESOURCES: Final = 500
+"""Resources that a quota limits."""
+MOST_SCOPES: Final = 100
+"""Scopes of a quota, and expressions in its scopeSelector."""
+MOST_SCOPE_VALUES: Final = 2_000
+"""Names of classes in them."""
+
+MOST_QUOTAS: Final = 200
+"""Of a namespace: each pod is held against each of them."""
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def exceeds(holder: str, count: int, what: str, most: int) -> TooLarge:
+    """The error for a holder (`the Pod`) that has more of something than forewarn evaluates."""
+    return TooLarge(f"{holder} has {count} {what}; forewarn evaluates at most {most}", f"remove {what}")
+
+
+def check_extent(spec: Any) -> None:
+    """Raises TooLarge where work is metered and a pod's spec holds more than is gone through."""
+    if not limited():
+        return
+    for what, count, most in _counts(_object(spec)):
+        if count > most:
+            raise exceeds("the Pod", count, what, most)
+
+
+def check_metadata_extent(metadata: Any) -> None:
+    """The limits for the metadata of a Pod."""
+    if not limited():
+        return
+    labels, name = _object(_object(metadata).get("labels")), _object(metadata).get("name")
+    if len(labels) > MOST_LABELS:
+        raise exceeds("the Pod", len(labels), "labels", MOST_LABELS)
+    texts = (*labels, *labels.values(), name)
+    characters = sum(len(text) for text in texts if isinstance(text, str))
+    if characters > MOST_CHARACTERS:
+        raise exceeds("the Pod", characters, "characters of labels", MOST_CHARACTERS)
+
+
+def check_quotas(count: int) -> None:
+    """Raises TooLarge where a namespace has more quotas than are gone through for each pod: offline too."""
+    if count > MOST_QUOTAS:
+        raise exceeds("the namespace", count, "ResourceQuotas", MOST_QUOTAS)
+
+
+def check_quota_extent(spec: Any, name: str = "") -> None:
+    """Raises TooLarge where work is metered and the spec of a ResourceQuota holds more than is gone through.
+
+    `name`: of one that is stored, where it is not the object that is evaluated.
+    """
+    if not limited():
+        return
+    scopes, selector = _list(_object(spec).get("scopes")), _object(_object(spec).get("scopeSelector"))
+    expressions = _list(selector.get("matchExpressions"))
+    counts = [
+        ("resources", len(_object(_object(spec).get("hard"))), MOST_QUOTA_RESOURCES),
+        ("scopes", len(scopes) + len(expressions), MOST_SCOPES),
+    ]
+    values = sum(len(_list(_object(e).get("values"))) for e in expressions[:MOST_SCOPES])
+    for what, count, most in (*counts, ("names of classes", values, MOST_SCOPE_VALUES)):
+        if count > most:
+            raise exceeds(f"ResourceQuota {name}" if name else "the ResourceQuota", count, what, most)
+
+
+def _counts(spec: ApiObject) -> Iterator[tuple[str, int, int]]:
+    """(what, how many there are, how many are gone through), what is cheap to count first."""
+    containers, inits = _list(spec.get("containers")), _list(spec.get("initContainers"))
+    yield "containers", len(containers) + len(inits), MOST_CONTAINERS
+    yield "volumes", len(_list(spec.get("volumes"))), MOST_VOLUMES
+    yield "tolerations", len(_list(spec.get("tolerations"))), MOST_TOLERATIONS
+    yield from _of_resources([spec, *map(_object, containers), *map(_object, inits)])
+    yield "ports", sum(len(_list(_object(c).get("ports"))) for c in (*containers, *inits)), MOST_PORTS
+    selectors: list[ApiObject] = [{"matchLabels": spec.get("nodeSelector")}]
+    spread = _list(spec.get("topologySpreadConstraints"))
+    yield "topology spread constraints", len(spread), MOST_SPREAD
+    selectors += [_object(_object(constraint).get("labelSelector")) for constraint in spread]
+    affinity = _object(spec.get("affinity"))
+    if affinity:
+        yield from _of_node_affinity(_object(affinity.get("nodeAffinity")), selectors)
+        yield from _of_pod_affinity(affinity, selectors)
+    yield from _of_selectors(selectors)
+
+
+def _of_resources(holders: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
+    lists = [_object(spec_of.get("overhead")) for spec_of in holders[:1]]
+    for holder in holders:
+        resources = holder.get("resources")
+        if isinstance(resources, Mapping):
+            lists += [_object(resources.get("requests")), _object(resources.get("limits"))]
+    amounts = sum(map(len, lists))
+    yield "requests and limits", amounts, MOST_AMOUNTS
+    if amounts > MOST_RESOURCES:
+        yield "resources", len({name for amounts_of in lists for name in amounts_of}), MOST_RESOURCES
+
+
+def _of_node_affinity(affinity: ApiObject, selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
+    required = _list(_object(affinity.get(_REQUIRED)).get("nodeSelectorTerms"))
+    preferred = _list(affinity.get(_PREFERRED))
+    yield "terms of node affinity", len(required) + len(preferred), MOST_NODE_TERMS
+    selectors += [*map(_object, required), *(_object(_object(term).get("preference")) for term in preferred)]
+
+
+def _of_pod_affinity(affinity: ApiObject, selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
+    lists = [
+        _list(_object(affinity.get(kind)).get(how))
+        for kind in ("podAffinity", "podAntiAffinity")
+        for how in (_REQUIRED, _PREFERRED)
+    ]
+    yield "terms of Pod affinity", sum(map(len, lists)), MOST_POD_TERMS
+    for place, terms in enumerate(lists):
+        for entry in terms:
+            term = _object(_object(entry).get("podAffinityTerm")) if place % 2 else _object(entry)
+            selectors += [_object(term.get("labelSelector")), _object(term.get("namespaceSelector"))]
+            named = sum(len(_list(term.get(key))) for key in ("namespaces", "matchLabelKeys", "mismatchLabelKeys"))
+            yield "names in a term of affinity", named, MOST_REQUIREMENTS
+
+
+def _of_selectors(selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
+    lists = [_list(s.get(key)) for s in selectors for key in ("matchExpressions", "matchFields")]
+    labels = sum(len(_object(s.get("matchLabels"))) for s in selectors)
+    yield "requirements in selectors", labels + sum(map(len, lists)), MOST_REQUIREMENTS
+    values = sum(len(_list(_object(entry).get("values"))) for entries in lists for entry in entries)
+    yield "values in selectors", values, MOST_VALUES
+
+
+def _list(value: Any) -> list[Any]:
+    """Values that are not lists are reported where they are decoded."""
+    return value if isinstance(value, list) else []
+
+
+def _object(value: Any) -> ApiObject:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,49 @@
+"""The fields of a Job's spec. Source: pkg/controller/job/job_controller.go, pkg/apis/batch/v1/defaults.go.
+
+Separate from the controller, because the linter reads Jobs without the modules that create Pods.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.objects.fields import at, int32, text
+from forewarn.policies.objects.items import items
+
+if TYPE_CHECKING:
+    from forewarn.policies.objects.fields import ApiObject
+
+_DEFAULT_BACKOFF_LIMIT: Final = 6
+_SIGNALLED: Final = (143, 137)
+"""Exit codes of containers that SIGTERM and SIGKILL end."""
+
+
+def disruption_action(job: ApiObject) -> str:
+    """The action of the first rule of the pod failure policy that a disrupted pod can match; empty without one.
+
+    Its containers end by SIGTERM or SIGKILL, unless they handle the signal.
+    """
+    for rule in items(job, "spec", "podFailurePolicy", "rules"):
+        conditions = [at(pattern, "type") for pattern in items(rule, "onPodConditions")]
+        codes, operator = at(rule, "onExitCodes", "values"), text(rule, "onExitCodes", "operator")
+        listed = [code in codes for code in _SIGNALLED] if isinstance(codes, list) else []
+        if "DisruptionTarget" in conditions or (any(listed) if operator == "In" else listed and not all(listed)):
+            return text(rule, "action")
+    return ""
+
+
+def backoff_limit(job: ApiObject) -> int:
+    """Return the number of Pod failures that a Job tolerates."""
+    limit = int32(job, "spec", "backoffLimit")
+    return _DEFAULT_BACKOFF_LIMIT if limit is None else limit
+
+
+def wanted_active(job: ApiObject, succeeded: int, active: int) -> int:
+    """Return the number of Pods that should run now. Source: `manageJob`. Raises InvalidObject."""
+    given, completions = int32(job, "spec", "parallelism"), int32(job, "spec", "completions")
+    parallelism = 1 if given is None else max(given, 0)
+    if completions is None and given is None:
+        completions = 1
+    if completions is None:
+        return active if succeeded else parallelism
+    return max(min(completions - succeeded, parallelism), 0)

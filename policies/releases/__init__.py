@@ -1,0 +1,1 @@
+"""Releases of Kubernetes and scheduler profiles as data."""

@@ -1,0 +1,272 @@
+"""The releases of Kubernetes that forewarn knows, and the release that an option names.
+
+`policies.releases.semantics` has what differs between them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.releases.minors import (
+    KNOWN_MINORS,
+    NEWEST,
+    PREDICTED_MINORS,
+    PREVIEW,
+    PREVIEW_MINORS,
+    RECORDED_MINOR,
+)
+from forewarn.policies.releases.semantics import FEATURE_GATES, Semantics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from forewarn.policies.releases.profiles import SchedulerConfiguration
+
+LOCKED: Final = {
+    "DRAAdminAccess": 36,
+    "DRAExtendedResource": 37,
+    "DRAPrioritizedList": 37,
+    "DRAResourceClaimDeviceStatus": 37,
+    "NodeDeclaredFeatures": 37,
+}
+"""Gates that cannot be set otherwise any longer -> the minor since then. Source: upstream `kube_features.go`."""
+NOT_MODELLED: Final = {
+    "CompositePodGroup": False,
+    "DRADerivedAttributes": False,
+    "DRADeviceCompatibilityGroups": False,
+    "DRAListTypeAttributes": False,
+    "DRANodeAllocatableResources": False,
+    "DRAOptionalNodeOperations": False,
+    "DRAWorkloadResourceClaims": False,
+    "GangScheduling": False,
+    "InPlacePodVerticalScaling": True,
+    "InPlacePodVerticalScalingSchedulerPreemption": False,
+    "InterPodAffinityHostnameFastPath": False,
+    "MatchLabelKeysInPodTopologySpread": True,
+    "PodLevelResources": True,
+    "TopologyAwareWorkloadScheduling": False,
+    "VolumeAttributesClass": True,
+    "WorkloadAwarePreemption": False,
+}
+"""Gates that change answers -> the one state in which they are predicted."""
+OF_ADMISSION: Final = frozenset({"GangScheduling", "PodGroupPreemptionPolicy", "WorkloadAwarePreemption"})
+"""Those of them that dry-run evaluates in both states: kube-apiserver's part of pod groups."""
+
+_VERSION: Final = re.compile(r"v?1\.(\d{1,4})(?:\.\d{1,6})?(?:[-+][-+.\w]{0,100})?")
+
+
+class UnknownRelease(ValueError):
+    """A version that is none, or none whose scheduler is predicted."""
+
+
+class BadGates(ValueError):
+    """Feature gates that the release would not take, or that are not predicted."""
+
+
+_FIX: Final = "kubernetes#"
+
+
+class Change(NamedTuple):
+    """What a release does otherwise than the one before it: where, and what.
+
+    `source`: the pull request or enhancement, for a preview. `modelled`: whether predictions follow it.
+    """
+
+    minor: int
+    where: str
+    what: str
+    source: str = ""
+    modelled: bool = True
+
+
+CHANGES: Final = (
+    Change(
+        35, "DynamicResources", "has a score: alternatives of a request (firstAvailable) that come first are better"
+    ),
+    Change(35, "binding", "kube-scheduler sets nominatedNodeName before a delayed binding"),
+    Change(35, "Pods", "get the zone and region labels of their node when they are bound"),
+    Change(36, "NodeResourcesBalancedAllocation", "scores the gain in balance of a node, not the resulting balance"),
+    Change(36, "ImageLocality", "counts the images of volumes"),
+    Change(36, "NodeDeclaredFeatures", "rejects nodes whose kubelet does not declare a feature that the Pod needs"),
+    Change(36, "NodeVolumeLimits", "treats Portworx volumes as migrated without the annotation of the CSINode"),
+    Change(36, "requests", "at Pod level include the status of an in-place resize"),
+    Change(36, "NodeResourcesFit", "scores extended resources by the devices of the DeviceClass that provides them"),
+    Change(
+        36, "DynamicResources", "provides extended resources that a DeviceClass names; adds taints, counters and shares"
+    ),
+    Change(37, "NodeName", "runs before NodeUnschedulable"),
+    Change(37, "VolumeBinding", "scores nodes by their free storage (StorageCapacityScoring)"),
+    Change(37, "NodeVolumeLimits", "rejects nodes without a CSI driver that sets preventPodSchedulingIfMissing"),
+    Change(37, "ImageLocality", "counts image volumes in its threshold, like containers"),
+    Change(37, "NodeDeclaredFeatures", "supports bind mount options of volumes"),
+    Change(37, "DynamicResources", "a request for all devices includes devices without free capacity, and fails then"),
+    Change(37, "DynamicResources", "follows DeviceTaintRules; distinctAttribute compares all devices of a claim"),
+    Change(37, "requests", "of a Pod during a resize: the largest of three sums, not the sum of the largest values"),
+    Change(37, "nominated Pods", "with scheduling gates use capacity on their node"),
+    Change(37, "preemption", "a Pod that violates a PDB uses no disruptions of the PDBs after it"),
+    Change(37, "preemption", "victims that have not started keep the order in which they were assigned to the node"),
+    Change(
+        38, "preemption", "counts PodDisruptionBudgets with an empty selector, and Pods without labels", _FIX + "141785"
+    ),
+    Change(38, "PodTopologySpread", "a constraint with an empty labelSelector counts all Pods", _FIX + "141340"),
+    Change(38, "GangScheduling", "has no Permit; this does not change predictions", _FIX + "141182"),
+    Change(
+        38,
+        "preemption",
+        "fixes an error with filter extenders",
+        _FIX + "135486",
+        modelled=False,
+    ),
+    Change(38, "LimitRanger", "compares quantities beyond int64 exactly", _FIX + "141348", modelled=False),
+    Change(
+        38,
+        "StatefulSet",
+        "with podManagementPolicy Parallel: deletes surplus Pods before it creates missing Pods",
+        _FIX + "141057",
+        modelled=False,
+    ),
+    Change(38, "feature gates", "may have other defaults than in 1.37", "enhancements#4671", modelled=False),
+)
+"""Source of a preview's changes: the descriptions of the pull requests. The others follow the checked releases."""
+
+
+class PatchChange(NamedTuple):
+    """A difference of patch releases before `fixed` from the tested one."""
+
+    minor: int
+    fixed: int
+    where: str
+    what: str
+
+
+PATCH_CHANGES: Final = (
+    PatchChange(34, 2, "TaintToleration", "the reason names the taint"),
+    PatchChange(34, 2, "preemption", "victims that are already terminating get no second DELETE"),
+    PatchChange(34, 2, "API calls", "kube-scheduler makes them asynchronously (SchedulerAsyncAPICalls is on)"),
+    PatchChange(35, 1, "API calls", "kube-scheduler makes them asynchronously (SchedulerAsyncAPICalls is on)"),
+    PatchChange(35, 4, "StatefulSet", "maxUnavailable counts (MaxUnavailableStatefulSet is on)"),
+    PatchChange(35, 8, "queue", "a flush of unschedulable Pods does not retry gated Pods"),
+    PatchChange(
+        36,
+        2,
+        "DynamicResources",
+        "scores nodes without DRAPrioritizedList too, and earlier allocations by the wrong claim",
+    ),
+    PatchChange(36, 4, "DynamicResources", "keeps counters of pools with the same name apart by driver"),
+    PatchChange(36, 4, "queue", "a flush of unschedulable Pods does not retry gated Pods"),
+)
+"""Of the code that predictions follow. Predictions are those of the checked release, whatever the patch release.
+Source: the modules k8s.io/kubernetes of each minor's first and checked release, and their changelogs."""
+UNFIXED: Final = (
+    ("kubernetes#141785", "preemption", "a PodDisruptionBudget with an empty selector protects no Pod"),
+    ("kubernetes#141340", "PodTopologySpread", "a constraint with an empty labelSelector counts no Pod"),
+    ("kubernetes#141348", "LimitRanger", "compares quantities beyond int64 wrongly"),
+)
+"""Faults fixed in 1.38 and in none of the checked releases: (pull request, where, what they do)."""
+
+
+class Release(NamedTuple):
+    """The options for a release. `minor` None: that of the cluster, or else the newest.
+
+    `scheduler`: returns the configuration of the cluster's scheduler for a release (may raise ValueError); None: the
+    default. `of_apiserver`: only kube-apiserver is predicted.
+    """
+
+    minor: int | None = None
+    gates: Mapping[str, bool] = MappingProxyType({})
+    scheduler: Callable[[Semantics], SchedulerConfiguration] | None = None
+    of_apiserver: bool = False
+
+    @property
+    def without_part(self) -> list[str]:
+        """The gates that play no part in predictions."""
+        return [name for name in self.gates if name not in FEATURE_GATES and name not in NOT_MODELLED]
+
+    def semantics(self, told: int | None = None) -> Semantics:
+        """Return the semantics of a cluster that reports this minor version (`told`), which may be unknown.
+
+        Raises BadGates for invalid gates of that release, and ValueError if kube-scheduler would not start.
+        """
+        found = self._of_release(told)
+        if self.scheduler is None or found.unknown:
+            return found
+        return replace(found, scheduler=self.scheduler(found))
+
+    def _of_release(self, told: int | None) -> Semantics:
+        minor = self.minor or told
+        if minor is not None:
+            return semantics_of(minor, self.gates, of_apiserver=self.of_apiserver)
+        fault = BadGates()
+        for newest in reversed(KNOWN_MINORS):
+            try:
+                return semantics_of(newest, self.gates, of_apiserver=self.of_apiserver)
+            except BadGates as error:
+                fault = error if newest == NEWEST else fault
+        raise fault
+
+
+def minor_of(version: str) -> int:
+    """`1.36`, `v1.36.3`, `1.36.3-gke.100` -> 36, known or not. Raises UnknownRelease where it is no version."""
+    found = _VERSION.fullmatch(version.strip())
+    if not found:
+        raise UnknownRelease(f"{version[:40]!r} is no version of Kubernetes (write it as 1.{RECORDED_MINOR})")
+    return int(found[1])
+
+
+def known_minor(version: str) -> int:
+    """The minor of a version whose scheduler is predicted. Raises UnknownRelease."""
+    minor = minor_of(version)
+    if minor not in PREDICTED_MINORS:
+        known = ", ".join(f"1.{known}" for known in KNOWN_MINORS)
+        known += "".join(f", 1.{minor} ({PREVIEW})" for minor in PREVIEW_MINORS)
+        raise UnknownRelease(f"Kubernetes 1.{minor} is not known: predictions hold for {known}")
+    return minor
+
+
+def parse_gates(text: str) -> dict[str, bool]:
+    """`A=true,B=false` as the components take it. Raises BadGates."""
+    gates: dict[str, bool] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or value.lower() not in ("true", "false"):
+            raise BadGates(f"{part[:80]!r}: write NAME=true or NAME=false")
+        gates[name] = value.lower() == "true"
+    return gates
+
+
+def semantics_of(minor: int, gates: Mapping[str, bool], *, of_apiserver: bool = False) -> Semantics:
+    """The semantics of a release with these gates; kube-apiserver has more modelled gates. Raises BadGates."""
+    given: dict[str, bool] = {}
+    for name, on in gates.items():
+        if name in ("AllAlpha", "AllBeta") and on:
+            raise BadGates(f"{name}=true is not predicted: name the gates one by one")
+        if NOT_MODELLED.get(name, on) != on and not (of_apiserver and name in OF_ADMISSION):
+            raise BadGates(f"{name}={str(on).lower()} is not predicted")
+        if name in FEATURE_GATES:
+            _check(name, on, minor)
+            given[name] = on
+    return Semantics(minor).with_gates(**given)
+
+
+def is_known(name: str, minor: int) -> bool:
+    """Report whether a release has one of the gates that affect predictions."""
+    return FEATURE_GATES[name][0][0] <= minor
+
+
+def is_locked(name: str, minor: int) -> bool:
+    """Report whether a release no longer accepts a gate."""
+    return minor >= LOCKED.get(name, minor + 1)
+
+
+def _check(name: str, on: bool, minor: int) -> None:
+    """Return the components' error for an unknown or removed gate."""
+    first = FEATURE_GATES[name][0][0]
+    if not is_known(name, minor):
+        raise BadGates(f"{name} came with Kubernetes 1.{first}: 1.{minor} does not know it")
+    if is_locked(name, minor) and Semantics(minor).enabled(name) != on:
+        raise BadGates(
+            f"cannot set feature gate {name} to {str(on).lower()}, feature is locked to {str(not on).lower()}"
+        )

@@ -1,0 +1,323 @@
+"""The differences between Kubernetes releases, feature gates and scheduler profiles, as methods of one frozen value.
+
+A `Semantics` belongs to a cluster: it is part of `ClusterObjects`, so it is available with each snapshot. No other code
+compares versions: code that differs between releases calls a named method. The model is pod-security-admission, which
+gives each check with its first minor version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.releases.minors import KNOWN_MINORS, PREDICTED_MINORS, PREVIEW, PREVIEW_MINORS, RECORDED_MINOR
+from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
+
+if TYPE_CHECKING:
+    from forewarn.policies.releases.profiles import SchedulerConfiguration
+
+FEATURE_GATES: Final[dict[str, tuple[tuple[int, bool], ...]]] = {
+    "DRAAdminAccess": ((34, True),),
+    "DRAConsumableCapacity": ((34, False), (36, True)),
+    "DRADeviceBindingConditions": ((34, False), (36, True)),
+    "DRADeviceTaints": ((34, False), (36, True)),
+    "DRADeviceTaintRules": ((35, False), (37, True)),
+    "DRAExtendedResource": ((34, False), (36, True)),
+    "DRAFractionalCapacityRange": ((37, False),),
+    "DRAPartitionableDevices": ((34, False), (36, True)),
+    "DRAPrioritizedList": ((34, True),),
+    "DRAResourceClaimDeviceStatus": ((34, True),),
+    "DynamicResourceAllocation": ((34, True),),
+    "GangScheduling": ((35, False),),
+    "GenericWorkload": ((35, False),),
+    "InPlacePodLevelResourcesVerticalScaling": ((35, False), (36, True)),
+    "NodeDeclaredFeatures": ((35, False), (36, True)),
+    "NominatedNodeNameForExpectation": ((34, False), (35, True)),
+    "PodGroupPreemptionPolicy": ((37, False),),
+    "PodTopologyLabelsAdmission": ((33, False), (35, True)),
+    "StorageCapacityScoring": ((33, False), (37, True)),
+    "TaintTolerationComparisonOperators": ((35, False),),
+    "VolumeLimitScaling": ((35, False), (37, True)),
+    "WorkloadAwarePreemption": ((36, False),),
+}
+"""Feature gate -> (minor, the default since then), oldest first. Source: upstream `pkg/features/kube_features.go`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Semantics:
+    """One release with its gates. `minor`: of Kubernetes 1; `gates`: those that were given, (name, whether it is on);
+    `scheduler`: its profiles, None for the release's own.
+
+    Two that are equal decide alike; a snapshot made with another one is another snapshot.
+    """
+
+    minor: int = RECORDED_MINOR
+    gates: tuple[tuple[str, bool], ...] = ()
+    scheduler: SchedulerConfiguration | None = None
+
+    def with_gates(self, **gates: bool) -> Semantics:
+        """Return the semantics with these additional gates."""
+        return replace(self, gates=tuple(sorted({**dict(self.gates), **gates}.items())))
+
+    def enabled(self, gate: str) -> bool:
+        """Report whether a feature gate is on; off if the release lacks it. Raises KeyError for unknown gates."""
+        for name, value in self.gates:
+            if name == gate:
+                return value
+        defaults = [on for since, on in FEATURE_GATES[gate] if since <= self.minor]
+        return bool(defaults) and defaults[-1]
+
+    @property
+    def scheduler_names(self) -> frozenset[str]:
+        """The `spec.schedulerName`s of pods that are scheduled here."""
+        return frozenset({DEFAULT_SCHEDULER} if self.scheduler is None else self.scheduler.profiles)
+
+    @property
+    def release(self) -> str:
+        """`1.36`."""
+        return f"1.{self.minor}"
+
+    @property
+    def unknown(self) -> str:
+        """Why nothing is predicted for this release, empty where predictions hold."""
+        if self.minor in PREDICTED_MINORS:
+            return ""
+        return f"the cluster runs Kubernetes {self.release}; predictions hold for {_KNOWN}"
+
+    @property
+    def preview(self) -> str:
+        """What to report of a release whose predictions are not compared with its own code, empty for the others."""
+        return f"Kubernetes {self.release}: {PREVIEW}" if self.minor in PREVIEW_MINORS else ""
+
+    @property
+    def empty_selectors_count(self) -> bool:
+        """Whether preemption counts PodDisruptionBudgets with an empty selector, and Pods without labels, and topology
+        spread counts Pods for an empty labelSelector (kubernetes #141785, #141340)."""
+        return self.minor >= 38
+
+    @property
+    def pods_carry_topology_labels(self) -> bool:
+        """Whether a Pod gets the zone and region of its node as labels when it is bound."""
+        return self.enabled("PodTopologyLabelsAdmission")
+
+    @property
+    def balanced_allocation_scores_the_change(self) -> bool:
+        """Whether NodeResourcesBalancedAllocation scores the improvement of a node's balance instead of its balance."""
+        return self.minor >= 36
+
+    @property
+    def pods_are_grouped(self) -> bool | None:
+        """Whether Pods belong to PodGroups, by the given gate; None: not given, so the stored objects decide."""
+        return self.minor >= 35 and dict(self.gates).get("GenericWorkload")
+
+    @property
+    def pods_have_scheduling_groups(self) -> bool:
+        """Whether `spec.schedulingGroup` names the PodGroup of a Pod; 1.35 has `workloadRef`."""
+        return self.minor >= 36
+
+    @property
+    def groups_are_preempted_together(self) -> bool:
+        """Whether preemption by a Pod without a group treats victims' PodGroups as units, with their priorities."""
+        return self.minor >= 37
+
+    @property
+    def pod_groups_have_preemption_policies(self) -> bool:
+        """Whether the preemption policy of a PodGroup replaces that of its Pods."""
+        return self.enabled("PodGroupPreemptionPolicy")
+
+    @property
+    def successful_preemptions_are_reported(self) -> bool:
+        """Whether the condition PodScheduled names the node and the number of victims, and no claims."""
+        return self.minor >= 37
+
+    @property
+    def every_nominated_pod_is_passed_over(self) -> bool:
+        """Whether cluster-autoscaler of this minor also skips Pods that are nominated to a deleted node.
+
+        Source: kubernetes/autoscaler, `ArrangePodsBySchedulability`; until 1.35 `FilterOutExpendableAndSplit`.
+        """
+        return self.minor >= 36
+
+    @property
+    def image_volumes_count_for_locality(self) -> bool:
+        """Whether ImageLocality counts the images of volumes in addition to those of containers."""
+        return self.minor >= 36
+
+    @property
+    def image_volumes_raise_the_threshold(self) -> bool:
+        """Whether the maximum of ImageLocality grows with image volumes as with containers."""
+        return self.minor >= 37
+
+    @property
+    def devices_are_scored(self) -> bool:
+        """Whether DynamicResources scores nodes."""
+        return self.minor >= 35
+
+    @property
+    def devices_of_resources_are_scored(self) -> bool:
+        """Whether extended resources of a DeviceClass are scored like those of device plugins."""
+        return self.minor >= 35 and self.enabled("DRAExtendedResource")
+
+    @property
+    def coming_bindings_are_announced(self) -> bool:
+        """Whether kube-scheduler sets `nominatedNodeName` for a Pod whose binding has to wait."""
+        return self.enabled("NominatedNodeNameForExpectation")
+
+    @property
+    def devices_are_allocated(self) -> bool:
+        """Whether DynamicResources is a default plugin."""
+        return self.enabled("DynamicResourceAllocation")
+
+    @property
+    def device_binding_conditions_are_awaited(self) -> bool:
+        """Whether DynamicResources waits for devices to be ready before it binds a Pod."""
+        return self.enabled("DRADeviceBindingConditions") and self.enabled("DRAResourceClaimDeviceStatus")
+
+    @property
+    def devices_are_shared(self) -> bool:
+        """Whether several claims may have a device, each a part of its capacity. Until 1.35 that is not modelled."""
+        return self.minor >= 36 and self.enabled("DRAConsumableCapacity")
+
+    @property
+    def devices_are_partitioned(self) -> bool:
+        """Whether devices take from counters of their pool. Until 1.35 that is not modelled."""
+        return self.minor >= 36 and self.enabled("DRAPartitionableDevices")
+
+    @property
+    def capacity_ranges_may_be_fractional(self) -> bool:
+        """Whether the steps of a capacity are counted in thousandths."""
+        return self.enabled("DRAFractionalCapacityRange")
+
+    @property
+    def counters_reach_every_node(self) -> bool:
+        """Whether a pool is there for every node once a slice has its counters (kubernetes 1.36 alone)."""
+        return self.minor <= 36
+
+    @property
+    def full_devices_are_passed_over(self) -> bool:
+        """Whether a request for all devices leaves out those whose capacity is used up (kubernetes 1.36 alone)."""
+        return self.minor <= 36
+
+    @property
+    def shares_need_capacity(self) -> bool:
+        """Whether a share of a device without capacity takes none of its counters (kubernetes 1.36 alone)."""
+        return self.minor <= 36
+
+    @property
+    def distinct_values_by_request(self) -> bool:
+        """Whether distinctAttribute compares the latest device of each request alone (kubernetes 1.36 alone)."""
+        return self.minor <= 36
+
+    @property
+    def large_amounts_of_devices_go_wrong(self) -> bool:
+        """Whether sums of counters and capacities change what was added (8Ti and more; kubernetes 1.36 alone)."""
+        return self.minor <= 36
+
+    @property
+    def device_taint_rules_apply(self) -> bool:
+        """Whether stored DeviceTaintRules add taints to devices.
+
+        Before 1.37, the API serves none unless the gate is on.
+        """
+        return dict(self.gates).get("DRADeviceTaintRules", True)
+
+    @property
+    def device_taint_rules_are_served(self) -> bool:
+        """Whether every API server has DeviceTaintRules: of `v1` since 1.37, before that where the gate is on."""
+        return self.enabled("DRADeviceTaintRules")
+
+    @property
+    def declared_features_are_checked(self) -> bool:
+        """Whether NodeDeclaredFeatures is a default plugin."""
+        return self.enabled("NodeDeclaredFeatures")
+
+    @property
+    def schedulable_features(self) -> frozenset[str]:
+        """The features that NodeDeclaredFeatures finds in a pod's spec."""
+        return frozenset(name for name, since in _SCHEDULABLE_FEATURES.items() if since <= self.minor)
+
+    @property
+    def node_names_are_checked_first(self) -> bool:
+        """Whether the default plugins have NodeName before NodeUnschedulable."""
+        return self.minor >= 37
+
+    @property
+    def deferred_resizes_have_pre_filters(self) -> bool:
+        """Whether NodeName, NodeUnschedulable and TaintToleration have a PreFilter, for Pods on a node."""
+        return self.minor >= 37
+
+    @property
+    def storage_capacity_is_scored(self) -> bool:
+        """Whether VolumeBinding scores nodes by the free storage of their topology."""
+        return self.enabled("StorageCapacityScoring")
+
+    @property
+    def missing_drivers_reject(self) -> bool:
+        """Whether NodeVolumeLimits rejects a node without a CSI driver that requests it."""
+        return self.enabled("VolumeLimitScaling")
+
+    @property
+    def drivers_opt_in(self) -> bool:
+        """Whether only CSI drivers with `preventPodSchedulingIfMissing` do that."""
+        return self.minor >= 36
+
+    @property
+    def portworx_needs_the_annotation(self) -> bool:
+        """Whether NodeVolumeLimits treats Portworx volumes as migrated only if the CSINode's annotation says so."""
+        return self.minor <= 35
+
+    @property
+    def gated_nominations_count(self) -> bool:
+        """Whether a nominated Pod uses resources while it is gated (kubernetes #139057)."""
+        return self.minor >= 37
+
+    @property
+    def first_violated_budget_ends_the_count(self) -> bool:
+        """Whether a potential victim that violates a PDB reduces none of the later PDBs."""
+        return self.minor >= 37
+
+    @property
+    def unstarted_victims_in_order(self) -> bool:
+        """Whether potential victims that have not started keep the order of their arrival on the node."""
+        return self.minor >= 37
+
+    @property
+    def pod_level_status_counts(self) -> bool:
+        """Whether an in-progress resize of Pod-level resources counts."""
+        return self.enabled("InPlacePodLevelResourcesVerticalScaling")
+
+    @property
+    def resizes_are_compared_by_pod(self) -> bool:
+        """Whether requests, allocated and actual resources are summed for the Pod before the maximum is taken."""
+        return self.minor >= 37
+
+    @property
+    def resizes_are_checked_at_admission(self) -> bool:
+        """Whether kube-apiserver rejects a resize beyond the node's allocatable, which was the kubelet's to refuse."""
+        return self.minor >= 36
+
+    @property
+    def resizes_can_preempt(self) -> bool:
+        """Whether the release has InPlacePodVerticalScalingSchedulerPreemption."""
+        return self.minor >= 37
+
+    @property
+    def label_keys_have_words_of_their_own(self) -> bool:
+        """Whether errors call an invalid label key a label key; before, "a qualified name", in characters."""
+        return self.minor >= 35
+
+    @property
+    def counting(self) -> tuple[bool, bool]:
+        """Both of these: a `policies.objects.resources.Counting`."""
+        return self.pod_level_status_counts, self.resizes_are_compared_by_pod
+
+
+_KNOWN: Final = f"1.{KNOWN_MINORS[0]} to 1.{KNOWN_MINORS[-1]}"  # a preview is for those who ask for it
+_SCHEDULABLE_FEATURES: Final = {
+    "RestartAllContainersOnContainerExits": 35,
+    "UserNamespacesHostNetworkSupport": 36,
+    "VolumeBindMountOptions": 37,
+}
+"""Source: component-helpers `nodedeclaredfeatures/features/registry.go`, those with an `InferForScheduling`."""
+
+DEFAULT: Final = Semantics()

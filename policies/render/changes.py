@@ -1,0 +1,102 @@
+"""What changed since an earlier report: the option `--since` of `audit` and `risk`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.findings import cut, one_line, plural
+from forewarn.policies.objects.fields import at
+from forewarn.policies.render.report import fingerprints, said
+from forewarn.policies.whatif.risk import as_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from forewarn.policies.findings import Finding
+    from forewarn.policies.whatif.risk import Risks
+
+MOST_SHOWN: Final = 20
+_LONG: Final = 200
+_ORDER: Final = ("new", "worse", "changed", "better", "gone")
+
+
+class Change(NamedTuple):
+    """One change. `kind`: new, worse, changed, better or gone; `what`: the finding or workload."""
+
+    kind: str
+    what: str
+    why: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """For programs."""
+        return {key: value for key, value in zip(("change", "what", "why"), self, strict=True) if value}
+
+
+def of_findings(findings: Sequence[Finding], previous: Mapping[str, Any]) -> list[Change]:
+    """New findings, and those that are gone. `previous`: the report of `audit -o json`. Raises ValueError."""
+    entries = _entries(previous, "findings", "audit")
+    before = {str(at(each, "fingerprint")): each for each in entries}
+    now = dict(zip(fingerprints(findings), findings, strict=True))
+    new = [
+        Change("new", f"{found.severity}: {said(found)} [{found.rule}]")
+        for mark, found in now.items()
+        if mark not in before
+    ]
+    return [*new, *(Change("gone", _told(each)) for mark, each in before.items() if mark not in now)]
+
+
+def _told(entry: Mapping[str, Any]) -> str:
+    ref = [str(at(entry, "object", key) or "") for key in ("kind", "namespace", "name")]
+    about = f"{ref[0]} {'/'.join(part for part in ref[1:] if part)}".strip()
+    told = f"{at(entry, 'severity')}: {about and f'{about}: '}{at(entry, 'message')} [{at(entry, 'rule')}]"
+    return cut(one_line(told[: 4 * _LONG]), _LONG)
+
+
+def of_risks(found: Risks, previous: Mapping[str, Any]) -> list[Change]:
+    """Changed workloads. `previous`: the report of `risk -o json`. Raises ValueError."""
+    before = {str(at(each, "workload")): each for each in _entries(previous, "workloads", "risk")}
+    now = {each["workload"]: each for each in as_dict(found)["workloads"]}
+    changes = [Change("new", name) for name in now if name not in before]
+    changes += [Change("gone", cut(one_line(name), _LONG)) for name in before if name not in now]
+    changes += [each for name in now if name in before for each in _of_workload(name, now[name], before[name])]
+    return sorted(changes, key=lambda each: (_ORDER.index(each.kind), each.what))
+
+
+def _of_workload(name: str, now: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Change]:
+    losses, former = now["losesReplicasWith"], at(before, "losesReplicasWith")
+    if isinstance(former, dict):
+        for what in dict.fromkeys([*losses, *former]):
+            more, less = losses.get(what, 0), former.get(what, 0)
+            if isinstance(less, int) and more != less:
+                why = f"loses {more} (was {less}) with {cut(one_line(str(what)), 80)}"
+                yield Change("worse" if more > less else "better", name, why)
+    classes, earlier = ({str(at(each, "class")) for each in _list(of)} for of in (now, before))
+    for kind, names, verb in (("worse", classes - earlier, "may now"), ("better", earlier - classes, "may no longer")):
+        if names:
+            who = cut(one_line(", ".join(sorted(names))), 80)
+            yield Change(kind, name, f"{verb} be preempted by {who}")
+    if now["priority"] != at(before, "priority"):
+        yield Change("changed", name, f"priority {now['priority']} (was {cut(str(at(before, 'priority')), 20)})")
+
+
+def _list(workload: Mapping[str, Any]) -> list[Any]:
+    found = workload.get("mayBePreemptedBy")
+    return found if isinstance(found, list) else []
+
+
+def _entries(previous: Mapping[str, Any], key: str, command: str) -> list[Mapping[str, Any]]:
+    found = previous.get(key)
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise ValueError(f"not a report of `forewarn {command} -o json`: no list {key}")
+    return found
+
+
+def lines(changes: Sequence[Change], name: str) -> Iterator[str]:
+    """The changes as text, at most MOST_SHOWN."""
+    counts = {kind: sum(each.kind == kind for each in changes) for kind in _ORDER}
+    told = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "no changes"
+    yield f"since {one_line(name)}: {told}"
+    for each in changes[:MOST_SHOWN]:
+        yield f"  {each.kind}  {each.what}{each.why and f': {each.why}'}"
+    if len(changes) > MOST_SHOWN:
+        yield f"  and {plural(len(changes) - MOST_SHOWN, 'more change')}; use -o json for all"

@@ -1,0 +1,255 @@
+"""Text and Markdown of `forewarn classes` and `forewarn classes plan`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.objects.fields import ref_of
+from forewarn.policies.render.headroom import cpu, memory
+from forewarn.policies.render.markdown import text_of
+from forewarn.policies.render.simulation import duration, settled, violated
+from forewarn.policies.render.table import markdown_table, table
+from forewarn.policies.render.whatif import pair
+from forewarn.policies.whatif.answer import pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.policies.whatif.class_plan import Alternative, Plan, Step
+    from forewarn.policies.whatif.priority_levels import Level, Levels, Requested
+
+MOST_COLUMNS: Final = 16
+"""Levels of a matrix in text."""
+HEADS: Final = (
+    "",
+    "PriorityClass",
+    "value",
+    "running",
+    "Pending",
+    "cpu",
+    "memory",
+    "may preempt",
+    "their cpu",
+    "their memory",
+)
+_TEXTS: Final = ("PriorityClass",)
+_OLD: Final = "old value"
+
+
+def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
+    return text
+
+
+def render(found: Levels, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+    """The table of costs and the matrix, line by line."""
+    yield paint(_title(found), "bold")
+    yield from table(HEADS, _rows(found), paint, texts=_TEXTS)
+    yield ""
+    yield _MATRIX
+    if len(found.levels) > MOST_COLUMNS:
+        yield f"  {len(found.levels)} levels; use -o json for the matrix"
+    else:
+        yield from table(_matrix_heads(found), _matrix(found), paint, texts=_TEXTS)
+    yield from (f"note: {note}" for note in notes(found))
+
+
+def markdown(found: Levels) -> str:
+    """The same tables."""
+    lines = [f"### {_title(found)}", "", *markdown_table(HEADS, _rows(found)), "", _MATRIX, ""]
+    lines += markdown_table(_matrix_heads(found), _matrix(found))
+    lines += ["", *(f"- {note}" for note in notes(found))]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+_MATRIX: Final = "running Pods of each level (columns) that a new Pod (rows) may preempt:"
+
+
+def notes(found: Levels) -> Iterator[str]:
+    """What the tables mean."""
+    old = sum(level.running.pods for level in found.levels if level.preempts is None)
+    if old:
+        yield f"{_OLD}: {plural(old, 'running Pod')} with a priority that new Pods of the class do not get"
+    yield "taints, node affinity and capacity restrict preemption further: `forewarn predict` shows the actual victims"
+
+
+def _title(found: Levels) -> str:
+    total = [level.running for level in found.levels]
+    pods, milli = sum(each.pods for each in total), sum(each.milli_cpu for each in total)
+    size, has = sum(each.memory for each in total), found.allocatable
+    classes = sum(1 for level in found.levels if level.name and level.preempts is not None)
+    shares = f"{_share(milli, has.milli_cpu)} of cpu and {_share(size, has.memory)} of memory requested"
+    return f"{plural(classes, 'PriorityClass', 'PriorityClasses')}, {plural(pods, 'running Pod')}: {shares}"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %" if whole > 0 else "0 %"
+
+
+def _rows(found: Levels) -> list[list[str | int]]:
+    return [
+        [
+            number,
+            _name(level),
+            level.value,
+            level.running.pods,
+            level.pending,
+            *_capacity(level.running),
+            *_reach(level, displaced),
+        ]
+        for number, (level, displaced) in enumerate(zip(found.levels, found.could_displace, strict=True), 1)
+    ]
+
+
+def _name(level: Level) -> str:
+    name = level.name or "(none)"
+    if level.preempts is None:
+        return f"{name} ({_OLD})"
+    return f"{name} (default)" if level.is_default else name
+
+
+def _reach(level: Level, displaced: Requested) -> list[str]:
+    if level.preempts is None:
+        return ["-", "-", "-"]
+    if not level.preempts:
+        return ["never", "-", "-"]
+    return [plural(displaced.pods, "Pod") if displaced.pods else "no Pods", *_capacity(displaced)]
+
+
+def _capacity(requested: Requested) -> list[str]:
+    return [cpu(requested.milli_cpu), memory(requested.memory)]
+
+
+def _matrix_heads(found: Levels) -> list[str]:
+    return ["", "PriorityClass", *(str(number) for number in range(1, len(found.levels) + 1))]
+
+
+def _matrix(found: Levels) -> list[list[str | int]]:
+    return [
+        [number, _name(level), *(count or "-" for count in found.cells(level))]
+        for number, level in enumerate(found.levels, 1)
+        if level.preempts is not None
+    ]
+
+
+# A plan
+
+_STEP_HEADS: Final = ("step", "preempted", "Pending", "new Pods", "takes", "change")
+_STEP_TEXTS: Final = ("change",)
+_NAMED: Final = 3
+_MOST_PAIRS: Final = 10
+_ROLLOUT_FIX: Final = "Fix: add capacity, or allow maxUnavailable in its rollout"
+_MOST_STEPS: Final = 60
+_VERBS: Final = {
+    "create": "create",
+    "recreate": "delete and recreate",
+    "default": "change",
+    "delete": "delete",
+    "restart": "restart",
+    "apply": "set the class of",
+}
+
+
+def render_plan(found: Plan, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+    """The steps of a plan, line by line."""
+    good = found.is_complete and not found.preempted
+    yield paint(_plan_title(found), "bold")
+    if found.results:
+        yield from table(_STEP_HEADS, _step_rows(found)[:_MOST_STEPS], paint, texts=_STEP_TEXTS, longest=240)
+    yield from (paint(line, "good" if good else "warning") for line in _details(found))
+    yield from (f"note: {note}" for note in _plan_notes(found))
+
+
+def plan_markdown(found: Plan) -> str:
+    """The same as a table and a list."""
+    lines = [f"### {text_of(_plan_title(found))}", ""]
+    if found.results:
+        lines += [*markdown_table(_STEP_HEADS, _step_rows(found), longest=240), ""]
+    lines += [f"- {text_of(line.strip())}" for line in (*_details(found), *_plan_notes(found))]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _plan_title(found: Plan) -> str:
+    if not found.results:
+        return "nothing to change"
+    preempted = f"preempts {plural(found.preempted, 'Pod')}" if found.preempted else "preempts no Pods"
+    return f"{plural(len(found.results), 'step')}: this order {preempted}"
+
+
+def _step_rows(found: Plan) -> list[list[str | int]]:
+    return [
+        [
+            number,
+            len(result.pushes),
+            result.pending,
+            result.replaced,
+            duration(result.ended - result.started),
+            told_of_step(result.step),
+        ]
+        for number, result in enumerate(found.results, 1)
+    ]
+
+
+def told_of_step(step: Step) -> str:
+    """`create PriorityClass gold (100000)`, `restart 3 workloads with new priority 5000: shop/a, shop/b, shop/c`."""
+    verb = _VERBS[step.action]
+    if step.classes:
+        noun = "PriorityClass" if len(step.classes) == 1 else "PriorityClasses"
+        return f"{verb} {noun} {listed([_class_in(step, each) for each in step.classes], 10)}"
+    names = ["/".join((ref.namespace, ref.name)) for ref in (ref_of(obj, "default") for obj in step.workloads)]
+    count = plural(len(names), "workload")
+    one_by_one = ", one after the other" if len(names) > 1 else ""
+    return f"{verb} {count} (new priority {step.priority}{one_by_one}): {listed(names, _NAMED)}"
+
+
+def _class_in(step: Step, each: PriorityClass) -> str:
+    if step.action == "delete":
+        return each.name
+    parts = [] if step.action == "default" else [str(each.value)]
+    parts += ["Never"] if each.preemption_policy == "Never" and step.action != "default" else []
+    default = f"globalDefault: {str(each.global_default).lower()}"
+    parts += [default] if each.global_default or step.action == "default" else []
+    return f"{each.name} ({', '.join(parts)})"
+
+
+def _details(found: Plan) -> Iterator[str]:
+    """What happens in steps with preemption or unfinished rollouts."""
+    for number, result in enumerate(found.results, 1):
+        preempting = pairs(result.pushes)
+        yield from (f"step {number}: {pair(*each)}" for each in preempting[:_MOST_PAIRS])
+        if len(preempting) > _MOST_PAIRS:
+            yield f"step {number}: {plural(len(preempting) - _MOST_PAIRS, 'more pair')}; use -o json for all"
+        if result.unfinished:
+            names = listed(list(result.unfinished), _NAMED)
+            yield f"step {number}: no progress for 10 min in the rollout of {names}. {_ROLLOUT_FIX}"
+    for each in found.rejected:
+        yield f"{each.workload}: admission rejects its new Pods, because their PriorityClass does not exist then"
+    yield from (violated(name, count) for name, count in sorted(found.summary.broken_budgets.items())[:_MOST_PAIRS])
+    if found.summary.stopped:
+        yield settled(found.summary)
+
+
+def _stuck(other: Alternative) -> str:
+    return f", but the rollout of {listed(list(other.unfinished), _NAMED)} does not finish" if other.unfinished else ""
+
+
+def _plan_notes(found: Plan) -> Iterator[str]:
+    other = found.other
+    if other is not None:
+        preempted = plural(other.preempted, "Pod") if other.preempted else "no Pods"
+        yield (
+            f"if new classes get preemptionPolicy Never first, the steps preempt {preempted}{_stuck(other)}"
+            if other.careful
+            else f"new classes get preemptionPolicy Never first: without this, the steps preempt {preempted}"
+        )
+    pods = sum(sum(each.running.values()) for each in found.kept)
+    if pods:
+        names = listed([each.workload for each in found.kept], _NAMED)
+        yield f"{plural(pods, 'running Pod')} of {names} keep their priority: a restart does not replace them"
+    if found.pending_before:
+        yield f"before the change: {plural(found.pending_before, 'Pod')} Pending"
+    if found.ignored:
+        yield f"ignored, because the cluster has no workload of this name: {listed(list(found.ignored), _NAMED)}"
+    yield from found.not_modelled
+    yield from found.summary.assumes

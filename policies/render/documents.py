@@ -1,0 +1,1296 @@
+"""The types of all JSON outputs (`-o json`). `docs/json_schemas.py` writes the JSON Schemas in docs/reference/schemas.
+
+Later releases may add keys. While the version of a document stays the same, no key disappears or changes its meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, NotRequired, TypedDict
+
+
+class ObjectReference(TypedDict):
+    """An object; the texts are empty if it has no such field."""
+
+    apiVersion: str
+    kind: str
+    namespace: str
+    name: str
+
+
+class Victims(TypedDict):
+    """The victims of all preemptions, with the longest grace period."""
+
+    count: int
+    lowestPriority: int
+    highestPriority: int
+    placeholders: NotRequired[int]
+    pdbViolations: NotRequired[int]
+    graceSeconds: NotRequired[int]
+
+
+class PreemptionBy(TypedDict):
+    """The preemption by one new Pod. `orAnyOf`: all equally suitable nodes. `byChance`: other victims are possible."""
+
+    victims: list[str]
+    moreVictims: NotRequired[int]
+    node: NotRequired[str]
+    orAnyOf: NotRequired[list[str]]
+    moreNodes: NotRequired[int]
+    byChance: NotRequired[bool]
+    unnamedVictims: NotRequired[int]
+    unnamedPriorities: NotRequired[list[int | None]]
+    pdbViolations: int
+
+
+class Cascade(TypedDict, total=False):
+    """What happens to the victims of the preemptions. A missing number is 0. `incomplete`: it was not predicted."""
+
+    incomplete: bool
+    replaced: int
+    notReplaced: int
+    preempted: int
+    cascadeDepth: int
+    pending: int
+    rejectedByQuota: int
+    pendingNotEvaluated: int
+
+
+class Reason(TypedDict):
+    """A reason of kube-scheduler with the number of nodes; 0 if it is not about single nodes."""
+
+    reason: str
+    nodes: int
+
+
+class Impact(TypedDict, total=False):
+    """The effect of an object's new Pods: the annotation forewarn.dev/preemption-impact, and the details of findings.
+
+    `coarse`: numbers are the lower ends of ranges. `predicted`: number of new Pods with a known outcome.
+    `notPredicted`: the reason why kube-scheduler's decision is not modelled, or not shown. Only details of findings
+    have `victims`, `reasons`, `expectation` and `basis`.
+    """
+
+    coarse: bool
+    priority: int
+    newPods: int
+    predicted: int
+    preemptions: list[PreemptionBy]
+    morePreemptions: int
+    byPendingPods: list[PreemptionBy]
+    moreByPendingPods: int
+    cascade: Cascade
+    byTiming: bool
+    pending: int
+    incomplete: bool
+    rejectedByQuota: int
+    notPredicted: str
+    assumes: list[str]
+    staleCache: bool
+    basis: Literal["rollout"]
+    victims: Victims
+    reasons: list[Reason]
+    expectation: str
+
+
+Detail = TypedDict(
+    "Detail",
+    {
+        "class": str,
+        "classes": list[str],
+        "count": int,
+        "default": str,
+        "meant": str,
+        "field": str,
+        "under": str,
+        "minors": list[int],
+        "rejection": str,
+        "given": int,
+        "computed": int | None,
+        "value": int,
+        "quota": str,
+        "resources": list[str],
+        "pod": int,
+        "old": int,
+        "new": int,
+        "wanted": int | None,
+        "podGroup": str,
+        "priority": int,
+        "groupPriority": int,
+        "minCount": int,
+        "pods": int | list[str],
+        "workloads": list[str],
+    },
+    total=False,
+)
+"""The details of other findings: the rule determines the keys."""
+
+
+class Finding(TypedDict):
+    """A finding. `line`, `column`, `endColumn`: from 1, the end exclusive; 0 without a file."""
+
+    rule: str
+    severity: Literal["error", "warning", "note"]
+    message: str
+    remediation: str
+    file: str
+    line: int
+    column: int
+    endColumn: int
+    field: str
+    fingerprint: str
+    object: ObjectReference
+    detail: NotRequired[Impact | Detail | dict[str, Any]]
+
+
+class FindingsSummary(TypedDict):
+    """Numbers of files, objects and findings. `leftOut`: the skipped files by reason."""
+
+    files: int
+    objects: int
+    errors: int
+    warnings: int
+    notes: int
+    skipped: int
+    suppressed: int
+    leftOut: dict[str, int]
+
+
+class Change(TypedDict):
+    """A difference from the earlier report. `what`: the finding or workload."""
+
+    change: Literal["new", "worse", "changed", "better", "gone"]
+    what: str
+    why: NotRequired[str]
+
+
+class Findings(TypedDict):
+    """The output of `forewarn lint` and `forewarn audit`. `changes`: with `--since`."""
+
+    version: Literal[1]
+    findings: list[Finding]
+    summary: FindingsSummary
+    changes: NotRequired[list[Change]]
+
+
+class ReviewFinding(TypedDict):
+    """A finding about the reviewed object, with all names. `action`: what the webhook does."""
+
+    rule: str
+    severity: Literal["error", "warning", "note"]
+    action: Literal["deny", "warn", "audit", "off"]
+    message: str
+    remediation: str
+    field: str
+    object: ObjectReference
+    detail: NotRequired[Impact | Detail]
+
+
+class Review(TypedDict):
+    """The output of `forewarn webhook review -o json`, one line for each phase. `review`: the AdmissionReview."""
+
+    version: Literal[1]
+    phase: Literal["mutate", "validate"]
+    verdict: str
+    findings: list[ReviewFinding]
+    review: dict[str, Any]
+
+
+class Status(TypedDict):
+    """A status of kube-scheduler's framework."""
+
+    code: str
+    plugin: NotRequired[str]
+    reasons: list[str]
+
+
+class Candidate(TypedDict):
+    """Preemption on one node; the most important victim first."""
+
+    victims: list[str]
+    pdbViolations: int
+
+
+class Explanation(TypedDict):
+    """The basis of a prediction. `because`: why every plugin ran on every node; empty if it did not."""
+
+    kubernetes: str
+    profile: str
+    configuration: str
+    because: str
+
+
+class Considered(TypedDict):
+    """Pods for which an autoscaler would scale up, and other Pods by reason."""
+
+    considered: int
+    ignored: dict[str, int]
+
+
+class NodeGroupOption(TypedDict):
+    """What one node group would add."""
+
+    group: str
+    nodes: int
+    pods: int
+    waste: float
+
+
+class WorkloadOnNodes(TypedDict):
+    """Pods of a workload on new nodes."""
+
+    workload: str
+    pods: int
+    nodes: int
+
+
+class ScaleUp(TypedDict):
+    """A scale-up of cluster-autoscaler. `ties`: other groups that are equally suitable."""
+
+    group: str
+    nodes: int
+    pods: int
+    expander: str
+    options: list[NodeGroupOption]
+    ties: list[str]
+    workloads: list[WorkloadOnNodes]
+
+
+class NoScaleUp(TypedDict):
+    """Pods for which no group adds a node. `reasons`: cluster-autoscaler's message for each group."""
+
+    workload: str
+    pods: int
+    reasons: dict[str, str]
+
+
+class ScaleUps(TypedDict):
+    """The scale-ups in their order."""
+
+    scaleUps: list[ScaleUp]
+    noScaleUp: list[NoScaleUp]
+    fitExistingNodes: int
+    truncated: bool
+
+
+class Autoscalers(TypedDict):
+    """What autoscalers would do about Pending Pods."""
+
+    clusterAutoscaler: Considered
+    karpenter: Considered
+    nodeGroups: NotRequired[ScaleUps]
+
+
+class PredictedPod(TypedDict):
+    """A line of `forewarn predict`: one Pod."""
+
+    id: str
+    outcome: Literal["fits", "preempts", "pending", "not-predicted"]
+    preFilter: NotRequired[Status]
+    feasible: list[str]
+    statuses: dict[str, Status]
+    scores: NotRequired[dict[str, dict[str, int]]]
+    eligible: bool
+    ineligibleReason: NotRequired[str]
+    candidates: dict[str, Candidate]
+    dryRunStatuses: NotRequired[dict[str, Status]]
+    numCandidates: NotRequired[int]
+    selected: list[str]
+    nominatedNode: str
+    odds: NotRequired[dict[str, float]]
+    standing: list[str]
+    attempts: NotRequired[int]
+    preemptedBy: NotRequired[str]
+    overtaken: NotRequired[bool]
+    how: NotRequired[Explanation]
+    basis: NotRequired[str]
+    autoscalers: NotRequired[Autoscalers]
+
+
+class OtherPods(TypedDict):
+    """A line of `forewarn predict`: new Pods of a workload without a line."""
+
+    id: str
+    outcome: str
+    pods: int
+    basis: str
+    standing: list[str]
+
+
+class PredictedPodGroup(TypedDict):
+    """A line of `forewarn predict`: a PodGroup."""
+
+    id: str
+    outcome: str
+    minCount: int
+    pods: int
+    nodes: dict[str, int]
+    victims: list[str]
+    missing: NotRequired[int]
+    message: NotRequired[str]
+    standing: list[str]
+
+
+PredictLine = PredictedPod | OtherPods | PredictedPodGroup
+
+
+class BeforeAfter(TypedDict):
+    """A number before and after the change."""
+
+    before: int
+    after: int
+
+
+class Standing(TypedDict):
+    """A workload that changes or has too few Pods."""
+
+    workload: str
+    namespace: str
+    priorityClass: str
+    priority: int
+    running: BeforeAfter
+    pending: BeforeAfter
+    message: str
+    failure: NotRequired[str]
+    replacedBy: str
+
+
+class PendingPods(TypedDict):
+    """Numbers of Pending Pods at the end."""
+
+    byClass: dict[str, int]
+    byNamespace: dict[str, int]
+    byWorkload: dict[str, int]
+
+
+class Preemptor(TypedDict):
+    """The Pod that preempts."""
+
+    pod: str
+    workload: str
+    priority: int
+
+
+class Victim(TypedDict):
+    """The Pod that is preempted."""
+
+    pod: str
+    workload: str
+    namespace: str
+    priorityClass: str
+    priority: int
+
+
+class SimulatedPreemption(TypedDict):
+    """A preemption. `t`: seconds from the start."""
+
+    t: float
+    cascadeDepth: int
+    node: str
+    by: Preemptor
+    victim: Victim
+
+
+class HealthyPods(TypedDict):
+    """Healthy Pods of a PodDisruptionBudget."""
+
+    healthy: int
+    desired: int
+
+
+class DisruptionBudgets(TypedDict):
+    """PodDisruptionBudgets that a preemption violates, or that have too few healthy Pods at the end."""
+
+    violatedByPreemption: dict[str, int]
+    tooFewHealthy: dict[str, HealthyPods]
+
+
+class ScheduledOnNewNodes(TypedDict):
+    """Pods of a workload on new nodes. `first`, `last`: seconds until the first and the last of them is scheduled."""
+
+    workload: str
+    priority: int
+    pods: int
+    first: float
+    last: float
+
+
+class PendingDaemonSet(TypedDict):
+    """A DaemonSet with Pending Pods for new nodes. `ranksTooLow`: no Pod on such a node has a lower priority."""
+
+    workload: str
+    priority: int
+    pods: int
+    ranksTooLow: bool
+
+
+class NewNodes(TypedDict):
+    """The new nodes. `scheduled`: the workloads in the order of their first Pods there."""
+
+    nodes: list[str]
+    scheduled: list[ScheduledOnNewNodes]
+    pendingDaemonSets: list[PendingDaemonSet]
+
+
+class UpgradeStep(TypedDict):
+    """The upgrade of a node; null: it was not reached. `pool`: empty if the node belongs to no pool."""
+
+    node: str
+    pool: str
+    startedAt: float | None
+    emptiedAt: float | None
+    backAt: float | None
+
+
+class UpgradedPool(TypedDict):
+    """The upgrade of a node pool. `nodes`, `upgraded`: numbers of nodes; `seconds`: null if nodes are missing."""
+
+    pool: str
+    nodes: int
+    upgraded: int
+    seconds: float | None
+
+
+class DrainBlocker(TypedDict):
+    """A PodDisruptionBudget that allows no disruptions before the upgrade.
+
+    `pods`: the Pods on `nodes` that it protects. `healthy`, `desired`, `expected`: numbers of Pods in its status.
+    `never`: it requires all Pods; otherwise, drains wait until enough Pods are healthy.
+    """
+
+    budget: str
+    pods: list[str]
+    nodes: list[str]
+    healthy: int
+    desired: int
+    expected: int
+    never: bool
+
+
+class Upgrade(TypedDict):
+    """The upgrade of all nodes. `surge`: new nodes are added first. `forced`: Pods deleted after the drain timeout."""
+
+    complete: bool
+    seconds: float
+    leastSeconds: float
+    surge: bool
+    pools: list[UpgradedPool]
+    forced: list[str]
+    order: list[UpgradeStep]
+    notReached: list[str]
+    blockers: list[DrainBlocker]
+
+
+class PriorityClass(TypedDict):
+    """A PriorityClass."""
+
+    name: str
+    value: int
+    global_default: bool
+    preemption_policy: str
+
+
+class NewPodPriority(TypedDict):
+    """The priority of new Pods."""
+
+    priority: int
+    preemptionPolicy: str
+
+
+class NewPodPriorities(TypedDict):
+    """The priority of new Pods before and after the change; null: they are rejected."""
+
+    before: NewPodPriority | None
+    after: NewPodPriority | None
+
+
+class ChangedWorkload(TypedDict):
+    """A workload whose new Pods change. `running`: number of running Pods by priority."""
+
+    workload: str
+    newPods: NewPodPriorities
+    running: dict[str, int]
+
+
+MayPreempt = TypedDict(
+    "MayPreempt",
+    {"class": str, "workload": str, "before": Any, "duringRollout": Any, "after": Any},
+)
+"""Whether Pods of a PriorityClass may preempt a workload."""
+
+ClassChange = TypedDict(
+    "ClassChange",
+    {
+        "class": str,
+        "before": PriorityClass | None,
+        "after": PriorityClass | None,
+        "workloads": list[ChangedWorkload],
+        "mayPreempt": list[MayPreempt],
+    },
+)
+"""The effect of a changed PriorityClass."""
+
+
+class SimulationSummary(TypedDict):
+    """The result of a simulation."""
+
+    preempted: int
+    cascadeDepth: int
+    byWorkload: dict[str, int]
+    byNamespace: dict[str, int]
+    byPriorityClass: dict[str, int]
+    pending: dict[str, int]
+    rejectedByQuota: NotRequired[dict[str, int]]
+    newPods: int
+    newPodsRunning: int
+    violatedPDBs: dict[str, int]
+    settled: bool
+    settledAt: float
+    stopped: NotRequired[str]
+    assumptions: NotRequired[list[str]]
+    fewer: NotRequired[int]
+
+
+class Event(TypedDict):
+    """An event of a simulation."""
+
+    t: float
+    event: str
+    group: NotRequired[str]
+    pod: NotRequired[str]
+    node: NotRequired[str]
+    by: NotRequired[str]
+    status: NotRequired[str]
+    reason: NotRequired[str]
+    message: NotRequired[str]
+
+
+class Outcome(TypedDict):
+    """One outcome of several runs. `count`: number of runs with it."""
+
+    count: int
+    timeline: list[Event]
+    final: dict[str, Any]
+    pending: list[str]
+    endedAt: float
+    stopped: NotRequired[str]
+    summary: SimulationSummary
+
+
+class WhatIf(TypedDict):
+    """The output of `forewarn whatif`."""
+
+    change: str
+    settled: bool
+    settledAt: float
+    running: BeforeAfter
+    fewer: int
+    daemonPodsOfLostNodes: int
+    workloads: list[Standing]
+    pending: PendingPods
+    autoscalers: Autoscalers
+    preempted: list[SimulatedPreemption]
+    pdbs: DisruptionBudgets
+    rejectedByQuota: dict[str, int]
+    notDrained: dict[str, list[str]]
+    evictionBlockedBy: dict[str, list[str]]
+    notSimulated: list[str]
+    assumptions: NotRequired[list[str]]
+    notModelled: list[str]
+    newNodes: NotRequired[NewNodes]
+    upgrade: NotRequired[Upgrade]
+    withoutChange: NotRequired[SimulationSummary]
+    classChange: NotRequired[ClassChange]
+    basis: NotRequired[Literal["settled"]]
+    timeline: NotRequired[list[Event]]
+    runs: NotRequired[int]
+    seed: NotRequired[int]
+    outcomes: NotRequired[list[Outcome]]
+    notes: NotRequired[list[str]]
+
+
+class Shard(TypedDict):
+    """The part of a divided run that a result is, for `forewarn whatif merge`.
+
+    `of`: questions of the whole run; `cluster`: its digest; `asked`: the other options that identify the run.
+    """
+
+    index: int
+    count: int
+    of: int
+    cluster: str
+    asked: dict[str, Any]
+
+
+class NeededNodes(TypedDict):
+    """Nodes that cluster-autoscaler would add, by group."""
+
+    nodes: dict[str, int]
+    noScaleUp: int
+    truncated: bool
+
+
+class SweepRow(TypedDict):
+    """The effect of one case."""
+
+    case: str
+    fewer: int
+    rejected: int
+    pending: int
+    preempted: int
+    violatedPDBs: int
+    settledAt: float
+    settled: bool
+    nodeGroups: NotRequired[NeededNodes]
+
+
+class RunningAndPending(TypedDict):
+    """Numbers of Pods."""
+
+    running: int
+    pending: int
+
+
+class Sweep(TypedDict):
+    """The output of `forewarn whatif --each`. The first row is the case with the worst effect."""
+
+    version: Literal[1]
+    sweep: str
+    before: RunningAndPending
+    rows: list[SweepRow]
+    withoutChange: NotRequired[SweepRow]
+    notes: NotRequired[list[str]]
+    shard: NotRequired[Shard]
+
+
+class EvictionPlace(TypedDict):
+    """A Pod in the order of eviction. `tied`: the kubelet may also evict it before the previous Pod."""
+
+    pod: str
+    priority: int | None
+    used: NotRequired[int]
+    requested: NotRequired[int]
+    exceeds: NotRequired[bool | None]
+    tied: bool
+    reason: str
+
+
+class KubeletAdmission(TypedDict):
+    """Admission of a critical Pod by the kubelet."""
+
+    pod: str
+    insufficient: Any
+    rejected: Any
+    preempted: list[str]
+
+
+class ShutdownGroup(TypedDict):
+    """Pods that terminate together at a graceful shutdown."""
+
+    priority: int
+    seconds: int
+    pods: list[str]
+
+
+class NodePressure(TypedDict):
+    """The output of `forewarn whatif pressure`."""
+
+    node: str
+    order: NotRequired[list[EvictionPlace]]
+    never: NotRequired[list[str]]
+    admission: NotRequired[KubeletAdmission]
+    shutdown: NotRequired[list[ShutdownGroup]]
+
+
+class ResizedPod(TypedDict):
+    """The result of an in-place resize of one Pod.
+
+    `evicted`: Pods that the kubelet evicts for a critical Pod. `preempted`: Pods that kube-scheduler preempts.
+    `inTheWay`: Pods that would have to leave. `insufficient`: the missing amounts of resources, cpu in thousandths,
+    memory in bytes. `dependsOn`: settings of the kubelet that change the verdict.
+    """
+
+    pod: str
+    node: str
+    verdict: Literal["accepted", "deferred", "infeasible", "rejected", "not-evaluated"]
+    reason: str
+    insufficient: dict[str, int]
+    evicted: list[str]
+    preempted: list[str]
+    inTheWay: list[str]
+    dependsOn: list[str]
+
+
+class Resize(TypedDict):
+    """The output of `forewarn whatif resize`."""
+
+    pods: list[ResizedPod]
+    notes: list[str]
+
+
+class WithoutPreemption(TypedDict):
+    """Replicas that fit without preemption."""
+
+    pods: int
+    atLeast: bool
+    byZone: dict[str, int]
+
+
+class Replicas(TypedDict):
+    """Replicas that fit. `atLeast`: more may fit."""
+
+    pods: int
+    atLeast: bool
+
+
+ReplicasWithClass = TypedDict(
+    "ReplicasWithClass", {"class": str, "priority": int, "preempts": bool, "pods": int, "atLeast": bool}
+)
+"""Replicas that would fit with a PriorityClass."""
+
+
+class Stranded(TypedDict):
+    """Free capacity that no replica can use."""
+
+    insufficient: list[str]
+    nodes: int
+    milliCpu: int
+    memory: int
+
+
+class GroupReplicas(TypedDict):
+    """Replicas for a node group."""
+
+    group: str
+    nodes: int
+    pods: int
+    atLeast: bool
+    reason: NotRequired[str]
+
+
+class PodGroupHeadroom(TypedDict):
+    """PodGroups that fit. `pods`: size of a group; `withoutPreemption`, `withPreemption`: numbers of groups."""
+
+    name: str
+    pods: int
+    minCount: int
+    withoutPreemption: int
+    withPreemption: int
+
+
+class ExistingPlaceholders(TypedDict):
+    """Placeholder Pods that the Pods may preempt. `reserve`: number of Pods that fit only if these are preempted."""
+
+    pods: int
+    reserve: int
+    terminationSeconds: int
+
+
+class NewPlaceholders(TypedDict):
+    """Placeholder Pods to create, with the requests of each. An empty `priorityClass`: no suitable class exists."""
+
+    pods: int
+    fitNow: int
+    milliCpu: int
+    memory: int
+    priorityClass: str
+    priority: int
+
+
+class PlaceholderPool(TypedDict):
+    """Pods that fit in a node pool: in `free` capacity, and in capacity `reserved` by placeholder Pods."""
+
+    pool: str
+    free: int
+    reserved: int
+
+
+class PlaceholderNodes(TypedDict):
+    """New nodes of a group for the placeholder Pods that do not fit; null: the group has too few."""
+
+    group: str
+    nodes: int | None
+
+
+class Placeholders(TypedDict):
+    """Placeholder Pods for `wanted` Pods. `obstacle`: why they do not help; empty if they do.
+
+    `capacityBuffer`: a CapacityBuffer instead of placeholder Pods; null for objects without a scale subresource.
+    """
+
+    wanted: int
+    existing: ExistingPlaceholders
+    create: NewPlaceholders
+    pools: list[PlaceholderPool]
+    nodeGroups: list[PlaceholderNodes]
+    obstacle: str
+    capacityBuffer: dict[str, Any] | None
+
+
+class Headroom(TypedDict):
+    """A line of `forewarn headroom`: one object. `podGroup`: if its Pods belong to one."""
+
+    object: str
+    podGroup: NotRequired[PodGroupHeadroom]
+    priority: int
+    priorityClass: str
+    withoutPreemption: WithoutPreemption
+    withPreemption: Replicas
+    byClass: list[ReplicasWithClass]
+    reasons: dict[str, int]
+    stranded: list[Stranded]
+    nodeGroups: NotRequired[list[GroupReplicas]]
+    notes: list[str]
+    placeholders: NotRequired[Placeholders]
+
+
+class Requested(TypedDict):
+    """A number of Pods and the sum of their requests: CPU in thousandths, memory in bytes."""
+
+    pods: int
+    milliCpu: int
+    memory: int
+
+
+class NewPodsOfClass(TypedDict):
+    """Whether new Pods of a PriorityClass may preempt."""
+
+    preempt: bool
+
+
+PreemptablePods = TypedDict("PreemptablePods", {"class": str, "value": int, "pods": int})
+"""Running Pods with a lower priority, by PriorityClass and value."""
+
+PriorityLevel = TypedDict(
+    "PriorityLevel",
+    {
+        "class": str,
+        "value": int,
+        "globalDefault": bool,
+        "newPods": NewPodsOfClass | None,
+        "running": Requested,
+        "pending": int,
+        "couldDisplace": Requested,
+        "mayPreempt": list[PreemptablePods],
+    },
+)
+"""A PriorityClass (empty: none) with a priority value. `newPods`: null if new Pods do not get this value."""
+
+
+class Classes(TypedDict):
+    """The output of `forewarn classes`. `allocatable`: of all nodes. `classes`: the highest value first."""
+
+    allocatable: Requested
+    classes: list[PriorityLevel]
+
+
+class WorkloadReference(TypedDict):
+    """A workload. `kind`: `group/Kind`."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+class PreemptingPod(TypedDict):
+    """A Pod that preempts or is preempted."""
+
+    pod: str
+    workload: str
+    priority: int
+
+
+class StepPreemption(TypedDict):
+    """A preemption in a step."""
+
+    by: PreemptingPod
+    victim: PreemptingPod
+
+
+class ClassStep(TypedDict):
+    """A step of a change of PriorityClasses, with its start and end in seconds.
+
+    `priority`: of the new Pods of `workloads`. `newPods`: their number. `pending`: number of Pending Pods at the end of
+    the step. `unfinished`: workloads whose rollout does not finish.
+    """
+
+    action: Literal["create", "default", "recreate", "delete", "apply", "restart"]
+    classes: list[PriorityClass]
+    workloads: list[WorkloadReference]
+    priority: NotRequired[int]
+    startedAt: float
+    endedAt: float
+    newPods: int
+    pending: int
+    unfinished: list[str]
+    preempted: list[StepPreemption]
+
+
+class OtherOrder(TypedDict):
+    """The order that was not chosen. `neverFirst`: it first creates classes with preemptionPolicy Never."""
+
+    neverFirst: bool
+    preempted: int
+    unfinished: list[str]
+
+
+class RunningByPriority(TypedDict):
+    """A workload with the number of its running Pods by priority."""
+
+    workload: str
+    running: dict[str, int]
+
+
+class ClassPlan(TypedDict):
+    """The output of `forewarn classes plan`.
+
+    `alternative`: null if the first order preempts no Pods. `keepPriority`: workloads that a restart does not replace.
+    `rejected`: workloads whose PriorityClass does not exist afterwards. `violatedPDBs`: number of preemptions beyond
+    the allowed disruptions.
+    """
+
+    preempted: int
+    complete: bool
+    pendingBefore: int
+    alternative: OtherOrder | None
+    steps: list[ClassStep]
+    keepPriority: list[RunningByPriority]
+    rejected: list[RunningByPriority]
+    settled: bool
+    stopped: NotRequired[str]
+    violatedPDBs: dict[str, int]
+    ignored: list[str]
+    notModelled: list[str]
+    assumptions: list[str]
+
+
+class Expectation(TypedDict):
+    """The result of one expectation."""
+
+    name: str
+    met: bool
+    cases: int
+    case: NotRequired[str]
+    failures: NotRequired[list[str]]
+    timeline: NotRequired[list[str]]
+    answer: NotRequired[dict[str, Any]]
+    notEvaluated: NotRequired[list[str]]
+    notes: NotRequired[list[str]]
+
+
+class Expectations(TypedDict):
+    """The output of `forewarn test`."""
+
+    version: Literal[1]
+    expectations: list[Expectation]
+    shard: NotRequired[Shard]
+
+
+class Trouble(TypedDict):
+    """A problem of a Pod. `time`: in UTC, if it is known."""
+
+    id: str
+    time: NotRequired[str]
+    message: str
+    help: NotRequired[str]
+
+
+class CountedReason(TypedDict):
+    """A reason with the number of nodes."""
+
+    count: int
+    reason: str
+
+
+PodState = Literal["pending", "preempted", "terminating", "running", "ended", "gone"]
+
+
+class Why(TypedDict):
+    """The output of `forewarn why` for a Pod. `missing`: what forewarn could not read, for example Events."""
+
+    id: str
+    state: PodState
+    priority: NotRequired[int]
+    node: NotRequired[str]
+    nominatedNode: NotRequired[str]
+    troubles: list[Trouble]
+    nodes: list[CountedReason]
+    reported: dict[str, str]
+    missing: list[str]
+
+
+class PodEnding(TypedDict):
+    """The end of a Pod, the cause first. `state`: of the Pod now."""
+
+    pod: str
+    state: PodState
+    troubles: list[Trouble]
+
+
+class WorkloadWhy(TypedDict):
+    """The output of `forewarn why` for a workload. `states`: number of Pods by state.
+
+    `notExplained`: number of Pods beyond the limit. `missing`: what forewarn could not read, for example Events.
+    """
+
+    id: str
+    kind: str
+    states: dict[str, int]
+    pending: list[str]
+    endings: list[PodEnding]
+    notExplained: int
+    missing: list[str]
+
+
+class Amounts(TypedDict):
+    """CPU in thousandths, memory in bytes."""
+
+    milliCpu: int
+    memory: int
+
+
+PreemptingClass = TypedDict("PreemptingClass", {"class": str, "priority": int, "moreThan": Amounts, "upTo": Amounts})
+"""A PriorityClass whose Pods may preempt a workload, if their requests are above `moreThan` and at most `upTo`."""
+
+
+class EvictedFirst(TypedDict):
+    """Number of nodes on which the kubelet evicts the Pods first, and of all nodes with Pods of the workload."""
+
+    nodes: int
+    of: int
+
+
+class PreemptedTogether(TypedDict):
+    """A PodGroup with the disruption mode `all`: kube-scheduler preempts all its Pods together."""
+
+    podGroup: str
+    priority: int
+    preemptedPods: int
+    nodes: int
+
+
+class WorkloadRisk(TypedDict):
+    """The risks of a workload."""
+
+    workload: str
+    namespace: str
+    priorityClass: str
+    priority: int
+    pods: int
+    classesAbove: int
+    mayBePreemptedBy: list[PreemptingClass]
+    losesReplicasWith: dict[str, int]
+    refusedByQuota: dict[str, int]
+    evictedFirstOn: EvictedFirst
+    podGroups: NotRequired[list[PreemptedTogether]]
+
+
+class Losses(TypedDict):
+    """Numbers of zones and nodes."""
+
+    zones: int
+    nodes: int
+
+
+class Unfinished(TypedDict):
+    """An incomplete simulation."""
+
+    stopped: str
+    at: float
+
+
+class Risk(TypedDict):
+    """The output of `forewarn risk`. `changes`: with `--since`."""
+
+    workloads: list[WorkloadRisk]
+    simulated: Losses
+    total: Losses
+    notPredicted: list[str]
+    assumptions: NotRequired[list[str]]
+    notModelled: list[str]
+    unfinished: dict[str, Unfinished]
+    changes: NotRequired[list[Change]]
+
+
+class ResolvedPriority(TypedDict):
+    """What the Priority admission plugin writes into a Pod."""
+
+    priorityClassName: str | None
+    priority: int
+    preemptionPolicy: str
+
+
+class DryRun(TypedDict):
+    """A line of `forewarn dry-run`: kube-apiserver's answer for one object, and the object that it would store."""
+
+    file: str
+    kind: str
+    namespace: str
+    name: str
+    allowed: bool
+    code: int
+    message: str
+    resolved: ResolvedPriority | None
+    stored: NotRequired[dict[str, Any]]
+
+
+class Example(TypedDict):
+    """An example of a rule."""
+
+    heading: str
+    manifest: str
+
+
+class Rule(TypedDict):
+    """A line of `forewarn explain`: one rule. An empty severity or action: it does not run there."""
+
+    rule: str
+    kinds: list[str]
+    severity: str
+    action: str
+    what: str
+    why: str
+    details: str
+    fix: str
+    examples: list[Example]
+
+
+class ReleaseChange(TypedDict):
+    """A difference from the previous minor. Only changes of a preview have `source` and `modelled`.
+
+    `source`: pull request or enhancement. `modelled`: whether predictions follow it.
+    """
+
+    where: str
+    what: str
+    source: NotRequired[str]
+    modelled: NotRequired[bool]
+
+
+class PatchChange(TypedDict):
+    """A difference of patch releases before `before`."""
+
+    before: str
+    where: str
+    what: str
+
+
+class Unfixed(TypedDict):
+    """A bug of Kubernetes without a release that fixes it."""
+
+    pullRequest: int | str
+    where: str
+    what: str
+
+
+class Release(TypedDict):
+    """A Kubernetes minor. `checkedWith`: a patch release; null for a preview."""
+
+    release: str
+    checkedWith: str | None
+    changes: list[ReleaseChange]
+    earlierPatchReleases: list[PatchChange]
+    unfixed: list[Unfixed]
+    featureGates: dict[str, bool]
+
+
+class PluginAt(TypedDict):
+    """A plugin at an extension point."""
+
+    name: str
+    weight: NotRequired[int]
+
+
+class Profile(TypedDict):
+    """A scheduler profile."""
+
+    schedulerName: str
+    percentageOfNodesToScore: int
+    plugins: dict[str, list[PluginAt]]
+    pluginConfig: dict[str, Any]
+    notKnown: list[str]
+    withoutColumns: Any
+
+
+class Scheduler(TypedDict):
+    """The output of `forewarn info scheduler`."""
+
+    source: str
+    release: str
+    podInitialBackoffSeconds: float
+    podMaxBackoffSeconds: float
+    profiles: list[Profile]
+    extenders: list[Any]
+
+
+class AccuracyExample(TypedDict):
+    """A prediction and what happened. `at`: seconds since 1970."""
+
+    result: str
+    pod: NotRequired[str]
+    workload: NotRequired[str]
+    predicted: str
+    happened: str
+    at: float
+    change: NotRequired[str]
+
+
+class WorkloadAccuracy(TypedDict):
+    """The results for workloads."""
+
+    results: dict[str, int]
+    open: int
+    notJudged: dict[str, int]
+    examples: list[AccuracyExample]
+
+
+class Accuracy(TypedDict):
+    """The output of `forewarn webhook accuracy`."""
+
+    results: dict[str, int]
+    open: int
+    notCompared: int
+    examples: list[AccuracyExample]
+    workloads: WorkloadAccuracy
+
+
+class Check(TypedDict):
+    """A line of the report of the doctor."""
+
+    area: str
+    check: str
+    status: str
+    message: str
+    fix: str
+
+
+class Checks(TypedDict):
+    """The output of `forewarn webhook doctor`."""
+
+    checks: list[Check]
+
+
+DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
+    "lint": ("`lint` and `audit`", Findings),
+    "predict": ("each line of `predict`", PredictLine),
+    "whatif": ("`whatif`", WhatIf),
+    "whatif-each": ("`whatif --each`", Sweep),
+    "whatif-pressure": ("`whatif pressure`", NodePressure),
+    "whatif-resize": ("`whatif resize`", Resize),
+    "headroom": ("each line of `headroom`", Headroom),
+    "classes": ("`classes`", Classes),
+    "classes-plan": ("`classes plan`", ClassPlan),
+    "test": ("`test`", Expectations),
+    "why": ("`why`", Why | WorkloadWhy),
+    "risk": ("`risk`", Risk),
+    "dry-run": ("each line of `dry-run`", DryRun),
+    "explain": ("each line of `explain`", Rule),
+    "info-releases": ("`info releases`", list[Release]),
+    "info-scheduler": ("`info scheduler`", Scheduler),
+    "webhook-review": ("each line of `webhook review -o json`", Review),
+    "webhook-accuracy": ("`webhook accuracy`", Accuracy),
+    "webhook-doctor": ("`webhook doctor`", Checks),
+    "preemption-impact": ("the annotation `forewarn.dev/preemption-impact`", Impact),
+}
+"""Name of a JSON Schema -> the output that it describes, and its type."""
+VERSION: Final = 1
+"""The version of all schemas. It changes if a key disappears or changes its meaning."""

@@ -1,0 +1,66 @@
+"""Tables in text and Markdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.findings import cut, one_line
+from forewarn.policies.render.markdown import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    Rows = Sequence[Sequence[str | int]]
+
+LONGEST: Final = 48
+"""Maximum characters of a cell of `page_table` that is not in the last column."""
+WIDTH: Final = 120
+
+
+def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
+    return text
+
+
+def table(
+    heads: Sequence[str],
+    rows: Rows,
+    paint: Callable[[str, str], str] = _plain,
+    *,
+    texts: Collection[str] = (),
+    longest: int = 200,
+) -> Iterator[str]:
+    """Aligned columns, indented by two spaces. `texts`: heads of columns aligned to the left. `longest`: characters of
+    a cell."""
+    cells = [[cut(f"{cell}", longest) for cell in row] for row in rows]
+    left = [head in texts for head in heads]
+    for number, line in enumerate(_aligned([heads, *cells], left)):
+        yield f"  {line}" if number else paint(f"  {line}", "dim")
+
+
+def page_table(heads: Sequence[str], rows: Rows) -> Iterator[str]:
+    """A table of at most WIDTH characters that can be pasted in a chat: numbers to the right, texts to the left."""
+    texts = [[cut(one_line(str(cell)), LONGEST) for cell in row[:-1]] for row in rows]
+    widths = [max(map(len, column)) for column in zip(heads[:-1], *texts, strict=True)]
+    left = [not rows or not all(isinstance(row[index], int) for row in rows) for index in range(len(widths))]
+    rest = max(WIDTH - sum(width + 2 for width in widths), LONGEST)
+    last = [heads[-1], *(cut(one_line(str(row[-1])), rest) for row in rows)]
+    cells = [[*row, end] for row, end in zip([heads[:-1], *texts], last, strict=True)]
+    yield from _aligned(cells, [*left, True])
+
+
+def markdown_table(heads: Sequence[str], rows: Rows, *, longest: int = 200) -> Iterator[str]:
+    """The lines of a Markdown table."""
+    yield f"| {' | '.join(heads)} |"
+    yield "|" + "---|" * len(heads)
+    for row in rows:
+        yield f"| {' | '.join(text_of(cut(str(cell), longest)) for cell in row)} |"
+
+
+def _aligned(rows: Sequence[Sequence[str]], left: Sequence[bool]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            cell.ljust(width) if is_left else cell.rjust(width)
+            for cell, width, is_left in zip(row, widths, left, strict=True)
+        )
+        yield "  ".join(cells).rstrip()

@@ -1,0 +1,164 @@
+"""Typed details of problems that depend on other objects. `policies.rules.wording` writes their texts and JSON.
+
+Details contain all names and numbers, whoever made the request: only the wording knows the audience.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.policies.findings import ObjectRef
+    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.forecast.pod_groups import GroupForecast
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.policies.options import Promise
+    from forewarn.policies.rules.support.names import Names
+    from forewarn.policies.scheduling.schedule_one import Prediction
+
+ONLY_IN_FINDINGS: Final = frozenset(("basis", "expectation", "reasons", "victims"))
+"""Keys of the JSON of predictions that the impact annotation does not have."""
+MAX_NAME: Final = 253
+"""Maximum number of characters of an object's name."""
+
+
+class Cause(Enum):
+    """The Pods that preempt, and when."""
+
+    NEW_PODS = auto()
+    PENDING_PODS = auto()
+    """Pending Pods of other workloads, when the rollout terminates old Pods."""
+    OWN_ROLLOUT = auto()
+    """New Pods of a rollout, which preempt old Pods of the same workload."""
+    RESTART = auto()
+
+
+class Preemption(NamedTuple):
+    """Preemptions of running Pods.
+
+    `preempting`: predictions of the Pods that preempt. `victims`: the most important first. `placeholders`: the
+    victims that are placeholder Pods. `pdb_violations`: number of victims whose PDB is violated. `grace_seconds`: the
+    longest wait until a victim has terminated; None if the text does not contain it. `expectation`: the violated one.
+    """
+
+    cause: Cause
+    impact: Impact
+    preempting: tuple[Prediction, ...]
+    victims: Sequence[Pod]
+    fix: str
+    placeholders: Sequence[Pod] = ()
+    pdb_violations: int = 0
+    grace_seconds: int | None = None
+    expectation: Promise | None = None
+
+
+class NotPredicted(NamedTuple):
+    """A prediction without a result for some new Pods: `impact` has the reason. `is_late`: time or work was used up.
+    `expectations`: number of expectations that were not checked. `is_restart`: the prediction is about a restart."""
+
+    impact: Impact
+    fix: str
+    is_late: bool = False
+    expectations: int = 0
+    is_restart: bool = False
+
+
+class StaysPending(NamedTuple):
+    """New Pods that fit on no node. `stuck`: the first of them. `reasons`: number of nodes for each reason of
+    kube-scheduler; empty if time ran out. `is_restart`: the new Pods of a restart."""
+
+    impact: Impact
+    stuck: Prediction
+    reasons: Sequence[tuple[str, int]] = ()
+    is_restart: bool = False
+
+
+class GroupPreemption(NamedTuple):
+    """Preemptions by the new Pods of a PodGroup, together with its Pending Pods, on all nodes."""
+
+    impact: Impact
+    group: GroupForecast
+    fix: str
+
+
+class GroupPending(NamedTuple):
+    """A PodGroup of which kube-scheduler binds no Pod."""
+
+    impact: Impact
+    group: GroupForecast
+
+
+class PlaceholdersPreempted(NamedTuple):
+    """Workloads whose restart preempts only placeholder Pods, at most `most` each."""
+
+    workloads: Sequence[ObjectRef]
+    most: int
+
+
+class PodsOfMissingClass(NamedTuple):
+    """Pods with a PriorityClass that does not exist."""
+
+    name: str
+    pods: Sequence[Pod]
+
+
+class PodsWithPriority(NamedTuple):
+    """Pods with an unexpected priority.
+
+    `after`: the sentence after the number and names of the Pods. `expected`: the priority of new Pods; None without
+    one. `is_in_namespace`: the object of the finding is the namespace of all Pods.
+    """
+
+    pods: Sequence[Pod]
+    after: str
+    fix: str
+    expected: int | None = None
+    is_in_namespace: bool = False
+
+
+class ClassInUse(NamedTuple):
+    """Objects that name a deleted PriorityClass, and the number of Pods with it."""
+
+    workloads: Sequence[ObjectRef]
+    pods_without_owner: Sequence[ObjectRef]
+    pods: int
+
+
+class UnknownClass(NamedTuple):
+    """The name of a PriorityClass that does not exist. `consequence`: the rest of the sentence after `not found`.
+
+    `known`: the PriorityClasses that may be recommended; None to recommend none. `is_certain`: the class is known not
+    to exist. `is_reserved`: only Kubernetes can create the class. `fix`: empty to list known classes. `meant`: the
+    name that the linter may write instead. `longest`: maximum number of characters of the name.
+    """
+
+    name: str
+    consequence: str
+    known: Names | None
+    fix: str = ""
+    is_certain: bool = True
+    is_reserved: bool = False
+    meant: str = ""
+    longest: int = MAX_NAME
+
+
+class PreemptingClasses(NamedTuple):
+    """PriorityClasses that preempt and have a lower value than one that never preempts: `classes`, the highest first,
+    from the index `start`."""
+
+    classes: Sequence[PriorityClass]
+    start: int
+
+
+class UncoveredClass(NamedTuple):
+    """A PriorityClass that a ResourceQuota allows under limitedResources. `name`: empty for all other classes.
+    `is_in_quota`: the quota names the class."""
+
+    name: str
+    is_in_quota: bool
+    why: str
+    fix: str

@@ -1,0 +1,39 @@
+"""kube-scheduler's reasons why Pods stay Pending."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.schedule_one import Prediction
+
+
+def reasons_of(predictions: Sequence[Prediction]) -> list[tuple[str, int]]:
+    """The reasons why no node fits, with the number of nodes, the most frequent first; 0 for a reason about no node.
+
+    For Pods with one possible node, why that node does not fit. Without candidates for preemption, the reasons before
+    it.
+    """
+    from forewarn.policies.scheduling.preemption import NO_VICTIMS
+
+    first = predictions[0]
+    if first.pre_filter is not None:
+        return [("; ".join(first.pre_filter.reasons), 0)]
+    counts: Counter[str] = Counter()
+    for prediction in predictions if node_of(first.pod) else (first,):
+        node = node_of(prediction.pod)
+        for name, status in prediction.statuses.items() if not node else prediction.status_of(node):
+            dropped = prediction.preemption.statuses.get(name, NO_VICTIMS)
+            counts[" and ".join((status if dropped is NO_VICTIMS else dropped).reasons)] += 1
+    return counts.most_common()
+
+
+def node_of(pod: Pod) -> str:
+    """The one node that a daemon's pod is for; empty for other pods."""
+    required = pod.spec.node_affinity.required
+    named = {name for term in required.terms for name in term.names or ("", " ")} if required else set()
+    return named.pop() if len(named) == 1 else ""

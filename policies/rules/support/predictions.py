@@ -1,0 +1,104 @@
+"""The impacts of the objects under review, for the rules."""
+
+from __future__ import annotations
+
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Protocol
+
+from forewarn.policies.rules.support.context import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.forecast.forecast import Forecast
+    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.objects.resource_quota import ResourceQuota
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.rules.support.context import Context
+
+
+class Recall(Protocol):
+    """Gives the impact of a subject on a cluster: one that is known already, or what is worked out now."""
+
+    def __call__(
+        self, subject: ReviewedObject, cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /
+    ) -> Impact | None:
+        """The impact; None without new Pods."""
+
+
+def worked_out(_: ReviewedObject, _cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /) -> Impact | None:
+    """The `recall` of who remembers nothing."""
+    return work_out()
+
+
+class Predicted:
+    """The impacts of one apply, in its order: each subject sees the pods of those before it."""
+
+    def __init__(self, context: Context, recall: Recall | None = None, aftermath: bool = True) -> None:
+        """`recall`: only for an apply of one object, because impacts depend on earlier objects. `aftermath`: with
+        the cascade."""
+        self._aftermath = aftermath
+        self._context, self._recall = context, recall or worked_out
+        self._impacts: dict[int, Impact | None] = {}
+
+    def of(self, subject: ReviewedObject) -> Impact | None:
+        """The impact of an object's new Pods; None without new Pods, or if no nodes are known."""
+        cluster = self._context.cluster
+        if cluster is None or not cluster.objects.nodes:
+            return None
+        for other in self._context.change_set.subjects:
+            if id(other) not in self._impacts:
+                self._impacts[id(other)] = self._recall(other, cluster, partial(self._work_out, other))
+            if other is subject:
+                break
+        return self._impacts.get(id(subject))
+
+    @property
+    def found(self) -> tuple[Impact, ...]:
+        """The impacts that have been worked out so far, in the order of the apply."""
+        return tuple(impact for impact in self._impacts.values() if impact is not None)
+
+    def _work_out(self, subject: ReviewedObject) -> Impact | None:
+        return self._forecast.of(subject, self._let_in(subject))
+
+    def _let_in(self, subject: ReviewedObject) -> int | None:
+        """Number of its new Pods that quotas allow; None for all."""
+        if not self._context.has_quotas(subject) and not self._context.options.limited_resources:
+            return None
+        from forewarn.policies.rules.support.quota_use import quota_use_of
+
+        return quota_use_of(self._context).let_in(subject)
+
+    @cached_property
+    def _forecast(self) -> Forecast:
+        from forewarn.policies.forecast.forecast import Forecast
+
+        context = self._context
+        assert context.cluster_to_be is not None
+        past_limit_ranger = context.phase is Phase.VALIDATE
+        paths = context.options.pod_template_paths
+        return Forecast(
+            context.cluster_to_be,
+            paths,
+            context.expired,
+            pods_defaulted=past_limit_ranger,
+            aftermath=self._aftermath,
+            quotas_of=partial(_quotas_after, context),
+            stored_quotas=len(context.change_set.subjects) == 1
+            and not (context.defines_quotas or context.options.limited_resources),
+        )
+
+
+def _quotas_after(context: Context, subject: ReviewedObject, namespace: str) -> Sequence[ResourceQuota]:
+    """The quotas of a namespace after this object. A function, because a method would create a reference cycle."""
+    if not context.defines_quotas and not (context.cluster and context.cluster.quotas_of(namespace)):
+        return ()
+    from forewarn.policies.rules.support.quota_use import quota_use_of
+
+    return quota_use_of(context).after(subject, namespace)
+
+
+def predicted_of(context: Context) -> Predicted:
+    """The impacts of the objects under review."""
+    return context.once(Predicted)

@@ -1,0 +1,40 @@
+"""The texts and the JSON of details, for an audience: the only place that decides which names a message contains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.rules.support import details
+from forewarn.policies.rules.wording import classes, impact, pod_groups, pods
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from forewarn.policies.disclosure import Audience
+    from forewarn.policies.findings import Details, Text
+
+_WORDING: Final[Mapping[type, tuple[Callable[[Any, Audience], Text], Callable[[Any], dict[str, Any]]]]] = {
+    details.Preemption: (impact.preemption, impact.preemption_document),
+    details.NotPredicted: (impact.not_predicted, impact.document),
+    details.StaysPending: (impact.stays_pending, impact.pending_document),
+    details.GroupPreemption: (pod_groups.preemption, pod_groups.document),
+    details.GroupPending: (pod_groups.stays_pending, pod_groups.document),
+    details.PlaceholdersPreempted: (pods.placeholders_preempted, pods.placeholders_document),
+    details.PodsOfMissingClass: (pods.of_missing_class, pods.missing_class_document),
+    details.PodsWithPriority: (pods.with_priority, pods.priority_document),
+    details.ClassInUse: (classes.in_use, classes.in_use_document),
+    details.UnknownClass: (classes.unknown, classes.unknown_document),
+    details.PreemptingClasses: (classes.preempting, classes.preempting_document),
+    details.UncoveredClass: (classes.uncovered, classes.uncovered_document),
+}
+"""For each type of details, the functions that write the text and the JSON."""
+
+
+def text_of(found: Details, audience: Audience) -> Text:
+    """The text of details, with the names that the audience may see."""
+    return _WORDING[type(found)][0](found, audience)
+
+
+def document_of(found: Details) -> dict[str, Any]:
+    """The details as JSON, with all names."""
+    return _WORDING[type(found)][1](found)

@@ -1,0 +1,288 @@
+"""Texts about predictions: preemptions, and Pods that stay Pending."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.disclosure import shown_count, shown_pods, shown_seconds
+from forewarn.policies.findings import Text, cut, listed, plural, quote
+from forewarn.policies.forecast.impact import MOST_NAMED, MOST_SHOWN
+from forewarn.policies.objects.fields import NOTHING
+from forewarn.policies.rules.support.details import Cause
+from forewarn.policies.rules.support.pending_reasons import node_of
+from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS, naming
+from forewarn.policies.rules.wording.phrases import counted, of_namespaces, priorities
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from forewarn.policies.disclosure import Audience
+    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.options import Promise
+    from forewarn.policies.rules.support.details import NotPredicted, Preemption, StaysPending
+    from forewarn.policies.scheduling.schedule_one import Prediction
+
+_LONGEST_NAME: Final = 40
+"""Maximum number of characters of the name of an expectation."""
+_MINUTES: Final = 5
+_PREDICT: Final = "run `forewarn predict` for the reason on each node"
+_REASONS: Final = 3
+_SHORT_REASONS: Final = {"node(s) were unschedulable": "cordoned"}
+_FIXES: Final = (
+    ("Insufficient ", "lower requests"),
+    ("not found", "create what is missing first"),
+    ("Too many pods", "add nodes"),
+    ("node(s) were unschedulable", "uncordon the node"),
+    ("node(s) had untolerated taint", "add a toleration"),
+    ("node(s) didn't match Pod's node affinity/selector", "change nodeSelector or nodeAffinity"),
+    ("node(s) didn't match pod affinity", "change podAffinity"),
+    ("node(s) didn't match pod anti-affinity", "change podAntiAffinity"),
+    ("node(s) didn't match pod topology spread", "change topologySpreadConstraints"),
+)
+"""Start of a reason of kube-scheduler -> fix."""
+_MOST_FIXES: Final = 2
+
+
+def preemption(found: Preemption, audience: Audience) -> Text:
+    """`would preempt 2 Pods on node-1: batch/a, batch/b (priority 0, 30s grace)`."""
+    impact, cause = found.impact, found.cause
+    are_placeholders = bool(found.placeholders) and len(found.placeholders) == len(found.victims)
+    noun = "placeholder Pod" if are_placeholders else "Pod"
+    facts = tuple(_facts(found, audience)) if found.grace_seconds is not None else ()
+    gaps = capitalized(impact.gaps(audience)) if cause is not Cause.PENDING_PODS else ()
+    by_timing = cause is Cause.OWN_ROLLOUT and impact.by_timing
+    more = ("It depends on which old Pods terminate first", *gaps) if by_timing else gaps
+    text = victims_text(_head(found, audience), found.preempting, found.victims, audience, facts, noun)
+    if found.expectation is not None:
+        shortest = f"violates expectation {_name_of(found.expectation, audience)}"
+        text = text._replace(shorter=(*text.shorter, shortest))
+    return text._replace(fix=found.fix, more=(*text.more, *more), caveats=_unfinished(impact, gaps))
+
+
+def _head(found: Preemption, audience: Audience) -> str:
+    """The sentence up to the number of victims: `during its rollout, 2 of 3 new Pods would preempt`."""
+    impact = found.impact
+    if found.cause is Cause.RESTART:
+        return "a restart now would preempt"
+    if found.cause is Cause.OWN_ROLLOUT:
+        return f"its own rollout {'may' if impact.by_timing else 'would'} preempt"
+    if found.cause is Cause.PENDING_PODS:
+        pods = counted(shown_count(len(found.preempting), audience), "pending Pod")
+        return f"when its rollout terminates old Pods, {pods} would preempt"
+    new = of_new_pods(len(found.preempting), impact, audience)
+    if found.expectation is not None:
+        return f"violates expectation {_name_of(found.expectation, audience)}: {new}would preempt"
+    return f"during its rollout, {new or 'a new Pod '}would preempt" if impact.beside_old else f"{new}would preempt"
+
+
+def _name_of(expectation: Promise, audience: Audience) -> str:
+    return quote(cut(expectation.name, _LONGEST_NAME)) if audience.sees_all else str(expectation.number)
+
+
+def _facts(found: Preemption, audience: Audience) -> Iterator[str]:
+    """What follows the priorities in parentheses: PDBs, placeholder Pods, cascade, grace period."""
+    victims, violations = len(found.victims), found.pdb_violations
+    if violations:
+        is_one = audience.coarse or victims == violations == 1
+        yield "violates a PDB" if is_one else f"{violations} {'violates' if violations == 1 else 'violate'} a PDB"
+    if len(found.placeholders) < victims:
+        known = sum(audience.may_name(victim.namespace) for victim in found.placeholders)
+        yield from (plural(known, "placeholder"),) if known else ()
+    if found.impact.aftermath is not None:
+        yield from found.impact.aftermath.facts(coarse=audience.coarse)
+    longest = shown_seconds(found.grace_seconds or 0, audience).highest
+    if longest is None:
+        yield f"more than {_MINUTES} minutes grace"
+    else:
+        yield f"{longest}s grace" if victims == 1 and not audience.coarse else f"up to {longest}s grace"
+
+
+def victims_text(
+    head: str,
+    preempting: tuple[Prediction, ...],
+    victims: Sequence[Pod],
+    audience: Audience,
+    facts: Sequence[str] = (),
+    noun: str = "Pod",
+) -> Text:
+    """`HEAD 2 Pods on node-1: batch/a, batch/b (priority 0, 30s grace)`.
+
+    Names are omitted until the sentence is short enough. If one name is too long, the facts become the next sentence.
+    `possibly` if kube-scheduler selects the victims randomly.
+    """
+    shown = shown_pods(victims, audience)
+    start = f"{head} {counted(shown.number, noun)}{_on_nodes(preempting, audience)}"
+    known = priorities(shown.priorities), *facts
+    behind, *fewer = (f" ({', '.join(known[:count])})" for count in range(len(known), 0, -1))
+    if not shown.named:
+        start = f"{start}{of_namespaces(shown)}"
+        fits = len(start) + len(behind) <= MOST_CHARACTERS
+        problem, more = (start + behind, ()) if fits else (start, capitalized((behind[2:-1],)))
+        return _with_versions(problem, more, (*(start + some for some in fewer), start))
+    possibly = "possibly " if audience.coarse or any(p.may_be_others for p in preempting[:MOST_SHOWN]) else ""
+    before, unplaced = f"{start}: {possibly}", f"{head} {counted(shown.number, noun)}: {possibly}"
+    after = f", {counted(shown.others, 'Pod')}{of_namespaces(shown)}" if shown.other_priorities else ""
+    names, count = shown.named[:MOST_NAMED], len(shown.named)
+    first = f"{names[0] if count == 1 else f'{names[0]} and {count - 1} more'}{after}"
+    fits = len(before) + len(first) + len(behind) <= MOST_CHARACTERS
+    more = () if fits else capitalized((behind[2:-1],))
+    problem = naming(before, names, count, after + behind if fits else after, MOST_NAMED)
+    versions = (f"{named}{first}{some}" for named in (before, unplaced) for some in (*fewer, ""))
+    return _with_versions(problem, more, (*versions, start))
+
+
+def _with_versions(problem: str, more: tuple[str, ...], versions: tuple[str, ...]) -> Text:
+    return Text(problem, more=more, shorter=tuple(version for version in versions if len(version) < len(problem)))
+
+
+def _on_nodes(predictions: tuple[Prediction, ...], audience: Audience) -> str:
+    """` on node-1`: the nodes with the victims; ` on node-1 or node-2` if several are equally suitable for one Pod.
+
+    Empty for an audience that may not see everything: the name of a node shows where other Pods run.
+    """
+    return f" on {_nodes_of(predictions)}" if audience.sees_all else ""
+
+
+def _nodes_of(predictions: tuple[Prediction, ...]) -> str:
+    if len(predictions) == 1 and len(predictions[0].best_nodes) > 1:
+        tied = predictions[0].best_nodes
+        return " or ".join(tied) if len(tied) <= 2 else f"{tied[0]} or {plural(len(tied) - 1, 'other node')}"
+    nodes = sorted({prediction.nominated_node for prediction in predictions})
+    if any(prediction.may_be_elsewhere for prediction in predictions[:MOST_SHOWN]):
+        return f"{', '.join(nodes[:2])} or {'others' if len(nodes) > 1 else 'another node'}"
+    return listed(nodes, 2)
+
+
+def of_new_pods(count: int, impact: Impact, audience: Audience) -> str:
+    """The subject of a sentence, with a space at its end: `1 of 3 new Pods `; empty if there is only one new Pod.
+
+    `some new Pods ` for an audience of ranges.
+    """
+    if impact.new == 1:
+        return ""
+    if audience.coarse:
+        return "all new Pods " if count == impact.new else "some new Pods "
+    if count == impact.new:
+        return "both new Pods " if count == 2 else f"all {count} new Pods "
+    return f"{count} of {impact.new} new Pods "
+
+
+def _unfinished(impact: Impact, gaps: tuple[str, ...]) -> tuple[str, ...]:
+    """The sentence that a prediction is incomplete; not the assumptions about lists that the cluster state lacks."""
+    return gaps[: len(gaps) - len(impact.assumes)]
+
+
+def capitalized(sentences: Sequence[str]) -> tuple[str, ...]:
+    """The sentences with a capital letter at their start."""
+    return tuple(f"{sentence[:1].upper()}{sentence[1:]}" for sentence in sentences)
+
+
+def preemption_document(found: Preemption) -> dict[str, Any]:
+    """The impact, with the number and the priorities of the victims, and the longest grace period."""
+    told = document(found)
+    values = [victim.effective_priority for victim in found.victims]
+    told["victims"] = {"count": len(values), "lowestPriority": min(values), "highestPriority": max(values)}
+    if found.placeholders:
+        told["victims"]["placeholders"] = len(found.placeholders)
+    if found.pdb_violations:
+        told["victims"]["pdbViolations"] = found.pdb_violations
+    if found.grace_seconds is not None:
+        told["victims"]["graceSeconds"] = found.grace_seconds
+    if found.expectation is not None:
+        told["expectation"] = found.expectation.name
+    return told
+
+
+def document(found: Preemption | NotPredicted | StaysPending) -> dict[str, Any]:
+    """The impact, and how the new Pods were counted."""
+    return {**found.impact.to_dict(), "basis": "rollout"}
+
+
+def pending_document(found: StaysPending) -> dict[str, Any]:
+    """The impact, with the number of nodes for each reason."""
+    reasons = [{"reason": reason, "nodes": count} for reason, count in found.reasons[:MOST_SHOWN]]
+    return {**document(found), **({"reasons": reasons} if reasons else {})}
+
+
+def not_predicted(found: NotPredicted, audience: Audience) -> Text:
+    """`not predicted (1 of 3 new Pods): …`. Without it, a reader would assume that the new Pods preempt no Pod."""
+    impact, new = found.impact, found.impact.new
+    if found.is_restart:
+        return Text(f"a restart is not predicted: {impact.why_not}", found.fix)
+    if found.expectations:
+        only = f"only {impact.predicted} of {plural(new, 'new Pod')} predicted in time"
+        why = f"not predicted: {impact.why_not}" if impact.why_not else only
+        return Text(f"{plural(found.expectations, 'expectation')} not checked: {why}", found.fix)
+    if not found.is_late:
+        pods = "" if new == 1 else f" ({new - impact.predicted} of {new} new Pods)"
+        return Text(f"not predicted{pods}: {impact.why_not}", found.fix)
+    if audience.coarse:
+        problem = "time ran out before it was predicted whether each new Pod would preempt others"
+    elif impact.rest != "unknown":
+        problem = "the rollout is too large to predict it to its end; its first new Pods preempt no Pod"
+    elif not impact.predicted:
+        pods = "its Pod" if new == 1 else f"any of {new} new Pods"
+        problem = f"time ran out before it was predicted whether {pods} would preempt others"
+    else:
+        problem = f"only {impact.predicted} of {new} new Pods were predicted in time; they preempt no Pod"
+    return Text(problem, found.fix)
+
+
+def stays_pending(found: StaysPending, audience: Audience) -> Text:
+    """`2 of 3 new Pods stay Pending even with preemption: 0/3 nodes fit (2 Insufficient cpu, 1 cordoned)`."""
+    impact, stuck, gaps = found.impact, found.stuck, capitalized(found.impact.gaps(audience))
+    if found.is_restart:
+        which = "it" if impact.new == 1 else of_new_pods(impact.pending, impact, audience).rstrip()
+        after = ("The old Pods stay, and the rollout is blocked",) if impact.beside_old else ()
+        problem = f"a restart now would leave {which} Pending: {nodes_that_fit(found.reasons, audience)}"
+        return Text(problem, _fix_of_restart(found), (*after, *gaps), caveats=_unfinished(impact, gaps))
+    pods = of_new_pods(impact.pending, impact, audience)
+    start = f"{pods}{'stays' if impact.new == 1 else 'stay'} Pending"
+    if not found.reasons:
+        why = "no known node fits; time ran out before the reasons were predicted"
+        return Text(f"{start} even with preemption: {why}", _PREDICT)
+    fix, more = _fix_of(found.reasons) or _PREDICT, (*_terminated(impact, audience), *gaps)
+    if stuck.pre_filter is not None:
+        return Text(f"{start}: {found.reasons[0][0]}", fix, more, (start,), _unfinished(impact, gaps))
+    reason = stuck.preemption.ineligible_reason
+    even = f"and may not preempt ({_reason(reason)})" if reason else "even with preemption"
+    nodes = f"{start} {even}: {nodes_that_fit(found.reasons, audience)}"
+    later = "" if node_of(stuck.pod) else ", unless an autoscaler adds one"
+    return Text(nodes + later, fix, more, (nodes, f"{start} {even}", start), _unfinished(impact, gaps))
+
+
+def _terminated(impact: Impact, audience: Audience) -> tuple[str, ...]:
+    if not impact.ended_first:
+        return ()
+    pods = "old Pods" if audience.coarse else plural(impact.ended_first, "old Pod")
+    return (f"Its rollout terminates {pods} before that",)
+
+
+def _reason(text: str) -> str:
+    """kube-scheduler's reason, without the beginning of its sentence."""
+    return text.rstrip(".").removeprefix("not eligible due to ")
+
+
+def nodes_that_fit(reasons: Sequence[tuple[str, int]], audience: Audience) -> str:
+    """`0/3 nodes fit (2 Insufficient cpu, 1 cordoned)`, in kube-scheduler's words.
+
+    Without numbers for an audience of ranges. If the reasons are not about single nodes: `no node can fit (reason)`.
+    """
+    shown = [(_SHORT_REASONS.get(reason, reason), count) for reason, count in reasons[:_REASONS]]
+    more = ", …" if len(reasons) > _REASONS else ""
+    if audience.coarse or not reasons[0][1]:
+        return f"no node can fit ({', '.join(sorted(reason for reason, _ in shown))}{more})"
+    text = shown[0][0] if len(reasons) == 1 else ", ".join(f"{count} {reason}" for reason, count in shown)
+    return f"0/{sum(count for _, count in reasons)} nodes fit ({text}{more})"
+
+
+def _fix_of_restart(found: StaysPending) -> str:
+    fix = _fix_of(found.reasons, {"uncordon the node": "uncordon", "lower requests": "free capacity"})
+    return f"{'uncordon or free capacity' if fix == 'uncordon' else fix} first" if fix else _PREDICT
+
+
+def _fix_of(reasons: Sequence[tuple[str, int]], instead: Mapping[str, str] = NOTHING) -> str:
+    """The fix for these reasons; "" if the reasons suggest none. `instead`: other texts for a fix."""
+    found = [fix for start, fix in _FIXES if any(start in reason for reason, _ in reasons[:_REASONS])][:_MOST_FIXES]
+    return " or ".join(instead.get(fix, fix) for fix in found)

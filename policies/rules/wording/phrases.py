@@ -1,0 +1,55 @@
+"""Phrases of several texts: numbers, ranges, and lists of names."""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+from typing import TYPE_CHECKING
+
+from forewarn.policies.findings import plural
+from forewarn.policies.rules.support.rule_text import naming
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.policies.disclosure import Audience, Range, ShownPods
+    from forewarn.policies.objects.pod import Pod
+
+
+def counted(count: Range, noun: str) -> str:
+    """`2 Pods`, `1 to 5 Pods`, `more than 5 Pods`."""
+    if count.is_exact:
+        return plural(count.lowest or 0, noun)
+    if count.highest:
+        return f"{count.lowest} to {count.highest} {noun}s"
+    return f"more than {(count.lowest or 0) - 1} {noun}s"
+
+
+def of_namespaces(pods: ShownPods) -> str:
+    """` of another namespace`, ` of other namespaces`: where the Pods without names are; "" if it is not shown."""
+    return ("", " of another namespace", " of other namespaces")[pods.namespaces]
+
+
+def priorities(band: Range) -> str:
+    """`priority 100`, `priority 100 to 500`, `priority below 0`, `priority 1000 or more`."""
+    lowest, highest = band
+    if lowest is None:
+        return f"priority {'below 0' if highest == -1 else 'of any value' if highest is None else f'up to {highest}'}"
+    if highest is None:
+        return f"priority {lowest} or more"
+    return f"priority {lowest}" if band.is_exact else f"priority {lowest} to {highest}"
+
+
+def pods_text(pods: Sequence[Pod], audience: Audience, after: str, *, in_namespace: bool = False) -> str:
+    """`12 Pods (team/web-1, team/web-2 and 10 more)`, `after`; without names if the audience may see none.
+
+    `in_namespace`: names without the namespace, which is shown beside the message.
+    """
+    names, count = first_keys(pods, audience), plural(len(pods), "Pod")
+    if in_namespace:
+        names = [name.partition("/")[2] for name in names]
+    return naming(f"{count} (", names, len(pods), f"){after}", 2) if names else f"{count}{after}"
+
+
+def first_keys(pods: Sequence[Pod], audience: Audience) -> list[str]:
+    """The first three names that the audience may see, as `namespace/name`."""
+    return nsmallest(3, (pod.key for pod in pods if audience.may_name(pod.namespace)))

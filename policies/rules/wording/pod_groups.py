@@ -1,0 +1,69 @@
+"""Texts about new Pods that kube-scheduler schedules together with their PodGroup."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.disclosure import shown_count, shown_pods
+from forewarn.policies.findings import Text, cut
+from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS, naming
+from forewarn.policies.rules.wording.impact import capitalized
+from forewarn.policies.rules.wording.phrases import counted, of_namespaces, priorities
+
+if TYPE_CHECKING:
+    from forewarn.policies.disclosure import Audience
+    from forewarn.policies.forecast.pod_groups import GroupForecast
+    from forewarn.policies.rules.support.details import GroupPending, GroupPreemption
+    from forewarn.policies.scheduling.victim import Victim
+
+_LONGEST: Final = 30
+"""Maximum number of characters of the PodGroup's name at the start of a message."""
+
+
+def preemption(found: GroupPreemption, audience: Audience) -> Text:
+    """`PodGroup trainer (minCount 8): would preempt 2 PodGroups (16 Pods): ml/a, ml/b (priority 100)`."""
+    group, more = found.group, capitalized(found.impact.gaps(audience))
+    whole = [unit for unit in group.units if len(unit.pods) > 1]
+    in_whole = sum(len(unit.pods) for unit in whole)
+    others = len(group.victims) - in_whole
+    what = []
+    if whole:
+        pods = counted(shown_count(in_whole, audience), "Pod")
+        what.append(f"{counted(shown_count(len(whole), audience), 'PodGroup')} ({pods})")
+    if others:
+        what.append(counted(shown_count(others, audience), "other Pod" if whole else "Pod"))
+    shown = shown_pods(group.victims, audience)
+    facts = [priorities(shown.priorities), *(["violates a PDB"] if group.num_pdb_violations else [])]
+    start, behind = f"{_head(group)}would preempt {' and '.join(what)}", f" ({', '.join(facts)})"
+    names = [_name_of(unit) for unit in group.units if audience.may_name(unit.pods[0].namespace)]
+    if names:
+        problem = naming(f"{start}: ", names, len(group.units), behind)
+    else:
+        problem = f"{start}{of_namespaces(shown)}{behind}"
+    return Text(problem, found.fix, more, (start,))
+
+
+def stays_pending(found: GroupPending, audience: Audience) -> Text:
+    """`PodGroup trainer (minCount 8): waits for 3 more Pods`."""
+    group = found.group
+    if group.missing:
+        missing = counted(shown_count(group.missing, audience), "more Pod")
+        return Text(f"{_head(group)}waits for {missing}", "create the missing Pods, or lower minCount")
+    start = f"{_head(group)}stays Pending"
+    why = "" if audience.coarse else f": {group.message}"
+    fix = "run `forewarn predict`, or lower requests or minCount"
+    return Text(cut(f"{start}{why}", MOST_CHARACTERS), fix, shorter=(start,))
+
+
+def document(found: GroupPreemption | GroupPending) -> dict[str, Any]:
+    """The impact, and how the new Pods were counted."""
+    return {**found.impact.to_dict(), "basis": "rollout"}
+
+
+def _head(group: GroupForecast) -> str:
+    return f"PodGroup {cut(group.group.name, _LONGEST)} ({group.policy}): "
+
+
+def _name_of(unit: Victim) -> str:
+    first = unit.pods[0]
+    return f"{first.namespace}/{first.spec.pod_group}" if len(unit.pods) > 1 else first.key

@@ -1,0 +1,58 @@
+"""Texts about stored Pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.findings import Text, plural
+from forewarn.policies.rules.support.rule_text import naming, priorities_of
+from forewarn.policies.rules.wording.phrases import first_keys, pods_text
+
+if TYPE_CHECKING:
+    from forewarn.policies.disclosure import Audience
+    from forewarn.policies.rules.support.details import PlaceholdersPreempted, PodsOfMissingClass, PodsWithPriority
+
+_MOST: Final = 100
+"""Maximum number of workloads in the JSON."""
+
+
+def with_priority(found: PodsWithPriority, audience: Audience) -> Text:
+    """`1 Pod (team/web-1) of this class has priority 7, not 1000`."""
+    return Text(pods_text(found.pods, audience, found.after, in_namespace=found.is_in_namespace), found.fix)
+
+
+def priority_document(found: PodsWithPriority) -> dict[str, Any]:
+    """The number of Pods, and the priority of new Pods."""
+    return {"pods": len(found.pods), **({} if found.expected is None else {"value": found.expected})}
+
+
+def of_missing_class(found: PodsOfMissingClass, audience: Audience) -> Text:
+    """`deleted, but team/web-1 still uses it; its replacement will be rejected`."""
+    pods, names = found.pods, first_keys(found.pods, audience)
+    if len(pods) == 1:
+        after = " still uses it; its replacement will be rejected"
+        problem = naming("deleted, but ", names, 1, after) if names else f"deleted, but 1 Pod{after}"
+    else:
+        problem = f"deleted, but {pods_text(pods, audience, ' still use it; their replacements will be rejected')}"
+    return Text(problem, f"recreate with value {priorities_of(pods)}, or change the template")
+
+
+def missing_class_document(found: PodsOfMissingClass) -> dict[str, Any]:
+    """The PriorityClass, and the number of Pods."""
+    return {"class": found.name, "pods": len(found.pods)}
+
+
+def placeholders_preempted(found: PlaceholdersPreempted, audience: Audience) -> Text:
+    """`restarts of 2 workloads (team/a, team/b) would preempt at most 3 placeholder Pods each`."""
+    count, most = len(found.workloads), plural(found.most, "placeholder Pod")
+    named = [f"{ref.namespace}/{ref.name}" for ref in found.workloads if audience.may_name(ref.namespace)]
+    before, after = f"restarts of {plural(count, 'workload')}", f" would preempt {most}"
+    if count > 1:
+        after = f" would preempt at most {most} each"
+    problem = naming(f"{before} (", named, count, f"){after}") if named else f"{before}{after}"
+    return Text(problem, "none needed: placeholder Pods reserve this capacity")
+
+
+def placeholders_document(found: PlaceholdersPreempted) -> dict[str, Any]:
+    """The workloads."""
+    return {"workloads": [str(ref) for ref in found.workloads[:_MOST]]}

@@ -1,0 +1,31 @@
+"""Values that snapshots of the same nodes share."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from forewarn.policies.metering import held
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class DerivedTables:
+    """Values derived from one set of nodes, shared by snapshots of the same nodes.
+
+    Hold `lock` to read a value, and update it first: another snapshot may have changed it.
+    """
+
+    __slots__ = ("lock", "matrix")
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        self.matrix: Any = None
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Context manager for the lock; metering knows that other threads wait."""
+        with self.lock, held():
+            yield

@@ -1,0 +1,103 @@
+"""Constraints on the attributes of a claim's devices. What a device was compared with may depend on what was tried.
+
+Source: dynamic-resource-allocation `structured/internal/incubating/allocator_incubating.go`, `constraint.go`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from forewarn.policies.objects.devices import Attribute, Device, DeviceConstraint, DeviceId
+    from forewarn.policies.releases.semantics import Semantics
+
+
+class Constraint:
+    """A constraint during one try: the devices that were added to it."""
+
+    def __init__(self, of: DeviceConstraint) -> None:
+        self._of = of
+
+    def add(self, outer: str, name: str, device: Device, identity: DeviceId) -> bool:
+        """Add a device of a request (`name`: with its alternative), where it agrees with the others."""
+        if not self._concerns(outer, name):
+            return True
+        value = attribute_of(device, identity.driver, self._of.attribute)
+        return value is not None and self._add(outer, value)
+
+    def remove(self, outer: str, name: str) -> None:
+        """Take back the latest device of a request."""
+        if self._concerns(outer, name):
+            self._remove(outer)
+
+    def _concerns(self, outer: str, name: str) -> bool:
+        return not self._of.requests or outer in self._of.requests or name in self._of.requests
+
+    def _add(self, outer: str, value: Attribute) -> bool:
+        raise NotImplementedError
+
+    def _remove(self, outer: str) -> None:
+        raise NotImplementedError
+
+
+class _Alike(Constraint):
+    """Upstream `matchAttributeConstraint`."""
+
+    def __init__(self, of: DeviceConstraint) -> None:
+        super().__init__(of)
+        self._values: list[Attribute] = []
+
+    def _add(self, outer: str, value: Attribute) -> bool:  # noqa: ARG002
+        if self._values and not _same(self._values[0], value):
+            return False
+        self._values.append(value)
+        return True
+
+    def _remove(self, outer: str) -> None:  # noqa: ARG002
+        self._values.pop()
+
+
+class _Distinct(_Alike):
+    """Upstream `distinctAttributeConstraint`."""
+
+    def _add(self, outer: str, value: Attribute) -> bool:  # noqa: ARG002
+        if any(_same(known, value) for known in self._values):
+            return False
+        self._values.append(value)
+        return True
+
+
+class _DistinctByRequest(Constraint):
+    """The same until 1.36: of each request it knows the latest device, and forgets it when any is taken back."""
+
+    def __init__(self, of: DeviceConstraint) -> None:
+        super().__init__(of)
+        self._values: dict[str, Attribute] = {}
+
+    def _add(self, outer: str, value: Attribute) -> bool:
+        if any(_same(known, value) for known in self._values.values()):
+            return False
+        self._values[outer] = value
+        return True
+
+    def _remove(self, outer: str) -> None:
+        self._values.pop(outer, None)
+
+
+def constraint(of: DeviceConstraint, semantics: Semantics) -> Constraint:
+    """A constraint to which nothing was added yet."""
+    if not of.distinct:
+        return _Alike(of)
+    return _DistinctByRequest(of) if semantics.distinct_values_by_request else _Distinct(of)
+
+
+def attribute_of(device: Device, driver: str, name: str) -> Attribute | None:
+    """An attribute by its full name; a driver's own may stand without its domain. Source: `lookupAttribute`."""
+    if name in device.attributes:
+        return device.attributes[name]
+    domain, slash, own = name.partition("/")
+    return device.attributes.get(own) if slash and domain == driver else None
+
+
+def _same(one: Attribute, other: Attribute) -> bool:
+    return type(one) is type(other) and one == other

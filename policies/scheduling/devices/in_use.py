@@ -1,0 +1,57 @@
+"""What claims have of devices already. Source: kubernetes `plugins/dynamicresources/allocateddevices.go`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from forewarn.policies.objects.devices import DeviceId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from forewarn.policies.objects.devices import Allocation
+    from forewarn.policies.scheduling.devices.pools import Counters, Pool
+
+
+@dataclass(frozen=True, slots=True)
+class InUse:
+    """Devices that a claim has for itself, and what claims take of those that they share, in billionths.
+
+    Who has admin access does not keep others out.
+    """
+
+    dedicated: frozenset[DeviceId]
+    shared: Mapping[DeviceId, Mapping[str, int]]
+
+    @classmethod
+    def of(cls, allocations: Iterable[Allocation | None]) -> InUse:
+        """The sums over all allocations."""
+        dedicated: set[DeviceId] = set()
+        shared: dict[DeviceId, dict[str, int]] = {}
+        for device in (device for a in allocations if a is not None for device in a.devices):
+            if device.admin_access:
+                continue
+            if device.share is None:
+                dedicated.add(device.id)
+                continue
+            sums = shared.setdefault(device.id, {})
+            for name, amount in device.share.items():
+                sums[name] = sums.get(name, 0) + amount
+        return cls(frozenset(dedicated), shared)
+
+    def has(self, device: DeviceId) -> bool:
+        """Whether any claim has it. Source: upstream `IsDeviceAllocated`."""
+        return device in self.dedicated or device in self.shared
+
+
+def counters_left(pool: Pool, counters: Counters, in_use: InUse) -> dict[tuple[str, str], int]:
+    """What devices in use leave of a pool's counters; it may be less than nothing."""
+    left = dict(counters.values)
+    for part in counters.slices:
+        for device in part.devices:
+            if device.consumes and in_use.has(DeviceId(pool.driver, pool.name, device.name)):
+                for taken in device.consumes:
+                    for name, amount in taken.counters.items():
+                        left[taken.name, name] -= amount
+    return left

@@ -1,0 +1,286 @@
+"""One scheduling cycle of a PodGroup: its Pods are placed one after the other, and bound together or not at all.
+
+Source: kubernetes `pkg/scheduler/schedule_one_podgroup.go`, plugin GangScheduling (`PlacementFeasible`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.objects.priority_class import PREEMPT_LOWER_PRIORITY
+from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.scheduling.configuration import configuration_of
+from forewarn.policies.scheduling.pod_group_preemption import GroupPreemption, preempt_for_group
+from forewarn.policies.scheduling.preemption import Preemption
+from forewarn.policies.scheduling.responsible import framework_of, not_scheduled
+from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.status import NOT_FOUND, Code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.scheduling.snapshot import Snapshot
+
+GROUP_UNSCHEDULABLE: Final = "pod group is unschedulable"
+_CLAIMS_RETURNED: Final = "deallocation and deletion of ResourceClaims completed"
+_DYNAMIC_RESOURCES: Final = "DynamicResources"
+_DEFAULT_PREEMPTION: Final = "DefaultPreemption"
+
+
+class MemberStatus(NamedTuple):
+    """The node of one Pod of a PodGroup, or the reason for its rejection.
+
+    `plugins`: those that rejected it. `nominated`: the node to set in its status, empty to clear it, None to keep it.
+    `ran_pre_filter`: whether all PreFilter plugins ran.
+    """
+
+    node: str = ""
+    message: str = ""
+    plugins: frozenset[str] = frozenset()
+    error: bool = False
+    nominated: str | None = None
+    ran_pre_filter: bool = True
+
+
+class NotModelled(Exception):
+    """The cycle of a Pod of a PodGroup depends on what forewarn does not model."""
+
+
+Place = "Callable[[Snapshot, Pod], MemberStatus]"
+"""Finds a node for one Pod, without preemption."""
+
+
+class MemberCycle(Prediction):
+    """The Filters and Scores of one Pod of a PodGroup. It does not preempt by itself."""
+
+    def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
+        super().__init__(snapshot, pod, reasons=True)
+
+    @cached_property
+    def _refused(self) -> str:
+        return not_scheduled(self.pod, self.snapshot)
+
+    @cached_property
+    def preemption(self) -> Preemption:
+        """Nothing: the PodGroup preempts as a whole."""
+        return Preemption(eligible=False)
+
+
+@dataclass(slots=True)
+class Run:
+    """The algorithm's result. `code` None: success. `placed`: Pods that fit, with the snapshot that each saw.
+
+    `tried`: the status of each Pod that was tried, in order.
+    """
+
+    code: Code | None
+    reasons: tuple[str, ...] = ()
+    has_error: bool = False
+    tried: list[MemberStatus] = field(default_factory=list)
+    placed: list[tuple[Pod, str, Snapshot]] = field(default_factory=list)
+
+    @property
+    def message(self) -> str:
+        """Of the status. Source: upstream `Status.Message`."""
+        return ", ".join(((GROUP_UNSCHEDULABLE,) if self.has_error else ()) + self.reasons)
+
+
+def first_place(snapshot: Snapshot, pod: Pod) -> MemberStatus:
+    """The best node for one Pod, the first by name of several; or the reasons of the nodes. Raises NotModelled."""
+    if not snapshot.node_infos:
+        return MemberStatus(message="no nodes available to schedule pods", nominated="", ran_pre_filter=False)
+    cycle = MemberCycle(snapshot, pod)
+    if cycle.not_predicted:
+        raise NotModelled(cycle.not_predicted)
+    if cycle.fits:
+        return MemberStatus(cycle.node)
+    if cycle.rejection.error:
+        return MemberStatus(message=cycle.rejection.error, error=True, nominated="")
+    reasons = sorted({reason for status in cycle.rejection.statuses for reason in status.reasons})
+    return MemberStatus(message=", ".join(reasons), plugins=frozenset(cycle.rejection.plugins))
+
+
+def predict_pod_group(snapshot: Snapshot, group: PodGroup, pods: Sequence[Pod]) -> PodGroupResult:
+    """The cycle of a PodGroup with these new Pods, where nothing else happens meanwhile. Raises NotModelled."""
+    scheduled = snapshot.pods_of_groups.get((group.namespace, group.name), ())
+    return schedule_pod_group(snapshot, group, pods, scheduled, first_place)
+
+
+def run_algorithm(
+    snapshot: Snapshot,
+    group: PodGroup,
+    pods: Sequence[Pod],
+    scheduled: int,
+    place: Callable[[Snapshot, Pod], MemberStatus],
+) -> Run:
+    """Place each Pod beside those before it. `scheduled`: the PodGroup's Pods that are on nodes already.
+
+    Source: upstream `podGroupSchedulingDefaultAlgorithm`.
+    """
+    least, remaining = group.pods_to_schedule, len(pods)
+    run = Run(Code.UNSCHEDULABLE, has_error=True)
+    if remaining + scheduled < least:
+        run.reasons = (_cannot_be_satisfied(least, scheduled, remaining),)
+        return run
+    for pod in pods:
+        status = place(snapshot, pod)
+        run.tried.append(status)
+        remaining -= 1
+        if status.error:
+            run.code, run.has_error = Code.ERROR, False
+            run.reasons = (f"failed to schedule other pod from a pod group: {status.message}",)
+            return run
+        if status.node:
+            scheduled += 1
+            run.placed.append((pod, status.node, snapshot))
+            snapshot = snapshot.with_pods([snapshot.bound(pod, status.node)], ())
+        if remaining + scheduled < least:
+            run.code, run.has_error = Code.UNSCHEDULABLE, False
+            run.reasons = (_cannot_be_satisfied(least, scheduled, remaining),)
+            return run
+    if run.placed:
+        run.code, run.has_error = None, False
+    return run
+
+
+def _cannot_be_satisfied(least: int, scheduled: int, remaining: int) -> str:
+    """Source: GangScheduling `PlacementFeasible`."""
+    return f"minCount ({least}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
+
+
+class PodGroupResult(NamedTuple):
+    """The result of a PodGroup's cycle. `code` None: success, and Pods with a node are bound. `members`: the status of
+    each Pod, in order. `message`: of the PodGroup's condition. `preemption`: victims and nominations, if any.
+    `tried_code`: of the algorithm alone, which decides about the back-off."""
+
+    code: Code | None
+    members: Sequence[MemberStatus]
+    message: str = ""
+    preemption: GroupPreemption | None = None
+    tried_code: Code | None = None
+
+
+def schedule_pod_group(
+    snapshot: Snapshot,
+    group: PodGroup,
+    pods: Sequence[Pod],
+    scheduled: Sequence[Pod],
+    place: Callable[[Snapshot, Pod], MemberStatus],
+    order: Sequence[str] = (),
+) -> PodGroupResult:
+    """The cycle of a PodGroup with these queued Pods. `scheduled`: its Pods on nodes; `order`: of the nodes, by name.
+
+    Source: upstream `podGroupCycle`, `submitPodGroupAlgorithmResult`.
+    """
+    invalid = why_not_valid(group, pods, scheduled, snapshot)
+    if invalid:
+        return _all_fail(pods, invalid)
+    snapshot = without_nominations_of(snapshot, pods)
+    run = run_algorithm(snapshot, group, pods, len(scheduled), place)
+    if run.code is None:
+        return PodGroupResult(None, run.tried)
+    if run.code is Code.ERROR:
+        members = [s if s.error else MemberStatus(message=run.message, error=True, nominated="") for s in run.tried]
+        rest = [MemberStatus(message=run.message, error=True, nominated="")] * (len(pods) - len(run.tried))
+        return PodGroupResult(Code.ERROR, [*members, *rest], run.message, tried_code=Code.ERROR)
+
+    def again(emptied: Snapshot) -> Run:
+        return run_algorithm(emptied, group, pods, len(scheduled), place)
+
+    found = _post_filter(snapshot, pods, run, lambda: preempt_for_group(snapshot, group, pods, again, order))
+    if found.error:
+        return _all_fail(pods, found.error)._replace(tried_code=Code.UNSCHEDULABLE)
+    message = f"{run.message}, {found.message}"
+    nominations = (found.preemption.nominations if found.preemption is not None else None) or {}
+    members = list[MemberStatus]()
+    for number, pod in enumerate(pods):
+        status = run.tried[number] if number < len(run.tried) else MemberStatus(message=run.message)
+        if not status.node:
+            members.append(status._replace(nominated=nominations.get(pod.identity, status.nominated)))
+        elif found.preemption is not None:
+            members.append(MemberStatus(message=message, nominated=nominations.get(pod.identity)))
+        else:
+            members.append(MemberStatus(message=f"{GROUP_UNSCHEDULABLE}, {message}", nominated=""))
+    return PodGroupResult(Code.UNSCHEDULABLE, members, message, found.preemption, Code.UNSCHEDULABLE)
+
+
+def _all_fail(pods: Sequence[Pod], why: str) -> PodGroupResult:
+    """Every Pod fails with an error."""
+    members = [MemberStatus(message=why, error=True, nominated="")] * len(pods)
+    return PodGroupResult(Code.ERROR, members, why, tried_code=Code.ERROR)
+
+
+def why_not_valid(group: PodGroup, pods: Iterable[Pod], scheduled: Iterable[Pod], snapshot: Snapshot) -> str:
+    """Return the reason why kube-scheduler does not schedule the PodGroup; empty if none.
+
+    Source: upstream `validatePodGroup`.
+    """
+    pods = list(pods)
+    has_policy = snapshot.semantics.pod_groups_have_preemption_policies
+    name = pods[0].spec.scheduler_name or DEFAULT_SCHEDULER
+    policy = group.preemption_policy if has_policy else pods[0].preemption_policy or PREEMPT_LOWER_PRIORITY
+    for pod in (*pods, *scheduled):
+        own = pod.spec.scheduler_name or DEFAULT_SCHEDULER
+        if own != name:
+            return (
+                "all pods in a single pod group should have the same .spec.schedulerName set, "
+                f'got: "{own}" and "{name}"'
+            )
+        if pod.effective_priority != group.priority:
+            return (
+                "all pods in a single pod group should have the same priority as the pod group's priority, "
+                f"got {pod.effective_priority} and {group.priority}"
+            )
+        own_policy = pod.preemption_policy or PREEMPT_LOWER_PRIORITY
+        if own_policy != policy:
+            whose = "preemption policy as the pod group's preemption policy" if has_policy else "preemption policy"
+            return f"all pods in a single pod group should have the same {whose}, got {own_policy} and {policy}"
+    if configuration_of(snapshot.semantics).profile(pods[0].spec.scheduler_name) is None:
+        return f'profile not found for scheduler name "{name}"'
+    return ""
+
+
+def without_nominations_of(snapshot: Snapshot, pods: Iterable[Pod]) -> Snapshot:
+    """The cluster without the nominations of these Pods: while they are tried, the queue knows their names alone.
+
+    Source: upstream `nominatedPodToInfo`.
+    """
+    tried = {pod.identity for pod in pods}
+    nominated: Mapping[str, tuple[Pod, ...]] = snapshot.objects.nominated
+    if not any(pod.identity in tried for each in nominated.values() for pod in each):
+        return snapshot
+    left = {node: tuple(pod for pod in each if pod.identity not in tried) for node, each in nominated.items()}
+    return snapshot.with_node_states({}, {node: each for node, each in left.items() if each}, {})
+
+
+class _PostFiltered(NamedTuple):
+    """`message`: what is appended to the PodGroup's; `error`: why the cycle fails."""
+
+    message: str = ""
+    preemption: GroupPreemption | None = None
+    error: str = ""
+
+
+def _post_filter(
+    snapshot: Snapshot, pods: Sequence[Pod], run: Run, preempt: Callable[[], GroupPreemption]
+) -> _PostFiltered:
+    """Source: upstream `RunPodGroupPostFilterPlugins`."""
+    reasons: list[str] = []
+    for plugin in framework_of(snapshot, pods[0]).profile.at("postFilter"):
+        if plugin == _DYNAMIC_RESOURCES and snapshot.semantics.devices_are_allocated:
+            if not any(status.ran_pre_filter for status in run.tried):
+                return _PostFiltered(error=f'error in "{plugin}" PodGroupPostFilter plugins: {NOT_FOUND}')
+            reasons.append(_CLAIMS_RETURNED)
+        elif plugin == _DEFAULT_PREEMPTION:
+            found = preempt()
+            said = f"pod group preemption: {found.message}"
+            if found.is_error:
+                return _PostFiltered(error=f'error in "{plugin}" PodGroupPostFilter plugins: {said}')
+            if found.nominations is not None or found.is_final:
+                return _PostFiltered(said, found if found.nominations is not None else None)
+            reasons.append(said)
+    return _PostFiltered(", ".join(reasons))

@@ -1,0 +1,177 @@
+"""Pods of PodGroups in the queue: each waits in its PodGroup, which is tried as a whole.
+
+Source: kubernetes `pkg/scheduler/backend/queue/scheduling_queue.go`, `pod_group_member_pods.go`, `workload_forest.go`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from forewarn.policies.scheduling.queue.events import UNSCHEDULED_POD_ADD
+from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo, QueuedPodInfo, group_key
+from forewarn.policies.scheduling.queue.strategy import Strategy
+from forewarn.policies.scheduling.status import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.scheduling.queue.events import ClusterEvent
+    from forewarn.policies.scheduling.queue.pod_info import Entity, Key
+
+
+class Entities(Protocol):
+    """The queue of Pods and PodGroups (PriorityQueue)."""
+
+    @property
+    def now(self) -> Callable[[], float]:
+        """Seconds."""
+
+    def take(self, key: Key) -> tuple[Entity | None, Strategy]:
+        """Take an entity out: (it, where it was)."""
+
+    def entity(self, key: Key) -> Entity | None:
+        """The entity of this key."""
+
+    def requeue(self, info: Entity, strategy: Strategy, event: ClusterEvent | None) -> bool:
+        """Put an entity where the strategy says, unless a plugin gates it."""
+
+    def to_active(self, info: Entity) -> bool:
+        """Put an entity to activeQ, unless a gate keeps it out."""
+
+
+class PodGroupQueue:
+    """PodGroups, and their Pods that are in no PodGroup of the queue.
+
+    A Pod is incomplete without its PodGroup object, and pending while its PodGroup is being tried.
+    """
+
+    def __init__(self, queue: Entities) -> None:
+        self._queue = queue
+        self._groups: dict[Key, PodGroup] = {}
+        self._incomplete: dict[Key, dict[Key, QueuedPodInfo]] = {}
+        self._pending: dict[Key, dict[Key, QueuedPodInfo]] = {}
+        self._popped: Key | None = None
+        """The entity that was popped last, until its PodGroup comes back."""
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        for aside in (self._pending, self._incomplete):
+            for pods in aside.values():
+                yield from pods.values()
+
+    def popped(self, key: Key) -> None:
+        """This entity is being tried."""
+        self._popped = key
+
+    # Pods
+
+    def add(self, info: QueuedPodInfo) -> None:
+        """A Pod comes, or comes back. Source: upstream `addPodGroupMember`."""
+        key = key_of(info.pod)
+        if key not in self._groups:
+            self._incomplete.setdefault(key, {})[info.key] = info
+            return
+        found, strategy = self._queue.take(key)
+        if isinstance(found, QueuedPodGroupInfo):
+            found.add(info)
+            self._queue.requeue(found, strategy, UNSCHEDULED_POD_ADD)
+        elif self._popped == key:
+            self._pending.setdefault(key, {})[info.key] = info
+        else:
+            group = QueuedPodGroupInfo(self._groups[key], info.timestamp)
+            group.add(info)
+            self._queue.to_active(group)
+
+    def find(self, pod: Pod) -> QueuedPodInfo | None:
+        """The Pod of this name, unless it is being tried."""
+        key, name = key_of(pod), (pod.namespace, pod.name)
+        group = self._queue.entity(key)
+        found = group.find(name) if isinstance(group, QueuedPodGroupInfo) else None
+        return found or self._pending.get(key, {}).get(name) or self._incomplete.get(key, {}).get(name)
+
+    def delete(self, pod: Pod) -> None:
+        """A Pod is gone, or bound. Source: upstream `deletePodGroupMember`."""
+        key, name = key_of(pod), (pod.namespace, pod.name)
+        if key not in self._groups:
+            _discard(self._incomplete, key, name)
+            return
+        found, strategy = self._queue.take(key)
+        if not isinstance(found, QueuedPodGroupInfo):
+            _discard(self._pending, key, name)
+            return
+        found.members[:] = [member for member in found.members if member.key != name]
+        if found.members:
+            self._queue.requeue(found, strategy, UNSCHEDULED_POD_ADD)
+
+    # PodGroups
+
+    def add_group(self, group: PodGroup) -> None:
+        """A PodGroup comes. Source: upstream `AddPodGroup`."""
+        key = group_key(group.namespace, group.name)
+        self._groups[key] = group
+        for info in sorted(self._incomplete.pop(key, {}).values(), key=lambda info: (info.timestamp, info.key)):
+            self.add(info)
+
+    def update_group(self, group: PodGroup) -> None:
+        """A PodGroup changes; its place in the queue does not. Source: upstream `UpdatePodGroup`."""
+        key = group_key(group.namespace, group.name)
+        self._groups[key] = group
+        found = self._queue.entity(key)
+        if isinstance(found, QueuedPodGroupInfo):
+            found.group = group
+
+    def delete_group(self, group: PodGroup) -> None:
+        """A PodGroup is gone: its Pods wait for another one of its name. Source: upstream `DeletePodGroup`."""
+        key = group_key(group.namespace, group.name)
+        self._groups.pop(key, None)
+        found, _ = self._queue.take(key)
+        if isinstance(found, QueuedPodGroupInfo):
+            self._incomplete.setdefault(key, {}).update({info.key: info for info in found.members})
+        elif self._popped == key and key in self._pending:
+            self._incomplete.setdefault(key, {}).update(self._pending.pop(key))
+
+    def add_attempted(self, tried: QueuedPodGroupInfo, code: Code | None) -> None:
+        """A cycle of a PodGroup is over. `code`: of its status, None for success.
+
+        Its Pods that were not bound, and those that came meanwhile, are tried again: at once after a success, else when
+        the back-off is over, whatever happens before. Source: upstream `AddAttemptedPodGroupIfNeeded`.
+        """
+        key = tried.key
+        self._popped = None
+        pending = self._pending.pop(key, {})
+        if not pending:
+            return
+        if key not in self._groups:
+            self._incomplete.setdefault(key, {}).update(pending)
+            return
+        tried_before = {member.pod.identity for member in tried.members}
+        info = QueuedPodGroupInfo(self._groups[key], tried.timestamp)
+        info.attempts, info.backoff_expiration = tried.attempts, tried.backoff_expiration
+        info.unschedulable_count, info.consecutive_errors = tried.unschedulable_count, tried.consecutive_errors
+        for member in pending.values():
+            info.add(member)
+        if code is None:
+            info.unschedulable_count = info.consecutive_errors = 0
+        elif code is Code.ERROR:
+            info.consecutive_errors += 1
+            info.backoff_expiration = None
+        else:
+            info.unschedulable_count, info.consecutive_errors = info.unschedulable_count + 1, 0
+            info.backoff_expiration = None
+        if code is not None or tried_before.isdisjoint(member.pod.identity for member in info.members):
+            info.timestamp = self._queue.now()
+        self._queue.requeue(info, Strategy.IMMEDIATELY if code is None else Strategy.AFTER_BACKOFF, None)
+
+
+def key_of(pod: Pod) -> Key:
+    """The key of a Pod's PodGroup in the queue."""
+    return group_key(pod.namespace, pod.spec.pod_group)
+
+
+def _discard(aside: dict[Key, dict[Key, QueuedPodInfo]], key: Key, name: Key) -> None:
+    pods = aside.get(key)
+    if pods is not None:
+        pods.pop(name, None)
+        if not pods:
+            del aside[key]

@@ -1,0 +1,272 @@
+"""What identical requests have in common: what a spec leaves of the nodes, and which nodes lack resources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
+from forewarn.policies.scheduling.vectorized.problem import MOST, NotValid
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Hashable, Sequence
+
+    from numpy.typing import NDArray
+
+    from forewarn.policies.objects.pod_spec import PodSpec
+    from forewarn.policies.scheduling.columns import Columns
+    from forewarn.policies.scheduling.vectorized.kept_costs import KeptCosts
+    from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
+    from forewarn.policies.scheduling.vectorized.nominations import Nominated, Nominations
+    from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
+
+_KEPT_CHANGES: Final = 4096
+_FEW: Final = 16
+"""The number of nodes below which a Python loop is faster than numpy over all nodes."""
+_AGAIN: Final = 8
+"""The maximum number of changes to each of them: a node with nominated Pods changes for each of these Pods."""
+
+
+class Demand(NamedTuple):
+    """Some of a resource. `row`: its place in the columns; `limit`: [node], what may be requested beside it."""
+
+    resource: str
+    row: int
+    limit: NDArray[np.int64]
+
+
+class Spec(NamedTuple):
+    """The static result of a spec.
+
+    `open`: [node], nodes that fit without other Pods; `plugins`, `reasons`: static rejections; `left`: [node], all
+    others.
+    """
+
+    spec: PodSpec
+    request: Hashable
+    demands: list[Demand]
+    open: NDArray[np.bool_]
+    plugins: frozenset[str]
+    reasons: Counter[str]
+    left: NDArray[np.bool_]
+    leaves: int
+    """The number of what it says of the nodes: the same for all specs with the same `open`, `left` and reasons."""
+    nominated: bool
+    """Report whether columns support a Pod that is nominated."""
+    constrained: bool
+    """Whether constraints other than resources may reject nodes. Their filters run after resources."""
+    reached: NDArray[np.bool_]
+    """[node]: whether its bound volumes can be mounted there."""
+    is_reached: bool
+    """Whether they can be mounted on one of the `open` nodes."""
+    percentage: int
+    """percentageOfNodesToScore of its profile."""
+
+
+class Request:
+    """A request at one priority, on the current nodes. Its result for a node changes with the node."""
+
+    def __init__(self, demands: Sequence[Demand], priority: int) -> None:
+        self.demands, self._priority = demands, priority
+        self._columns: Columns | None = None
+        self._serials: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._nominations: Nominations | None = None
+        self._nominated = -1
+        self._age = 0
+        """The number of evaluations of all nodes."""
+        self._changes: list[int] = []
+        """The nodes that have changed since, as rows."""
+        self.rooms: dict[int, Room] = {}
+        self.helped: dict[int, Helped] = {}
+        self.present: list[NDArray[np.int64]] = []
+        """[node] of each demand: what is requested there, nominated pods included."""
+        self.lacks: list[NDArray[np.bool_]] = []
+        """[node] of each demand: whether there is too little."""
+        self.full: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.costs: KeptCosts | None = None
+
+    def sync(self, columns: Columns, nominations: Nominations) -> None:
+        """Become those of these nodes. Raises NotValid."""
+        if self._columns is columns and self._nominations is nominations and self._nominated == nominations.version:
+            return
+        rows = self._changed(columns, nominations)
+        self._columns = None
+        if rows is None:
+            self._go_through(columns, nominations)
+        else:
+            for row in rows:
+                self._update(row, columns, nominations)
+            self._changes += rows
+        self._serials, self._columns = columns.serials.copy(), columns  # the columns may be used up by the next ones
+        self._nominations, self._nominated = nominations, nominations.version
+
+    def _changed(self, columns: Columns, nominations: Nominations) -> list[int] | None:
+        """The rows that differ from what is known; None where these are many."""
+        if self._columns is None or self._nominations is not nominations or len(self._changes) > _KEPT_CHANGES:
+            return None
+        changes = nominations.changed_since(self._nominated)
+        if changes is None or len(changes) > _AGAIN * _FEW:
+            return None
+        nominated = dict.fromkeys(changes)
+        if len(nominated) > _FEW:
+            return None
+        if self._columns is columns:
+            return list(nominated)
+        rows = np.flatnonzero(self._serials != columns.serials)
+        return list({*rows.tolist(), *nominated}) if len(rows) <= _FEW else None
+
+    def _go_through(self, columns: Columns, nominations: Nominations) -> None:
+        """In the arrays that are there, if they are of as many nodes: to make new ones takes as long."""
+        if not self.present or len(self.full) != len(columns.serials):
+            shape = len(columns.serials)
+            self.present = [np.zeros(shape, np.int64) for _ in self.demands]
+            self.lacks = [np.zeros(shape, np.bool_) for _ in self.demands]
+            self.full = np.zeros(shape, np.bool_)
+        self._age += 1
+        self._changes = []
+        self.full[:] = False
+        for demand, present, lacks in zip(self.demands, self.present, self.lacks, strict=True):
+            self._count_present(demand, columns, nominations, present)
+            np.greater(present, demand.limit, out=lacks)
+            np.logical_or(self.full, lacks, out=self.full)
+
+    def _update(self, row: int, columns: Columns, nominations: Nominations) -> None:
+        full = False
+        for demand, all_present, all_lacks in zip(self.demands, self.present, self.lacks, strict=True):
+            present = int(columns.requested[demand.row, row])
+            if nominations:
+                added = int(nominations.amounts(demand.resource, self._priority)[row])
+                if added >= MOST:
+                    raise NotValid
+                present += added
+            lacks = present > int(demand.limit[row])
+            all_present[row], all_lacks[row] = present, lacks
+            full = full or lacks
+        self.full[row] = full
+
+    def changes_since(self, seen: tuple[int, int]) -> tuple[Sequence[int] | None, tuple[int, int]]:
+        """(the rows that have changed since then, None where these are many; what to ask with next time)."""
+        age, count = seen
+        now = self._age, len(self._changes)
+        if age != self._age or now[1] - count > _AGAIN * _FEW:
+            return None, now
+        rows = dict.fromkeys(self._changes[count:])
+        return (list(rows) if len(rows) <= _FEW else None), now
+
+    def _count_present(
+        self, demand: Demand, columns: Columns, nominations: Nominations, present: NDArray[np.int64]
+    ) -> None:
+        requested = columns.requested[demand.row]
+        if not nominations:
+            present[:] = requested
+            return
+        added = nominations.amounts(demand.resource, self._priority)
+        if nominations.may_reach(demand.resource, MOST) and added.max(initial=0) >= MOST:
+            raise NotValid
+        np.add(requested, added, out=present)
+
+
+class Room:
+    """The nodes on which a request fits, among those that a spec allows, and the resources that it lacks."""
+
+    def __init__(self) -> None:
+        self._seen = -1, 0
+        self._open: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._lacks: list[NDArray[np.bool_]] = []
+        self.nodes = 0
+        """The number of nodes that fit."""
+        self.lacking: list[int] = []
+        """Of each demand, how many have too little."""
+        self._told: tuple[Sequence[int], tuple[frozenset[str], Counter[str]]] | None = None
+        """The last rejection, and what was lacking then."""
+
+    def rejection(self, spec: Spec) -> tuple[frozenset[str], Counter[str]]:
+        """Who rejects a spec, and why; not to be changed."""
+        if self._told is None or self._told[0] != self.lacking:
+            self._told = [*self.lacking], rejection_of(spec, self.lacking)
+        return self._told[1]
+
+    def sync(self, request: Request, spec: Spec) -> None:
+        """Become that of the nodes as the request has them."""
+        rows, self._seen = request.changes_since(self._seen)
+        if rows is None:
+            self._open = spec.open & ~request.full
+            self._lacks = [spec.left & lacks for lacks in request.lacks]
+            self.nodes = int(np.count_nonzero(self._open))
+            self.lacking = [int(np.count_nonzero(lacks)) for lacks in self._lacks]
+            return
+        for row in rows:
+            fits = bool(spec.open[row]) and not request.full[row]
+            self.nodes += fits - bool(self._open[row])
+            self._open[row] = fits
+            if spec.left[row]:
+                for number, (mine, lacks) in enumerate(zip(self._lacks, request.lacks, strict=True)):
+                    now = bool(lacks[row])
+                    self.lacking[number] += now - bool(mine[row])
+                    mine[row] = now
+
+
+class Helped:
+    """The nodes on which a request fits without Pods of lower priority, among those that a spec allows."""
+
+    def __init__(self) -> None:
+        self._seen = -1, 0
+        self._nodes: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.count = 0
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """The nodes as rows of the columns."""
+        return np.flatnonzero(self._nodes) if self.count else np.zeros(0, np.intp)
+
+    def rows_but(self, row: int, *, helps: bool) -> NDArray[np.intp]:
+        """The same, if this holds of one node."""
+        if bool(self._nodes[row]) == helps:
+            return self.rows
+        nodes = self._nodes.copy()
+        nodes[row] = helps
+        return np.flatnonzero(nodes)
+
+    def sync(self, request: Request, spec: Spec, lower: LowerPriorityPods, matrix: PodMatrix) -> None:
+        """Become those of the nodes as the request, and the tables of the pods below its priority, have them."""
+        rows, self._seen = request.changes_since(self._seen)
+        totals = [lower.total(demand.resource, matrix) for demand in request.demands]
+        demands = list(zip(request.demands, request.present, totals, strict=True))
+        if rows is None:
+            nodes = spec.open & (lower.count > 0)
+            for demand, present, total in demands:
+                nodes &= present - total <= demand.limit
+            self._nodes, self.count = nodes, int(np.count_nonzero(nodes))
+            return
+        for row in rows:
+            helps = bool(spec.open[row]) and bool(lower.count[row] > 0)
+            helps = helps and all(
+                bool(present[row] - total[row] <= demand.limit[row]) for demand, present, total in demands
+            )
+            self.count += helps - bool(self._nodes[row])
+            self._nodes[row] = helps
+
+
+def rejection_of(spec: Spec, lacking: Sequence[int]) -> tuple[frozenset[str], Counter[str]]:
+    """(who rejects it, reasons and of how many nodes). `lacking`: of each demand, how many nodes have too little."""
+    reasons, plugins = spec.reasons.copy(), spec.plugins
+    for demand, count in zip(spec.demands, lacking, strict=True):
+        if count:
+            reasons[reason_of(demand.resource)] += count
+            plugins |= {NodeResourcesFit.name}
+    return plugins, reasons
+
+
+class Own:
+    """The node to which the Pod itself is nominated, without its nomination. `present`, `lacks`: of each demand, what
+    is requested there, and whether there is too little."""
+
+    def __init__(self, nominated: Nominated, request: Request, matrix: PodMatrix) -> None:
+        row = self.row = nominated.row
+        self.present, self.lacks = list[int](), list[bool]()
+        for demand, present in zip(request.demands, request.present, strict=True):
+            self.present.append(int(present[row] - matrix.kinds.amounts(demand.resource)[nominated.kind]))
+            self.lacks.append(self.present[-1] > int(demand.limit[row]))
+        self.full = any(self.lacks)

@@ -1,0 +1,67 @@
+"""Which score plugins of a profile have columns, and their weights."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.scheduling.arguments import (
+    InterPodAffinityArgs,
+    NodeAffinityArgs,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    PodTopologySpreadArgs,
+)
+from forewarn.policies.scheduling.plugins.image_locality import ImageLocality
+from forewarn.policies.scheduling.plugins.inter_pod_affinity import InterPodAffinity
+from forewarn.policies.scheduling.plugins.node_affinity import NodeAffinity
+from forewarn.policies.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from forewarn.policies.scheduling.plugins.pod_topology_spread import PodTopologySpread
+from forewarn.policies.scheduling.plugins.taint_toleration import TaintToleration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from forewarn.policies.releases.profiles import Profile
+
+_DEFAULT_ARGS: Final = {
+    ImageLocality.name: None,
+    InterPodAffinity.name: InterPodAffinityArgs(),
+    NodeAffinity.name: NodeAffinityArgs(),
+    NodeResourcesBalancedAllocation.name: NodeResourcesBalancedAllocationArgs(),
+    NodeResourcesFit.name: NodeResourcesFitArgs(),
+    PodTopologySpread.name: PodTopologySpreadArgs(),
+    TaintToleration.name: None,
+}
+"""Score plugins that score all nodes at once, and the arguments that this is valid for."""
+_SCORE_NOTHING: Final = frozenset({"DynamicResources", "VolumeBinding"})
+"""Score plugins that give nothing to Pods without device claims, if storage capacity is not scored."""
+
+
+class ScorePlan(NamedTuple):
+    """The scoring of a profile.
+
+    `weights`: of plugins that score all nodes at once, 0 for plugins that the profile lacks; `node_by_node`: other
+    plugins.
+    """
+
+    weights: Mapping[str, int]
+    node_by_node: tuple[str, ...]
+
+
+@lru_cache(64)
+def score_plan_of(profile: Profile) -> ScorePlan | None:
+    """Return None if a Score plugin is not one of kube-scheduler's own, or the profile lacks its PreScore."""
+    weights, others, before = dict.fromkeys(_DEFAULT_ARGS, 0), list[str](), profile.at("preScore")
+    for name in profile.at("score"):
+        plugin = profile.plugins[name]
+        if plugin.foreign or (hasattr(plugin, "pre_score") and name not in before):
+            return None
+        if name in _SCORE_NOTHING:
+            continue
+        if name in _DEFAULT_ARGS and profile.args.get(name, _DEFAULT_ARGS[name]) == _DEFAULT_ARGS[name]:
+            weights[name] = profile.weights[name]
+        else:
+            others.append(name)
+    return ScorePlan(weights, tuple(others))

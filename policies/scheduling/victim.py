@@ -1,0 +1,123 @@
+"""Victims: what preemption evicts or reprieves as a unit, a Pod or all Pods of a PodGroup on all nodes.
+
+Source: kubernetes `pkg/scheduler/framework/preemption/types.go` (`getCrossNodesVictims`), `util.go`
+(`MoreImportantVictim`, `GetPodPriority`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
+
+NOW: Final = 2**62
+"""The start time of a Pod without one: upstream uses the current time."""
+
+
+class MissingNode(Exception):
+    """A Pod of a victim is on a node that is removed. Source: upstream `newDomainVictim`."""
+
+    def __init__(self, node: str) -> None:
+        found = f'nodeinfo not found for node name "{node}"'
+        super().__init__(f'failed to get node info for node "{node}" from snapshot: {found}')
+
+
+class Victim(NamedTuple):
+    """Pods that preemption evicts together. `priority`: of their PodGroup, or of the Pod. `is_group`: they belong to
+    a PodGroup."""
+
+    pods: tuple[Pod, ...]
+    priority: int
+    is_group: bool = False
+
+    @property
+    def importance(self) -> tuple[int, bool, int, int]:
+        """Sort key, the most important victim first. Source: upstream `MoreImportantVictim`."""
+        return -self.priority, not self.is_group, -len(self.pods), min(map(start_time, self.pods))
+
+
+def pod_priority(pod: Pod, snapshot: Snapshot) -> int:
+    """The priority by which preemption compares a Pod: its PodGroup's. Source: upstream `GetPodPriority`."""
+    if pod.spec.pod_group and snapshot.preempts_by_group:
+        group = snapshot.objects.pod_groups.get((pod.namespace, pod.spec.pod_group))
+        if group is not None:
+            return group.priority
+    return pod.effective_priority
+
+
+def victims_on(node_infos: Iterable[NodeInfo], snapshot: Snapshot) -> list[Victim]:
+    """All possible victims on these nodes. A victim with Pods on other nodes includes these. Raises MissingNode.
+
+    Source: upstream `getCrossNodesVictims`.
+    """
+    if not snapshot.preempts_by_group:
+        return [Victim((pod,), pod.effective_priority) for info in node_infos for pod in info.pods]
+    groups, found = snapshot.objects.pod_groups, list[Victim]()
+    known = set[tuple[str, str]]()
+    for info in node_infos:
+        for pod in info.pods:
+            key = pod.namespace, pod.spec.pod_group
+            group = groups.get(key) if key[1] else None
+            if group is None or not group.preempted_together:
+                found.append(Victim((pod,), pod_priority(pod, snapshot), bool(key[1])))
+            elif key not in known:
+                known.add(key)
+                pods = snapshot.pods_of_groups[key]
+                missing = next((each.node_name for each in pods if each.node_name not in snapshot.rows), "")
+                if missing:
+                    raise MissingNode(missing)
+                found.append(Victim(pods, group.priority, is_group=True))
+    return found
+
+
+def victims_below(priority: int, node_infos: Iterable[NodeInfo], snapshot: Snapshot) -> list[Victim]:
+    """Victims of lower priority, terminating ones too. Raises MissingNode. Source: upstream `isPreemptionAllowed`."""
+    return [victim for victim in victims_on(node_infos, snapshot) if victim.priority < priority]
+
+
+def has_terminating_victim(priority: int, node_info: NodeInfo, snapshot: Snapshot) -> bool:
+    """True if a Pod of lower priority on this node terminates because of a preemption.
+
+    Source: upstream `PodEligibleToPreemptOthers`, `isOngoingPreemption`.
+    """
+    return any(pod.terminating and pod.preempted and pod_priority(pod, snapshot) < priority for pod in node_info.pods)
+
+
+def victims_by_importance(victims: Sequence[Victim], semantics: Semantics) -> list[Victim]:
+    """The most important victims first."""
+    if semantics.unstarted_victims_in_order:
+        return sorted(victims, key=lambda victim: victim.importance)
+    by_pod = {id(victim.pods[0]): victim for victim in victims}
+    return [by_pod[id(pod)] for pod in by_importance([victim.pods[0] for victim in victims], semantics)]
+
+
+def by_importance(pods: Sequence[Pod], semantics: Semantics) -> list[Pod]:
+    """Pods without groups by priority, then by start time, the earliest first. Source: `MoreImportantPod`.
+
+    Upstream compares a Pod that has not started by the current time. If it reads the time for each comparison, the
+    later of such Pods comes first; if it reads the time once for each Pod, their order remains.
+    """
+    if semantics.unstarted_victims_in_order or all(pod.start_time is not None for pod in pods):
+        return sorted(pods, key=importance)
+    return [
+        pod
+        for _, pod in sorted(
+            enumerate(pods), key=lambda item: (*importance(item[1]), 0 if item[1].start_time is not None else -item[0])
+        )
+    ]
+
+
+def importance(pod: Pod) -> tuple[int, int]:
+    """Sort key of a Pod without a group, the most important first."""
+    return -pod.effective_priority, start_time(pod)
+
+
+def start_time(pod: Pod) -> int:
+    """Seconds since 1970; NOW where it has not started."""
+    return NOW if pod.start_time is None else pod.start_time

@@ -1,0 +1,201 @@
+"""The writes of kube-controller-manager: each action of a controller becomes a request to the API server."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.controllers.actions import (
+    CreateClaim,
+    CreatePod,
+    CreateWorkload,
+    DeletePod,
+    DeleteWorkload,
+    ReleasePod,
+    Report,
+    Requeue,
+    SetClaimOwner,
+    SetStatus,
+    UpdateConflict,
+    UpdateWorkload,
+)
+from forewarn.policies.controllers.daemon_set import target_node
+from forewarn.policies.controllers.view import WorkloadState
+from forewarn.policies.copies import replace
+from forewarn.policies.metering import charge
+from forewarn.policies.objects.fields import group_kind, text
+from forewarn.policies.objects.pod import Owner
+from forewarn.policies.simulation.api_server import BUDGET
+from forewarn.policies.simulation.refusals import Refusals
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from forewarn.policies.controllers.actions import Action
+    from forewarn.policies.controllers.view import Key
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.simulation.api_server import ApiServer
+    from forewarn.policies.simulation.clock import Clock
+    from forewarn.policies.simulation.controller_view import ControllerView
+    from forewarn.policies.simulation.latencies import Latencies
+
+
+JOB: Final = "batch/Job"
+CRON_JOB: Final = "batch/CronJob"
+DAEMON_SET: Final = "apps/DaemonSet"
+DEPLOYMENT: Final = "apps/Deployment"
+REPLICA_SET: Final = "apps/ReplicaSet"
+REVISED: Final = ("apps/StatefulSet", DAEMON_SET)
+"""Kinds that keep their revisions as objects."""
+
+
+class ControllerWrites:
+    """Executes the actions of controllers."""
+
+    def __init__(
+        self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies, *, grows_only: bool = False
+    ) -> None:
+        """`grows_only`: the world of the recordings, whose writes take other times."""
+        self.grows_only = grows_only
+        self.clock, self.api, self.view, self.latencies = clock, api, view, latencies
+        self._numbers: dict[Key, int] = {}
+        """Number of Pods that each workload has created so far."""
+        self.refusals = Refusals(api)
+
+    def _requeue(self, key: Key, time: float) -> None:
+        """Sync a workload at this time, or earlier."""
+        raise NotImplementedError
+
+    def _wake_controller(self, key: Key) -> None:
+        """Sync the controller of a workload after a change."""
+        raise NotImplementedError
+
+    def _apply(self, action: Action) -> Generator[float | None, None, None]:
+        if isinstance(action, CreatePod):
+            yield from self._create(action)
+        elif isinstance(action, DeletePod):
+            yield from self.delete(action.namespace, action.name, force=action.force, message=_who(action.owner))
+        elif isinstance(action, CreateClaim):
+            yield from self._create_claim(action.claim)
+        elif isinstance(action, SetClaimOwner):
+            yield self.latencies.write("update", f"{action.namespace}/{action.name}")
+            claim = self.api.storage.claim((action.namespace, action.name))
+            if claim is not None:
+                self.api.storage.put_claim(replace(claim, owner=action.owner))
+        elif isinstance(action, SetStatus):
+            if action.key[0] == BUDGET:
+                yield self.latencies.write(*self._named("status", action.key))
+            self._store_status(action)
+        elif isinstance(action, ReleasePod):
+            self.view.release(action.key, action.uid)
+        elif isinstance(action, Requeue):
+            self._requeue(action.key, action.at - self.api.epoch)
+        elif isinstance(action, Report):
+            self._report(action)
+        elif isinstance(action, UpdateConflict):
+            yield self.latencies.write(*self._named("update", action.key))
+        else:
+            yield from self._change_workload(action)
+
+    def _store_status(self, action: SetStatus) -> None:
+        self.api.set_status(action.key, action.status)
+        self._wake_controller(action.key)
+
+    def _report(self, action: Report) -> None:
+        if action.key[0] == JOB and action.reason == "Failed":
+            self.api.timeline.add("jobFailed", message=f"{action.key[1]}/{action.key[2]}: {action.message}")
+
+    def _change_workload(
+        self, action: CreateWorkload | UpdateWorkload | DeleteWorkload
+    ) -> Generator[float | None, None, None]:
+        if isinstance(action, CreateWorkload):
+            metadata = action.object["metadata"]
+            key = (group_kind(action.object), text(metadata, "namespace"), text(metadata, "name"))
+            yield self.latencies.write(*self._named("create", key))
+            if key not in self.api.workloads:
+                now = float(int(self.api.seconds))
+                self.api.put_workload(WorkloadState(key, action.object, created=now, controller=action.owner))
+            return
+        verb = "update" if isinstance(action, UpdateWorkload) else "delete"
+        yield self.latencies.write(*self._named(verb, action.key))
+        state = self.api.workloads.get(action.key)
+        if state is None:
+            return
+        if isinstance(action, UpdateWorkload):
+            self.api.put_workload(replace(state, object=action.object))
+        else:
+            self.api.remove_workload(action.key)
+
+    def _named(self, verb: str, key: Key) -> tuple[str, str]:
+        """The inputs for the duration of a write; fewer in the recordings."""
+        return ("create" if verb == "create" else "update", key[2]) if self.grows_only else (verb, f"{key[1]}/{key[2]}")
+
+    def _create_claim(self, claim: PersistentVolumeClaim) -> Generator[float | None, None, None]:
+        if claim.key in self.api.storage.unlisted:
+            return
+        yield self.latencies.write("create", "/".join(claim.key))
+        if self.api.storage.claim(claim.key) is None:
+            self.api.storage.put_claim(claim)
+
+    def _create(self, action: CreatePod) -> Generator[float | None, None, None]:
+        for claim in action.claims:
+            yield from self._create_claim(claim)
+        pod = action.pod
+        if not pod.name:
+            pod = replace(pod, name=self._name(action))
+        yield self._creating(action, pod.key)
+        self._store(pod, action)
+        for owner in action.claim_owners:
+            yield from self._apply(owner)
+
+    def _creating(self, action: CreatePod, name: str) -> float:
+        """Seconds until a Pod is stored."""
+        takes = self.latencies.replacement if action.owner[0] in REVISED else partial(self.latencies.write, "create")
+        return takes(name)
+
+    def _store(self, pod: Pod, action: CreatePod) -> None:
+        """The pod is there, where its workload is there still."""
+        key = action.owner
+        state = self.api.workloads.get(key)
+        if state is None:
+            return
+        refusal = self.api.refusal(pod, action.template)
+        if refusal:
+            self.refusals.refused(key, refusal)
+            return
+        owner = pod.owner or Owner(key[0].rpartition("/")[2], key[2], text(state.object, "metadata", "uid"))
+        pod = pod if pod.name else replace(pod, name=self._name(action))
+        self.refusals.made(key, self.api.create_pod(replace(pod, owner=owner), action.template))
+
+    def _name(self, action: CreatePod) -> str:
+        if action.owner[0] == DAEMON_SET:
+            return self._free_name(action.owner[1], f"{action.owner[2]}-{target_node(action.pod)}")
+        number = self._numbers[action.owner] = self._numbers.get(action.owner, 0) + 1
+        stem = action.generate_name.removesuffix("-")
+        return f"{stem}-{number}"
+
+    def _free_name(self, namespace: str, name: str) -> str:
+        """The name, or where it is taken one like it: of a set that surges the old pod of the node is still there."""
+        if (namespace, name) not in self.api.pods:
+            return name
+        for number in count(2):
+            charge()  # a dump may have pods of any names
+            if (namespace, f"{name}-{number}") not in self.api.pods:
+                return f"{name}-{number}"
+        raise AssertionError("numbers do not end")
+
+    def _count_pods(self, key: Key) -> None:
+        self._numbers[key] = len(self.api.by_controller.get(key, {}))
+
+    def delete(
+        self, namespace: str, name: str, *, force: bool, message: str, disrupted: bool = False
+    ) -> Generator[float | None, None, None]:
+        """DELETE a Pod. See `ApiServer.delete_pod`."""
+        yield self.latencies.write("delete", f"{namespace}/{name}")
+        self.api.delete_pod((namespace, name), "deleted", message=message, force=force, disrupted=disrupted)
+
+
+def _who(owner: Key | None) -> str:
+    return "pod garbage collector" if owner is None else f"{owner[0].rpartition('/')[2]} {owner[2]}"

@@ -1,0 +1,199 @@
+"""kube-scheduler and PodGroups: their cycles, the Pods that wait for each other, and what is written.
+
+Source: kubernetes `pkg/scheduler/schedule_one_podgroup.go`, plugin GangScheduling (`PreEnqueue`, `Permit`).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+from forewarn.policies.scheduling.pod_group_cycle import schedule_pod_group
+from forewarn.policies.scheduling.status import Code
+from forewarn.policies.simulation.cycle import NotPredicted, Rejected
+from forewarn.policies.simulation.stored_pod_groups import Condition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_group import PodGroup
+    from forewarn.policies.scheduling.pod_group_cycle import PodGroupResult
+    from forewarn.policies.scheduling.pod_group_preemption import GroupPreemption
+    from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo, QueuedPodInfo
+    from forewarn.policies.scheduling.queue.priority_queue import PriorityQueue
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.simulation.api_server import ApiServer
+    from forewarn.policies.simulation.clock import Clock, Task
+    from forewarn.policies.simulation.cycle import SchedulingAlgorithm
+    from forewarn.policies.simulation.latencies import Latencies
+    from forewarn.policies.simulation.scheduler_cache import SchedulerCache
+
+GANG_SCHEDULING: Final = "GangScheduling"
+PERMIT_TIMEOUT: Final = 300.0
+"""Seconds that a Pod waits for the other Pods of its PodGroup."""
+_REASONS: Final = {None: "Scheduled", Code.UNSCHEDULABLE: "Unschedulable", Code.ERROR: "SchedulerError"}
+
+
+class WaitingPods:
+    """Pods that wait on Permit. Source: upstream `waitingPodsMap`."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, str | None] = {}
+        """uid -> None while it waits, else why it is rejected, empty if it is allowed."""
+        self._tasks: dict[str, Task] = {}
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._answers
+
+    def add(self, uid: str) -> None:
+        """It waits from now on."""
+        self._answers[uid] = None
+
+    def answer(self, uid: str, why: str = "") -> None:
+        """Allow it, or reject it with a reason; only the first answer counts."""
+        if self._answers.get(uid, "") is None:
+            self._answers[uid] = why
+            if uid in self._tasks:
+                self._tasks[uid].wake()
+
+    def wait(self, uid: str, task: Task | None) -> Generator[float | None, None, str]:
+        """Until it is answered: why it is rejected, or empty."""
+        while (why := self._answers[uid]) is None:
+            if task is not None:
+                self._tasks[uid] = task
+            yield None
+        self._tasks.pop(uid, None)
+        del self._answers[uid]
+        return why
+
+
+class Loop(Protocol):
+    """The scheduler's loop, and what it has."""
+
+    clock: Clock
+    api: ApiServer
+    cache: SchedulerCache
+    latencies: Latencies
+    algorithm: SchedulingAlgorithm
+    queue: PriorityQueue
+
+    def assume(self, info: QueuedPodInfo, node: str) -> None:
+        """Take a Pod for bound to this node."""
+
+    def bind(self, info: QueuedPodInfo, node: str) -> None:
+        """Bind a Pod beside the loop."""
+
+    def fail(self, info: QueuedPodInfo, result: Rejected) -> Callable[[], None] | None:
+        """Put a Pod back to the queue; what stores its status afterwards, None where that does not change."""
+
+    def preempt_for_group(self, preemption: GroupPreemption, group: PodGroup) -> None:
+        """Evict the victims of a PodGroup."""
+
+    def take_next(self) -> None:
+        """Go on to the next Pod or PodGroup."""
+
+
+class PodGroupScheduling:
+    """Cycles of PodGroups, on behalf of a scheduler."""
+
+    def __init__(self, scheduler: Loop) -> None:
+        self._of = scheduler
+        self.waiting = WaitingPods()
+
+    def schedule_one(self, info: QueuedPodGroupInfo) -> Generator[float | None, None, None]:
+        """Source: upstream `scheduleOnePodGroup`."""
+        of = self._of
+        yield of.latencies.cycle(info.group.key)
+        for member in list(info.members):
+            if member.pod.terminating or of.cache.is_assumed(member.pod):
+                of.queue.done(member.pod)
+                info.members.remove(member)
+        snapshot = of.cache.snapshot()
+        key = info.group.namespace, info.group.name
+        group = snapshot.objects.pod_groups.get(key)
+        if not info.members or group is None:
+            for member in info.members:
+                of.fail(member, Rejected(f'podgroup "{info.group.name}" not found', nominated="", error=True))
+            self._over(info, None)
+            return
+        pods = [member.pod for member in info.members]
+        _check_modelled(group, pods, snapshot)
+        scheduled, order = of.cache.group_states.scheduled(key), of.cache.node_tree.list()
+        result = schedule_pod_group(snapshot, group, pods, scheduled, of.algorithm.place, order)
+        if result.preemption is not None:
+            of.preempt_for_group(result.preemption, group)
+        yield from self._submit(info, group, result)
+
+    def _submit(
+        self, info: QueuedPodGroupInfo, group: PodGroup, result: PodGroupResult
+    ) -> Generator[float | None, None, None]:
+        """Bind the Pods, or write their conditions, one after the other; the loop waits for each write, and continues
+        before the informers report it. Source: upstream `submitPodGroupAlgorithmResult`.
+        """
+        of = self._of
+        store: Callable[[], None] | None = None
+        for member, status in zip(list(info.members), result.members, strict=True):
+            if result.code is None and status.node:
+                self._assume(member, status.node, group)
+                continue
+            rejected = Rejected(status.message, status.plugins, status.nominated, error=status.error)
+            patch = of.fail(member, rejected)
+            if patch is not None:
+                if store is not None:
+                    store()
+                yield of.latencies.write("patch", member.pod.key)
+                store = patch
+        condition = Condition("True" if result.code is None else "False", _REASONS[result.code], result.message)
+        known = of.api.pod_groups.condition(group)
+        if condition != known and not (known.status == "True" and condition.status != "True"):
+            if store is not None:
+                store()
+            yield of.latencies.write("patch", group.key)
+            store = partial(of.api.pod_groups.set_condition, (group.namespace, group.name), condition)
+        self._over(info, result.tried_code)
+        if store is not None:
+            of.take_next()
+            store()
+
+    def _over(self, info: QueuedPodGroupInfo, code: Code | None) -> None:
+        assert self._of.queue.groups is not None
+        self._of.queue.groups.add_attempted(info, code)
+
+    def _assume(self, member: QueuedPodInfo, node: str, group: PodGroup) -> None:
+        """Source: upstream `prepareForBindingCycle`, GangScheduling `Permit`."""
+        of, uid = self._of, member.pod.uid
+        of.assume(member, node)
+        scheduled = of.cache.group_states.scheduled((group.namespace, group.name))
+        if len(scheduled) < group.min_count:
+            self.waiting.add(uid)
+            why = f"rejected due to timeout after waiting 5m0s at plugin {GANG_SCHEDULING}"
+            of.clock.at(of.clock.now + PERMIT_TIMEOUT, partial(self.waiting.answer, uid, why))
+        else:
+            for pod in scheduled:
+                self.waiting.answer(pod.uid)
+        of.bind(member, node)
+
+
+def _check_modelled(group: PodGroup, pods: list[Pod], snapshot: Snapshot) -> None:
+    """Raises NotPredicted."""
+    why = ""
+    if group.other_features:
+        why = f"it has {' and '.join(group.other_features)}"
+    elif any(pod.spec.claims_devices or pod.spec.has_storage for pod in pods) and _has_open_claims(pods, snapshot):
+        why = "kube-scheduler must bind volumes or allocate devices of its Pods"
+    if why:
+        raise NotPredicted(f"not predicted: PodGroup {group.key}: {why}")
+
+
+def _has_open_claims(pods: list[Pod], snapshot: Snapshot) -> bool:
+    claims = snapshot.objects.claims
+    for pod in pods:
+        if pod.spec.claims_devices:
+            return True
+        for volume in pod.spec.volumes:
+            name = volume.claim_of(pod.name)
+            claim = claims.get((pod.namespace, name)) if name else None
+            if name and (claim is None or not claim.fully_bound):
+                return True
+    return False

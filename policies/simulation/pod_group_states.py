@@ -1,0 +1,61 @@
+"""The Pods of each PodGroup, as the scheduler knows them.
+
+Source: kubernetes `pkg/scheduler/backend/cache/podgroupstate.go`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.policies.objects.pod import Pod
+
+Key = tuple[str, str]
+"""(namespace, name) of a PodGroup."""
+
+
+class PodGroupStates:
+    """Pods by PodGroup: all, and those that are bound or assumed; terminating ones too."""
+
+    def __init__(self) -> None:
+        self._all: dict[Key, dict[str, Pod]] = {}
+        self._scheduled: dict[Key, dict[str, Pod]] = {}
+
+    def put(self, pod: Pod) -> None:
+        """A Pod comes or changes, or is assumed to be on its node."""
+        if not pod.spec.pod_group:
+            return
+        key = _key(pod)
+        self._all.setdefault(key, {})[pod.uid] = pod
+        if pod.node_name:
+            self._scheduled.setdefault(key, {})[pod.uid] = pod
+        else:
+            _discard(self._scheduled, pod)
+
+    def remove(self, pod: Pod) -> None:
+        """A Pod is gone."""
+        if pod.spec.pod_group:
+            _discard(self._all, pod)
+            _discard(self._scheduled, pod)
+
+    def count(self, key: Key) -> int:
+        """The number of Pods. Source: upstream `AllPodsCount`."""
+        return len(self._all.get(key, ()))
+
+    def scheduled(self, key: Key) -> Sequence[Pod]:
+        """The Pods that are bound or assumed."""
+        return list(self._scheduled.get(key, {}).values())
+
+
+def _key(pod: Pod) -> Key:
+    return pod.namespace, pod.spec.pod_group
+
+
+def _discard(table: dict[Key, dict[str, Pod]], pod: Pod) -> None:
+    pods = table.get(_key(pod))
+    if pods is not None:
+        pods.pop(pod.uid, None)
+        if not pods:
+            del table[_key(pod)]

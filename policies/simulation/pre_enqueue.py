@@ -1,0 +1,37 @@
+"""PreEnqueue plugins of the simulated scheduler's queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from forewarn.policies.simulation.pod_group_scheduling import GANG_SCHEDULING
+
+if TYPE_CHECKING:
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.simulation.scheduler_cache import SchedulerCache
+
+
+class SchedulingGates:
+    """PreEnqueue of the plugin of that name."""
+
+    name = "SchedulingGates"
+
+    def pre_enqueue(self, pod: Pod) -> bool:
+        """Not while a gate is left."""
+        return not pod.spec.gated
+
+
+class GangScheduling:
+    """PreEnqueue of the plugin of that name."""
+
+    name = GANG_SCHEDULING
+
+    def __init__(self, cache: SchedulerCache) -> None:
+        self._cache = cache
+
+    def pre_enqueue(self, pod: Pod) -> bool:
+        """Not while the PodGroup has fewer than minCount Pods."""
+        if not pod.spec.pod_group:
+            return True
+        group = self._cache.group_of(pod)
+        return group is not None and self._cache.group_states.count((group.namespace, group.name)) >= group.min_count

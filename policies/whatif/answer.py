@@ -1,0 +1,220 @@
+"""The answer to a question: who is lost, preempted, Pending or new."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.controllers.recreated import Again
+from forewarn.policies.whatif import autoscalers, blockers, new_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.simulation.summary import Summary
+    from forewarn.policies.whatif.autoscalers import Autoscalers
+    from forewarn.policies.whatif.blockers import Blocker
+    from forewarn.policies.whatif.new_nodes import NewNodes
+    from forewarn.policies.whatif.occupancy import Occupancy
+    from forewarn.policies.whatif.upgrade import Upgrade
+
+NO_CLASS: Final = "none"
+
+
+class Standing(NamedTuple):
+    """A workload (or a Pod without controller): its running Pods `before` and `after`, its Pending Pods before and
+    after, and kube-scheduler's message. `workload`: as in `Summary.names`."""
+
+    workload: str
+    namespace: str
+    priority_class: str
+    priority: int
+    before: int
+    after: int
+    pending_before: int
+    pending: int
+    message: str = ""
+    again: Again = Again.CONTROLLER
+    """The controller that recreates its Pods."""
+    kind: str = ""
+    """`group/Kind` of what controls them; of a workload that is simulated, of the top one."""
+    with_node: int = 0
+    """For a DaemonSet, the number of Pods on deleted nodes, which need no replacement."""
+    failure: str = ""
+    """Why its Job fails; "" if it does not."""
+
+    @property
+    def lost(self) -> int:
+        """Number of Pods that no longer run at the end."""
+        return max(self.before - self.after, 0)
+
+    @property
+    def missed(self) -> int:
+        """`lost` without a DaemonSet's Pods on deleted nodes."""
+        return max(self.lost - self.with_node, 0)
+
+
+class Push(NamedTuple):
+    """A preempted Pod: the preemptor, the time in seconds, and the depth in the cascade."""
+
+    t: float
+    level: int
+    node: str
+    by: str
+    by_workload: str
+    by_namespace: str
+    by_class: str
+    by_priority: int
+    victim: str
+    workload: str
+    namespace: str
+    priority_class: str
+    priority: int
+
+
+class Bound(NamedTuple):
+    """When the last pod of a workload was bound that got a node at all, in seconds."""
+
+    workload: str
+    namespace: str
+    priority_class: str
+    t: float
+
+
+class Anyway(NamedTuple):
+    """The outcome without the event. `fewer`: replicas that no longer run at the end."""
+
+    summary: Summary
+    fewer: int
+
+
+class Answer(NamedTuple):
+    """The answer to a question. `standings`: the workloads that differ, or that lack Pods.
+
+    `budgets`: PDB -> (healthy Pods, desired healthy Pods), if it has too few at the end and had enough before.
+    `anyway`: the outcome without the event, if the cluster is not settled. `stuck`: node that was not drained -> its
+    remaining Pods. `forbidden`: such a Pod -> the PDBs that block its eviction. `upgrade`: the progress of an upgrade.
+    `unread`: objects with which their controllers cannot continue, and why. `not_modelled`: open points of the answer.
+    `autoscalers`: their reaction to the Pods that are Pending at the end.
+    """
+
+    title: str
+    running_before: int
+    running_after: int
+    standings: Sequence[Standing]
+    pushes: Sequence[Push]
+    budgets: Mapping[str, tuple[int, int]]
+    stuck: Mapping[str, Sequence[str]]
+    forbidden: Mapping[str, Sequence[str]]
+    unread: Sequence[str]
+    not_modelled: Sequence[str]
+    bound: Sequence[Bound]
+    simulation: Simulation
+    summary: Summary
+    anyway: Anyway | None
+    autoscalers: Autoscalers
+    occupancy: Occupancy | None = None
+    upgrade: Upgrade | None = None
+    drained: Sequence[str] = ()
+    """The nodes of a drain that is no upgrade, in their order."""
+    blockers: Sequence[Blocker] = ()
+    """The PDBs that block drains of an upgrade at the start."""
+    new_nodes: NewNodes | None = None
+    """If nodes are added."""
+
+    @property
+    def fewer(self) -> int:
+        """Replicas that no longer run, without those that go with their node: the figure of a sweep."""
+        return sum(standing.missed for standing in self.standings)
+
+    @property
+    def with_nodes(self) -> int:
+        """DaemonSet pods that go with their node."""
+        return sum(standing.lost - standing.missed for standing in self.standings)
+
+    @property
+    def blocked(self) -> bool:
+        """True if a node was not drained or upgraded."""
+        return bool(self.stuck) or (self.upgrade is not None and not self.upgrade.complete)
+
+    def count_pending(self, what: str) -> list[tuple[str, int]]:
+        """Pods that wait in the end by `priority_class`, `namespace` or `workload`, most first."""
+        counted: Counter[str] = Counter()
+        for standing in self.standings:
+            if standing.pending:
+                counted[getattr(standing, what) or NO_CLASS] += standing.pending
+        return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+
+
+def pairs(pushes: Iterable[Push]) -> list[tuple[tuple[str, int, str, int], list[Push]]]:
+    """(preemptor, priority, victim, priority) with the preemptions, most first."""
+    found: dict[tuple[str, int, str, int], list[Push]] = {}
+    for push in pushes:
+        found.setdefault((push.by_workload, push.by_priority, push.workload, push.priority), []).append(push)
+    return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
+def as_dict(answer: Answer) -> dict[str, Any]:
+    """For programs."""
+    told: dict[str, Any] = {
+        "change": answer.title,
+        "settled": answer.summary.settled,
+        "settledAt": round(answer.summary.settled_at, 4),
+        "running": {"before": answer.running_before, "after": answer.running_after},
+        "fewer": answer.fewer,
+        "daemonPodsOfLostNodes": answer.with_nodes,
+        "workloads": [
+            {
+                "workload": s.workload,
+                "namespace": s.namespace,
+                "priorityClass": s.priority_class,
+                "priority": s.priority,
+                "running": {"before": s.before, "after": s.after},
+                "pending": {"before": s.pending_before, "after": s.pending},
+                "message": s.message,
+                **({"failure": s.failure} if s.failure else {}),
+                "replacedBy": str(s.again),
+            }
+            for s in answer.standings
+        ],
+        "pending": {
+            name: dict(answer.count_pending(what))
+            for name, what in (("byClass", "priority_class"), ("byNamespace", "namespace"), ("byWorkload", "workload"))
+        },
+        "autoscalers": autoscalers.as_dict(answer.autoscalers),
+        "preempted": [
+            {
+                "t": round(p.t, 4),
+                "cascadeDepth": p.level,
+                "node": p.node,
+                "by": {"pod": p.by, "workload": p.by_workload, "priority": p.by_priority},
+                "victim": {
+                    "pod": p.victim,
+                    "workload": p.workload,
+                    "namespace": p.namespace,
+                    "priorityClass": p.priority_class,
+                    "priority": p.priority,
+                },
+            }
+            for p in answer.pushes
+        ],
+        "pdbs": {
+            "violatedByPreemption": dict(answer.summary.broken_budgets),
+            "tooFewHealthy": {name: {"healthy": h, "desired": d} for name, (h, d) in sorted(answer.budgets.items())},
+        },
+        "rejectedByQuota": {each.group: each.pods for each in answer.summary.missing},
+        "notDrained": {name: list(pods) for name, pods in sorted(answer.stuck.items())},
+        "evictionBlockedBy": {pod: list(budgets) for pod, budgets in sorted(answer.forbidden.items())},
+        "notSimulated": list(answer.unread),
+        **({"assumptions": list(answer.summary.assumes)} if answer.summary.assumes else {}),
+        "notModelled": list(answer.not_modelled),
+    }
+    if answer.new_nodes is not None:
+        told["newNodes"] = new_nodes.as_dict(answer.new_nodes)
+    if answer.upgrade is not None:
+        blocking = [blockers.as_dict(each) for each in answer.blockers]
+        told["upgrade"] = answer.upgrade.to_dict() | {"blockers": blocking}
+    if answer.anyway is not None:
+        told["withoutChange"] = answer.anyway.summary.to_dict() | {"fewer": answer.anyway.fewer}
+    return told

@@ -1,0 +1,59 @@
+"""The PodDisruptionBudgets that block the drain of nodes at the start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from forewarn.policies.controllers.disruption import BudgetStatus
+from forewarn.policies.simulation.api_server import BUDGET
+from forewarn.policies.simulation.drain import forbidden_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from forewarn.policies.simulation.simulation import Simulation
+
+
+class Blocker(NamedTuple):
+    """A PDB (`namespace/name`) that forbids the eviction of `pods` on `nodes`. `healthy`, `desired`, `expected`: Pods.
+
+    `never`: no state of these Pods allows a disruption; otherwise drains wait until enough Pods are healthy.
+    """
+
+    budget: str
+    pods: Sequence[str]
+    nodes: Sequence[str]
+    healthy: int
+    desired: int
+    expected: int
+
+    @property
+    def never(self) -> bool:
+        """True if the PDB needs all Pods."""
+        return self.desired >= self.expected
+
+
+def blockers_of(simulation: Simulation, nodes: Iterable[str]) -> list[Blocker]:
+    """The PDBs that forbid evictions from nodes as the cluster is now, those of most nodes first."""
+    api, found = simulation.api, dict[str, list[tuple[str, str]]]()
+    for node in nodes:
+        for state in api.by_node.get(node, {}).values():
+            if not (state.pod.owner and state.pod.owner.kind in ("DaemonSet", "Node")):
+                for budget in forbidden_by(api, state):
+                    found.setdefault(budget, []).append((state.pod.key, node))
+    blockers = [_blocker(simulation, budget, pods) for budget, pods in found.items()]
+    return sorted(blockers, key=lambda each: (not each.never, -len(each.nodes), -len(each.pods), each.budget))
+
+
+def _blocker(simulation: Simulation, budget: str, pods: Sequence[tuple[str, str]]) -> Blocker:
+    namespace, _, name = budget.partition("/")
+    status = simulation.api.workloads[BUDGET, namespace, name].status
+    counts = status if isinstance(status, BudgetStatus) else BudgetStatus()
+    nodes = sorted({node for _, node in pods})
+    healthy, desired, expected = counts.current_healthy, counts.desired_healthy, counts.expected_pods
+    return Blocker(budget, [pod for pod, _ in pods], nodes, healthy, desired, expected)
+
+
+def as_dict(found: Blocker) -> dict[str, Any]:
+    """For programs."""
+    return found._asdict() | {"never": found.never}

@@ -1,0 +1,404 @@
+"""How many more Pods like one fit, without and with preemption, and the resource that limits the number."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.cluster.admission import admitted
+from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS, new_pods, replicas_of, without_missing_claims
+from forewarn.policies.controllers.own_pods import pods_of
+from forewarn.policies.findings import plural
+from forewarn.policies.forecast.pod_groups import CLAIMS, needs_claims
+from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
+from forewarn.policies.metering import CutShort, metered
+from forewarn.policies.objects.fields import InvalidObject, group_kind, ref_of
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.recommended_classes import is_recommended
+from forewarn.policies.scheduling.bulk import room_for
+from forewarn.policies.scheduling.framework import PluginFault
+from forewarn.policies.scheduling.missing_lists import assumptions
+from forewarn.policies.scheduling.pod_group_preemption import without_victims
+from forewarn.policies.scheduling.pod_groups import is_scheduled_by_group, why_group_not_predicted
+from forewarn.policies.scheduling.responsible import not_predicted
+from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.victim import MissingNode, victims_below
+from forewarn.policies.whatif.autoscalers import is_expendable
+from forewarn.policies.whatif.node_estimate import MAX_SIZE_REACHED, MOST_NODES, NOT_TRIED, Estimate, Like
+from forewarn.policies.whatif.scale_up import MOST_WORK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.whatif.node_groups import NodeGroup
+
+MOST_IN_TURN: Final = 2_000
+"""The maximum number of Pods that are scheduled one after the other, if no other method can count them."""
+MOST_PLACED: Final = 200_000
+"""The maximum number of Pods that are placed to find each node's reason to reject the next.
+
+The number that fits on a node is user input.
+"""
+_NOT_FILLED: Final = "too many fit to determine what runs out first"
+_ZONE: Final = "topology.kubernetes.io/zone"
+
+
+class Count(NamedTuple):
+    """The number that fits. `whole`: exactly; otherwise, at least. `by_node`: the number for each node, if known."""
+
+    pods: int
+    whole: bool = True
+    by_node: Mapping[str, int] | None = None
+
+
+class OfClass(NamedTuple):
+    """The number that would fit with preemption if the Pod had this PriorityClass."""
+
+    name: str
+    priority: int
+    preempts: bool
+    fitting: Count
+
+
+class Left(NamedTuple):
+    """The free amounts of full nodes: cpu in thousandths, memory in bytes.
+
+    `scarce`: the insufficient resources; the free amounts of the others are stranded.
+    """
+
+    scarce: tuple[str, ...]
+    nodes: int
+    milli_cpu: int
+    memory: int
+
+
+class OfGroup(NamedTuple):
+    """The number that fits in addition if a node group grows to its maximum of `nodes`.
+
+    `capped`: one scale-up adds no more nodes, although the group may have more. `why_not`: upstream's reason why none
+    fits.
+    """
+
+    name: str
+    nodes: int
+    capped: bool
+    more: Count
+    why_not: str = ""
+
+
+class OfPodGroup(NamedTuple):
+    """How many more PodGroups of `size` Pods fit; the last one may have only `min_count` Pods that fit. The cluster
+    runs none of their Pods yet."""
+
+    name: str
+    size: int
+    min_count: int
+    without: int
+    preempting: int
+
+
+class Headroom(NamedTuple):
+    """The answer for one object. `reasons`: why each node takes no more (upstream's words), most nodes first.
+
+    `groups`: of each node group that is given, in the file's order; None where none is given.
+    """
+
+    name: str
+    pod: Pod
+    without: Count
+    preempting: Count
+    by_class: Sequence[OfClass]
+    reasons: Sequence[tuple[str, int]]
+    left: Sequence[Left]
+    by_zone: Mapping[str, int]
+    notes: Sequence[str] = ()
+    groups: Sequence[OfGroup] | None = None
+    assumes: Sequence[str] = ()
+    of_pod_group: OfPodGroup | None = None
+    """If the Pods belong to a PodGroup."""
+
+    @property
+    def more(self) -> tuple[int, int]:
+        """How many replicas or PodGroups fit without and with preemption."""
+        if self.of_pod_group is None:
+            return self.without.pods, self.preempting.pods
+        return self.of_pod_group.without, self.of_pod_group.preempting
+
+
+def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling | None = None) -> Headroom:
+    """Return how many more Pods like those of a Pod or workload fit. Raises InvalidObject."""
+    pod, notes = _one_more(cluster, obj)
+    snapshot = cluster.scheduling
+    member = pod if is_scheduled_by_group(pod, snapshot) and not why_group_not_predicted(pod, snapshot) else None
+    if member is not None and needs_claims(snapshot, member):
+        raise InvalidObject(f"not predicted: {CLAIMS}", ref=ref_of(obj, "default"))
+    if member is not None:  # equal Pods fit as often alone as in groups, one after the other
+        pod = replace(pod, spec=replace(pod.spec, pod_group=""))
+    why = not_predicted(pod, snapshot)
+    if why:
+        raise InvalidObject(f"not predicted: {why}", ref=ref_of(obj, "default"))
+    without, full = fill(snapshot, pod)
+    # Why not is asked of the filters alone: whom the next one could push out takes as long as all else together.
+    last = replace(pod, preemption_policy=PREEMPT_NEVER)
+    prediction = Prediction(full, last, reasons=True) if full is not None else None
+    notes = notes if full is not None else [*notes, _NOT_FILLED]
+    groups = None
+    if autoscaling is not None and autoscaling.groups:
+        groups = _by_group(cluster, pod, full, autoscaling.groups)
+        if is_expendable(pod, autoscaling.cutoff):
+            notes = [*notes, f"cluster-autoscaler does not scale up for it: priority below cutoff {autoscaling.cutoff}"]
+    by_class = _by_class(cluster, pod, without, as_group=member is not None)
+    preempting = _with_preemption(snapshot, pod, without, as_group=member is not None)
+    assumed = assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods)
+    notes = [*notes, *assumed]
+    return Headroom(
+        name=str(ref_of(obj, "default")),
+        pod=pod,
+        without=without,
+        preempting=preempting,
+        by_class=by_class,
+        reasons=_reasons(prediction) if prediction else [],
+        left=_left(full, pod) if full is not None else [],
+        by_zone=_by_zone(without.by_node or {}, snapshot),
+        notes=notes,
+        groups=groups,
+        assumes=assumed,
+        of_pod_group=None if member is None else _of_pod_group(cluster, obj, member, without, preempting),
+    )
+
+
+def _of_pod_group(
+    cluster: ClusterSnapshot, obj: ApiObject, pod: Pod, without: Count, preempting: Count
+) -> OfPodGroup | None:
+    """The PodGroup of an object's Pods, by how many of these Pods fit. Raises InvalidObject."""
+    group = cluster.objects.pod_groups[pod.namespace, pod.spec.pod_group]
+    template = pod_template_of(obj, POD_TEMPLATE_PATHS)
+    wanted = replicas_of(obj) if template is not None and template.is_template else 0
+    size = max(wanted, group.pods_to_schedule)
+
+    def groups(count: Count) -> int:
+        whole, rest = divmod(count.pods, size)
+        return whole + (rest >= group.pods_to_schedule)
+
+    return OfPodGroup(group.key, size, group.min_count, groups(without), groups(preempting))
+
+
+def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, list[str]]:
+    """The next pod of an object, as admission would leave it. Raises InvalidObject."""
+    ref, template = ref_of(obj, "default"), pod_template_of(obj, POD_TEMPLATE_PATHS)
+    if template is None:
+        raise InvalidObject("no Pod template found", ref=ref)
+    if group_kind(obj) == DAEMON_SET:
+        raise InvalidObject("a DaemonSet runs one Pod per node and does not scale", ref=ref)
+    if not template.is_template:
+        pod = replace(admitted(obj, cluster), name="one-more", uid="")
+        whole = without_missing_claims(pod, cluster)
+        return whole, [] if whole is pod else [WITHOUT_CLAIMS]
+    own = pods_of(cluster, obj)
+    new = new_pods(cluster, obj, template.object, len(own) + 1, own)
+    return new.pods[0], [WITHOUT_CLAIMS] if new.without_claims else []
+
+
+def fill(snapshot: Snapshot, pod: Pod) -> tuple[Count, Snapshot | None]:
+    """Return how many fit one after the other, and the cluster with them; None if they are too many to place."""
+    room = room_for(snapshot, pod)
+    if room is None:
+        count, full = _one_by_one(snapshot, pod, preempting=False)
+        return count, full if count.whole else None
+    by_node = room.in_one_order()
+    if room.total > MOST_PLACED:
+        return Count(room.total, by_node=by_node), None
+    every = _numbered(pod)
+    bound = [snapshot.bound(next(every), node) for node, count in by_node.items() for _ in range(count)]
+    return Count(room.total, by_node=by_node), snapshot.with_pods(bound, ())
+
+
+def _with_preemption(snapshot: Snapshot, pod: Pod, without: Count, *, as_group: bool) -> Count:
+    """Return how many fit if each may preempt Pods of lower priority. `as_group`: preemption for a PodGroup
+    searches victims in the whole cluster, and places all Pods at once."""
+    if pod.preemption_policy == PREEMPT_NEVER:
+        return without
+    if as_group:
+        try:
+            lower = victims_below(pod.effective_priority, snapshot.node_infos, snapshot)
+        except MissingNode as fault:
+            raise InvalidObject(f"not predicted: {fault}") from None
+        return fill(without_victims(snapshot, lower), pod)[0]
+    room = room_for(snapshot, pod, preempting=True)
+    return _one_by_one(snapshot, pod, preempting=True)[0] if room is None else Count(room.total, by_node=room.by_node)
+
+
+def _by_group(cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, groups: Sequence[NodeGroup]) -> list[OfGroup]:
+    """Of each group alone. `full`: the cluster with all that fit, None where they are too many to put there."""
+    daemon_sets = [workload.object for key, workload in sorted(cluster.workloads.items()) if key[0] == DAEMON_SET]
+    found: list[OfGroup] = []
+    try:
+        with metered(lambda: False, MOST_WORK):
+            for group in groups:
+                nodes = MOST_NODES if group.room is None else min(group.room, MOST_NODES)
+                capped = group.room is None or group.room > nodes
+                base = cluster.scheduling if full is None else full
+                more, why = _of_group(Estimate(base, group, nodes, 0, daemon_sets), pod, nodes, full is not None)
+                found.append(OfGroup(group.name, nodes, capped, more, why))
+    except CutShort:
+        found += [OfGroup(group.name, 0, False, Count(0, False), NOT_TRIED) for group in groups[len(found) :]]
+    return found
+
+
+def _of_group(estimate: Estimate, pod: Pod, nodes: int, is_full: bool) -> tuple[Count, str]:
+    """Return how many more fit, or why none does. `is_full`: whether nothing fits on the existing nodes."""
+    if nodes <= 0:
+        return Count(0), MAX_SIZE_REACHED
+    if why := estimate.why_not(Like([pod])):
+        return Count(0), why
+    try:
+        each = estimate.on_one_node(pod, MOST_IN_TURN)
+    except PluginFault as fault:
+        return Count(0), str(fault)
+    if each is not None:
+        return Count(each * nodes, whole=each < MOST_IN_TURN), ""
+    if not is_full:
+        return Count(0, whole=False), _NOT_FILLED
+    larger = estimate.with_all()
+    room = room_for(larger, pod)
+    return (Count(room.total) if room is not None else _one_by_one(larger, pod, preempting=False)[0]), ""
+
+
+def _one_by_one(snapshot: Snapshot, pod: Pod, *, preempting: bool) -> tuple[Count, Snapshot]:
+    """Predict one after the other until one stays pending."""
+    by_node: Counter[str] = Counter()
+    every = _numbered(pod)
+    for number in range(MOST_IN_TURN):
+        prediction = Prediction(snapshot, next(every))
+        if not (prediction.fits or (preempting and prediction.outcome == "preempts")):
+            return Count(number, by_node=by_node), snapshot
+        by_node[prediction.node] += 1
+        snapshot = prediction.in_the_end()
+    return Count(MOST_IN_TURN, whole=False, by_node=by_node), snapshot
+
+
+def _numbered(pod: Pod) -> Iterator[Pod]:
+    number = 0
+    while True:
+        number += 1
+        yield replace(pod, name=f"{pod.name}-{number}", uid="")
+
+
+def _by_class(cluster: ClusterSnapshot, pod: Pod, without: Count, *, as_group: bool) -> list[OfClass]:
+    """For its own class and each that may be recommended, lowest first; classes of one value have the same result."""
+    known: dict[tuple[int, bool], Count] = {}
+    told: list[OfClass] = []
+    classes = [c for c in cluster.priority_classes.values() if c.name == pod.priority_class_name or is_recommended(c)]
+    for found in sorted(classes, key=lambda c: (c.value, c.name)):
+        never = found.preemption_policy == PREEMPT_NEVER
+        ranked = replace(
+            pod,
+            priority=found.value,
+            priority_class_name=found.name,
+            preemption_policy=found.preemption_policy,
+        )
+        if (found.value, never) not in known:
+            known[found.value, never] = _with_preemption(cluster.scheduling, ranked, without, as_group=as_group)
+        told.append(OfClass(found.name, found.value, not never, known[found.value, never]))
+    return told
+
+
+def _reasons(prediction: Prediction) -> list[tuple[str, int]]:
+    if prediction.pre_filter is not None:
+        return [("; ".join(prediction.pre_filter.reasons), len(prediction.snapshot.node_infos))]
+    counts = Counter(" and ".join(status.reasons) for status in prediction.statuses.values())
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _left(snapshot: Snapshot, pod: Pod) -> list[Left]:
+    """Return the free amounts of nodes by their insufficient resources, most nodes first."""
+    asked = pod.occupies.resource
+    found: dict[tuple[str, ...], Left] = {}
+    for info in snapshot.node_infos:
+        cpu, memory, pods = _free(info)
+        lacking = [
+            ("cpu", asked.milli_cpu and cpu < asked.milli_cpu),
+            ("memory", asked.memory and memory < asked.memory),
+        ]
+        scarce = tuple(name for name, lacks in (*lacking, ("pods", pods < 1)) if lacks)
+        if scarce:
+            one = found.get(scarce, Left(scarce, 0, 0, 0))
+            more = one.nodes + 1, one.milli_cpu + max(cpu, 0), one.memory + max(memory, 0)
+            found[scarce] = Left(scarce, *more)
+    return sorted(found.values(), key=lambda left: (-left.nodes, left.scarce))
+
+
+def _free(info: NodeInfo) -> tuple[int, int, int]:
+    node: Node = info.node
+    allocatable = node.allocatable
+    return (
+        allocatable.milli_cpu - info.milli_cpu,
+        allocatable.memory - info.memory,
+        allocatable.allowed_pod_number - len(info.pods),
+    )
+
+
+def _by_zone(by_node: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
+    """Whether the nodes have zones."""
+    found: Counter[str] = Counter()
+    for name, count in by_node.items():
+        info = snapshot.get(name)
+        zone = info.node.labels.get(_ZONE, "") if info else ""
+        if zone and count:
+            found[zone] += count
+    return dict(sorted(found.items()))
+
+
+def told(count: Count) -> str:
+    """`12 more Pods`, `at least 2000 more Pods`, `no more Pods`."""
+    if not count.pods:
+        return "no more Pods"
+    return f"{'' if count.whole else 'at least '}{plural(count.pods, 'more Pod')}"
+
+
+def _pod_group_as_dict(found: OfPodGroup) -> dict[str, Any]:
+    counts = {"withoutPreemption": found.without, "withPreemption": found.preempting}
+    return {"name": found.name, "pods": found.size, "minCount": found.min_count, **counts}
+
+
+def as_dict(found: Headroom) -> dict[str, Any]:
+    """For programs."""
+    of_pod_group = {} if found.of_pod_group is None else {"podGroup": _pod_group_as_dict(found.of_pod_group)}
+    groups = {} if found.groups is None else {"nodeGroups": [_group_as_dict(group) for group in found.groups]}
+    return {
+        "object": found.name,
+        **of_pod_group,
+        "priority": found.pod.effective_priority,
+        "priorityClass": found.pod.priority_class_name,
+        "withoutPreemption": _count(found.without) | {"byZone": dict(found.by_zone)},
+        "withPreemption": _count(found.preempting),
+        "byClass": [
+            {"class": c.name, "priority": c.priority, "preempts": c.preempts, **_count(c.fitting)}
+            for c in found.by_class
+        ],
+        "reasons": dict(found.reasons),
+        "stranded": [
+            {"insufficient": list(left.scarce), "nodes": left.nodes, "milliCpu": left.milli_cpu, "memory": left.memory}
+            for left in found.left
+        ],
+        **groups,
+        "notes": list(found.notes),
+    }
+
+
+def _group_as_dict(group: OfGroup) -> dict[str, Any]:
+    why = {"reason": group.why_not} if group.why_not else {}
+    return {"group": group.name, "nodes": group.nodes, **_count(group.more), **why}
+
+
+def _count(count: Count) -> dict[str, Any]:
+    return {"pods": count.pods, "atLeast": not count.whole}

@@ -1,0 +1,88 @@
+"""Nodes that are added: which Pods get there first, and the DaemonSets whose Pods stay Pending there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from forewarn.policies.controllers.daemon_set import target_node
+from forewarn.policies.simulation.api_server import controller_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.simulation.summary import Names
+
+
+class First(NamedTuple):
+    """A workload's Pods on new nodes. `first`, `last`: seconds until the first and the last of them was scheduled."""
+
+    workload: str
+    priority: int
+    pods: int
+    first: float
+    last: float
+
+
+class Starved(NamedTuple):
+    """A DaemonSet with Pending Pods for new nodes. `lowest`: the lowest priority of the Pods on such a node; None if a
+    node has no Pods. A DaemonSet's Pod preempts only Pods of lower priority."""
+
+    workload: str
+    priority: int
+    pods: int
+    lowest: int | None
+
+    @property
+    def ranks_too_low(self) -> bool:
+        """True if no Pod on a node has a lower priority."""
+        return self.lowest is not None and self.priority <= self.lowest
+
+
+class NewNodes(NamedTuple):
+    """The workloads in the order in which they get there, and the DaemonSets that do not."""
+
+    names: Sequence[str]
+    first: Sequence[First]
+    starved: Sequence[Starved]
+
+
+def new_nodes_after(simulation: Simulation, nodes: Sequence[str], names: Names) -> NewNodes:
+    """What a simulation has done to added nodes."""
+    wanted, found = set(nodes), dict[str, First]()
+    for event in simulation.timeline.events:
+        if event.event == "scheduled" and event.node in wanted and event.origin is not None:
+            name = names.of(event.origin.workload)
+            known = found.get(name, First(name, event.origin.priority, 0, event.t, event.t))
+            found[name] = known._replace(pods=known.pods + 1, last=event.t)
+    return NewNodes(nodes, list(found.values()), _starved(simulation, wanted, names))
+
+
+def _starved(simulation: Simulation, nodes: set[str], names: Names) -> list[Starved]:
+    api, found = simulation.api, dict[str, Starved]()
+    for state in api.pods.values():
+        owner = None if state.pod.node_name or not state.active else controller_of(state.pod)
+        node = target_node(state.pod) if owner is not None and owner[0] == "apps/DaemonSet" else ""
+        if node not in nodes:
+            continue
+        neighbours = [other.pod.effective_priority for other in api.by_node.get(node, {}).values() if other.active]
+        origin = simulation.timeline.origins[state.pod.key]
+        name, lowest = names.of(origin.workload), min(neighbours, default=None)
+        known = found.get(name, Starved(name, origin.priority, 0, lowest))
+        least = min((each for each in (known.lowest, lowest) if each is not None), default=None)
+        found[name] = known._replace(pods=known.pods + 1, lowest=least)
+    return sorted(found.values(), key=lambda each: (-each.pods, each.workload))
+
+
+def as_dict(found: NewNodes) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "nodes": list(found.names),
+        "scheduled": [
+            each._asdict() | {"first": round(each.first, 4), "last": round(each.last, 4)} for each in found.first
+        ],
+        "pendingDaemonSets": [
+            {"workload": each.workload, "priority": each.priority, "pods": each.pods, "ranksTooLow": each.ranks_too_low}
+            for each in found.starved
+        ],
+    }

@@ -1,0 +1,241 @@
+"""How many new nodes of one group a set of Pending Pods needs: cluster-autoscaler's binpacking estimator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.metering import charge
+from forewarn.policies.scheduling.framework import FILTERS, CycleState, PluginFault, Status, unresolvable
+from forewarn.policies.scheduling.node_info import NodeInfo
+from forewarn.policies.scheduling.responsible import framework_of, not_predicted
+from forewarn.policies.whatif.node_groups import HOSTNAME, daemon_pods
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.framework import Framework
+    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.whatif.node_groups import NodeGroup
+
+MOST_NODES: Final = 1_000
+"""Nodes of one scale-up. Source: --max-nodes-per-scaleup."""
+MAX_SIZE_REACHED: Final = "max node group size reached"
+"""Upstream's words, as those of the filters are. Source: orchestrator/skippedreasons.go."""
+NOT_TRIED: Final = "estimate limit reached"
+_FILTERED_OUT: Final = unresolvable("PreFilter filtered the Node out")
+_SPREAD: Final = "node(s) didn't match pod topology spread constraints"
+_NEW_NODE: Final = 20
+"""Units of work that one more node costs."""
+_NODE_ALONE: Final = frozenset(
+    {
+        "NodeAffinity",
+        "NodeDeclaredFeatures",
+        "NodeName",
+        "NodePorts",
+        "NodeResourcesFit",
+        "NodeUnschedulable",
+        "TaintToleration",
+    }
+)
+"""Filters that read only the Pod and one node: their PreFilter state is valid for all equal Pods."""
+
+
+class Like:
+    """Pods that are alike to the scheduler. Source: equivalence `PodGroup`."""
+
+    def __init__(self, pods: list[Pod]) -> None:
+        self.pods = pods
+        self.reasons: dict[str, str] = {}
+
+
+class Estimate:
+    """The number of nodes that Pods need in a group. Source: `BinpackingNodeEstimator`.
+
+    `placed`: the Pods that fit, with their nodes. `nodes`: the number of nodes with Pods.
+    """
+
+    def __init__(self, base: Snapshot, group: NodeGroup, most: int, first: int, daemons: Sequence[ApiObject]) -> None:
+        """`most`: nodes that may be added; `first`: the number of the first of them."""
+        self.group = group
+        self.placed: list[tuple[Pod, str]] = []
+        self._base, self._most, self._first = base, most, first
+        self._infos: list[NodeInfo] = []
+        self._taken: set[str] = set()
+        self._snapshot: Snapshot | None = None
+        self._keeps_away = False
+        self._last = 0
+        self._template = NodeInfo(group.node, daemon_pods(group.node, daemons), base.semantics)
+        charge(len(base.node_infos) // 4)
+        self._with_template = base.with_nodes([self._template])
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes with a Pod of the estimate."""
+        return len(self._taken)
+
+    @property
+    def added(self) -> int:
+        """Number of tried nodes; the last one may be empty."""
+        return len(self._infos)
+
+    def after(self) -> Snapshot:
+        """The cluster with the nodes that have got a pod."""
+        return self._base.with_nodes([info.clone() for info in self._infos if info.name in self._taken])
+
+    def why_not(self, like: Like) -> str:
+        """Why such a Pod does not fit on a node of the group; "" if it fits. Source: `SchedulablePodGroups`."""
+        if why := not_predicted(like.pods[0], self._base):
+            return why
+        try:
+            framework = framework_of(self._with_template, like.pods[0])
+            rejected = self._rejected(_Prepared(framework, like.pods[0]), like.pods[0], self._template)
+        except PluginFault as fault:
+            return str(fault)
+        return "" if rejected is None else ", ".join(rejected.reasons)
+
+    def on_one_node(self, pod: Pod, most: int) -> int | None:
+        """Number of such Pods that fit on a new node, at most `most`; None if that depends on other nodes. Raises
+        PluginFault."""
+        prepared, info = _Prepared(framework_of(self._with_template, pod), pod), self._template.clone()
+        if not prepared.holds:
+            return None
+        for number in range(most):
+            if self._rejected(prepared, pod, info) is not None:
+                return number
+            info.add_pod(pod.bound_to(info.name, {}))
+        return most
+
+    def with_all(self) -> Snapshot:
+        """The cluster with all nodes that may be added, without the Pods of the estimate."""
+        charge(_NEW_NODE * self._most + len(self._base.node_infos) // 4)
+        for _ in range(self._most):
+            self._add_node()
+        return self._base.with_nodes([info.clone() for info in self._infos])
+
+    def run(self, likes: Iterable[Like]) -> None:
+        """Place them, the largest first. Source: `Estimate`."""
+        more = True
+        for like in sorted(likes, key=lambda like: -self._score(like.pods[0])):
+            rest = self._on_added(like.pods)
+            if more:
+                more = self._on_new(rest)
+
+    def _score(self, pod: Pod) -> float:
+        """Source: `calculatePodScore`."""
+        asked, has = pod.occupies.resource, self.group.node.allocatable
+        score = asked.milli_cpu / has.milli_cpu if has.milli_cpu > 0 else 0.0
+        return score + (asked.memory / has.memory if has.memory > 0 else 0.0)
+
+    def _on_added(self, pods: Sequence[Pod]) -> Sequence[Pod]:
+        """Fill the nodes that have been added; the first pod that finds no place ends it. Those that are left.
+
+        Each search begins behind the node of the last one. Source: `tryToScheduleOnExistingNodes`.
+        """
+        prepared: _Prepared | None = None
+        for index, pod in enumerate(pods):
+            prepared = self._prepared(pod, prepared)
+            found = next((n for n in self._in_turn() if self._rejected(prepared, pod, self._infos[n]) is None), None)
+            if found is None:
+                return pods[index:]
+            self._last = len(self._base.node_infos) + found
+            self._place(pod, self._infos[found])
+        return ()
+
+    def _in_turn(self) -> Iterator[int]:
+        """The numbers of the added nodes, in the order of `NewLastIndexOrderMapping(1)` over all nodes."""
+        before, count = len(self._base.node_infos), len(self._infos)
+        first = max((self._last + 1) % (before + count) - before, 0) if count else 0
+        yield from range(first, count)
+        yield from range(first)
+
+    def _on_new(self, pods: Sequence[Pod]) -> bool:
+        """Fill the node that was added last, then add one more. Whether more may be added.
+
+        Source: `tryToScheduleOnNewNodes`.
+        """
+        prepared: _Prepared | None = None
+        for pod in pods:
+            if self._infos:
+                prepared, last = self._prepared(pod, prepared), self._infos[-1]
+                rejected = self._rejected(prepared, pod, last)
+                if rejected is None:
+                    self._place(pod, last)
+                    continue
+                if self._on_any_other(prepared, pod, rejected):
+                    continue
+                if last.name not in self._taken:
+                    return True
+            if len(self._infos) >= self._most:
+                return False
+            self._add_node()
+            prepared = self._prepared(pod, prepared)
+            if self._rejected(prepared, pod, self._infos[-1]) is not None:
+                break
+            self._place(pod, self._infos[-1])
+        return True
+
+    def _on_any_other(self, prepared: _Prepared, pod: Pod, rejected: Status) -> bool:
+        """A pod that spreads over hosts may fit on any other node, of the cluster too; upstream counts that one."""
+        if _SPREAD not in rejected.reasons or all(c.topology_key != HOSTNAME for c in pod.spec.topology_spread):
+            return False
+        for info in [*self._base.node_infos, *self._infos[:-1]]:
+            if self._rejected(prepared, pod, info) is not None:
+                continue
+            if info.name in self._base.rows:
+                self._base = self._base.with_pods([pod.bound_to(info.name, {})], ())
+                self._placed(pod, info.name)
+            else:
+                self._place(pod, info)
+            return True
+        return False
+
+    def _add_node(self) -> None:
+        info = self._template.clone()
+        info.node = self.group.new_node(self._first + len(self._infos))
+        self._infos.append(info)
+        self._snapshot = None
+
+    def _place(self, pod: Pod, info: NodeInfo) -> None:
+        info.add_pod(pod.bound_to(info.name, {}))
+        self._placed(pod, info.name)
+
+    def _placed(self, pod: Pod, name: str) -> None:
+        self._keeps_away = self._keeps_away or pod.spec.pod_affinity.has_required_anti_affinity
+        self._taken.add(name)
+        self.placed.append((pod, name))
+        self._snapshot = None
+
+    def _prepared(self, pod: Pod, before: _Prepared | None) -> _Prepared:
+        """The PreFilter state of the Pod. `before`: that of an equal Pod, which may still be valid."""
+        if before is not None and (before.holds or self._snapshot is not None):
+            return before
+        if before is None and not self._keeps_away:
+            of_node_alone = _Prepared(framework_of(self._with_template, pod), pod)
+            if of_node_alone.holds:
+                return of_node_alone
+        if self._snapshot is None:
+            charge((len(self._base.node_infos) + 8 * len(self._infos)) // 4)
+            self._snapshot = self._base.with_nodes([info.clone() for info in self._infos])
+        return _Prepared(framework_of(self._snapshot, pod), pod)
+
+    def _rejected(self, prepared: _Prepared, pod: Pod, info: NodeInfo) -> Status | None:
+        """Source: `RunFiltersOnNode`. Raises PluginFault."""
+        charge(FILTERS)
+        if prepared.rejected is not None:
+            return prepared.rejected
+        if prepared.names is not None and info.name not in prepared.names:
+            return _FILTERED_OUT
+        return prepared.framework.run_filter_plugins(prepared.state, pod, info)
+
+
+class _Prepared:
+    """A PreFilter state. `holds`: valid for all equal Pods, for any nodes and Pods."""
+
+    def __init__(self, framework: Framework, pod: Pod) -> None:
+        self.framework, self.state = framework, CycleState()
+        result, _ = framework.run_pre_filter_plugins(self.state, pod)
+        self.rejected, self.names = result.status, result.names
+        asked = {name for name, _ in framework.filters if name not in self.state.skip_filter}
+        self.holds = result.status is None and result.names is None and asked <= _NODE_ALONE

@@ -1,0 +1,177 @@
+"""The placeholder Pods that let a number of Pods start without waiting for new nodes.
+
+A placeholder Pod keeps capacity free until a Pod of higher priority preempts it. Sources: cluster-autoscaler FAQ,
+"How can I configure overprovisioning with Cluster Autoscaler?"; autoscaling.x-k8s.io/v1beta1 CapacityBuffer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.objects.fields import group_kind, ref_of
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.rules.support.placeholders import is_placeholder
+from forewarn.policies.whatif.headroom import fill
+from forewarn.policies.whatif.node_groups import pool_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.options import Options
+    from forewarn.policies.whatif.headroom import Headroom
+
+_SCALABLE: Final = ("apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet")
+_USUAL: Final = -5
+"""A priority for placeholder Pods if no PriorityClass fits: lower than of Pods without a class."""
+
+
+class ForPool(NamedTuple):
+    """Of a pool: how many of the Pods fit in free capacity, and how many more if its placeholder Pods are preempted."""
+
+    pool: str
+    free: int
+    reserved: int
+
+
+class ForGroup(NamedTuple):
+    """The number of new nodes of a group for the placeholder Pods that do not fit; None if the group has not enough."""
+
+    group: str
+    nodes: int | None
+
+
+class Placeholders(NamedTuple):
+    """Placeholder Pods for `wanted` Pods of an object.
+
+    `existing`: placeholder Pods that the Pods may preempt; `grace`: seconds until the slowest has terminated.
+    `reserved`: Pods that fit only if these are preempted. `more`: placeholder Pods to create, of the size of the Pod;
+    `fit`: how many of them fit now. `priority`: of a class for them, `priority_class` (empty: none exists).
+    `obstacle`: why placeholder Pods do not help; empty if they do. `buffer`: the CapacityBuffer instead.
+    """
+
+    wanted: int
+    pod: Pod
+    existing: int
+    grace: int
+    reserved: int
+    more: int
+    fit: int
+    priority: int
+    priority_class: str
+    pools: Sequence[ForPool]
+    groups: Sequence[ForGroup]
+    buffer: ApiObject | None
+    obstacle: str = ""
+
+
+def placeholders(
+    cluster: ClusterSnapshot, obj: ApiObject, found: Headroom, wanted: int, options: Options, cutoff: int
+) -> Placeholders:
+    """The placeholder Pods for an object. `found`: its headroom. `cutoff`: the lowest priority for which
+    cluster-autoscaler scales up."""
+    pod, snapshot = found.pod, cluster.scheduling
+    never = pod.preemption_policy == PREEMPT_NEVER
+    all_of_them = [other for other in cluster.pods.values() if _reserves(other, options)]
+    usable = [] if never else [other for other in all_of_them if other.effective_priority < pod.effective_priority]
+    without, _ = fill(snapshot.with_pods((), usable), pod) if usable else (found.without, None)
+    reserved = max(without.pods - found.without.pods, 0)
+    more = 0 if never else max(wanted - reserved, 0)
+    fit = min(more, found.without.pods)
+    name, priority = _class_for(cluster, pod, all_of_them, cutoff)
+    return Placeholders(
+        wanted=wanted,
+        pod=pod,
+        existing=len(usable),
+        grace=max((other.spec.termination_grace_period for other in usable), default=0),
+        reserved=reserved,
+        more=more,
+        fit=fit,
+        priority=priority,
+        priority_class=name,
+        pools=_pools(cluster, found.without.by_node or {}, without.by_node or {}),
+        groups=_groups(found, more - fit),
+        buffer=_buffer(obj, wanted),
+        obstacle=_obstacle(pod, priority, cutoff),
+    )
+
+
+def _reserves(pod: Pod, options: Options) -> bool:
+    return bool(pod.node_name) and not pod.terminal and not pod.terminating and is_placeholder(pod, options)
+
+
+def _class_for(cluster: ClusterSnapshot, pod: Pod, existing: Sequence[Pod], cutoff: int) -> tuple[str, int]:
+    """A class that the Pod preempts, and for which cluster-autoscaler adds nodes: of placeholder Pods, or the highest
+    negative one. Its priority; without any such class, a name "" and a priority for a new one."""
+    most = min(pod.effective_priority, 0)
+    classes = [c for c in cluster.priority_classes.values() if cutoff <= c.value < most]
+    used = {other.priority_class_name for other in existing}
+    chosen = max(classes, key=lambda c: (c.name in used, c.value, c.name), default=None)
+    return ("", max(min(_USUAL, most - 1), cutoff)) if chosen is None else (chosen.name, chosen.value)
+
+
+def _obstacle(pod: Pod, priority: int, cutoff: int) -> str:
+    if pod.preemption_policy == PREEMPT_NEVER:
+        return "preemptionPolicy Never: the Pods cannot preempt placeholder Pods"
+    if priority >= pod.effective_priority:
+        return f"priority {pod.effective_priority}: no lower priority at or above the autoscaler cutoff {cutoff}"
+    return ""
+
+
+def _pools(cluster: ClusterSnapshot, free: Mapping[str, int], without: Mapping[str, int]) -> list[ForPool]:
+    nodes = {node.name: node for node in cluster.objects.nodes.values()}
+    now, later = Counter[str](), Counter[str]()
+    for counts, total in ((free, now), (without, later)):
+        for name, count in counts.items():
+            total[pool_of(nodes[name])] += count
+    return [ForPool(pool, now[pool], max(later[pool] - now[pool], 0)) for pool in sorted(later | now) if later[pool]]
+
+
+def _groups(found: Headroom, missing: int) -> list[ForGroup]:
+    """For each node group with room for such a Pod."""
+    groups = [group for group in found.groups or () if group.nodes and group.more.pods]
+    if not missing:
+        return []
+    return [ForGroup(group.name, _nodes(missing, group.more.pods, group.nodes)) for group in groups]
+
+
+def _nodes(missing: int, pods: int, nodes: int) -> int | None:
+    """The least number of equal nodes, of which `nodes` take so many Pods."""
+    return -(-missing * nodes // pods) if missing <= pods else None
+
+
+def _buffer(obj: ApiObject, wanted: int) -> ApiObject | None:
+    """A CapacityBuffer for as many Pods; None for an object without a scale subresource."""
+    kind, ref = group_kind(obj), ref_of(obj, "default")
+    if kind not in _SCALABLE:
+        return None
+    return {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": "CapacityBuffer",
+        "metadata": {"name": ref.name, "namespace": ref.namespace},
+        "spec": {"scalableRef": {"apiGroup": "apps", "kind": ref.kind, "name": ref.name}, "replicas": wanted},
+    }
+
+
+def as_dict(found: Placeholders) -> dict[str, Any]:
+    """For programs."""
+    requests = found.pod.occupies.resource
+    return {
+        "wanted": found.wanted,
+        "existing": {"pods": found.existing, "reserve": found.reserved, "terminationSeconds": found.grace},
+        "create": {
+            "pods": found.more,
+            "fitNow": found.fit,
+            "milliCpu": requests.milli_cpu,
+            "memory": requests.memory,
+            "priorityClass": found.priority_class,
+            "priority": found.priority,
+        },
+        "pools": [pool._asdict() for pool in found.pools],
+        "nodeGroups": [group._asdict() for group in found.groups],
+        "obstacle": found.obstacle,
+        "capacityBuffer": found.buffer,
+    }

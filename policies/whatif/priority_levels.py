@@ -1,0 +1,137 @@
+"""Which Pods may preempt which, by PriorityClass; the requested capacity of each class, and what it could displace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from forewarn.policies.kube_apiserver.priority import default_priority_class
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.pod import Pod
+
+
+class Requested(NamedTuple):
+    """A number of Pods and the sum of their requests: cpu in thousandths, memory in bytes."""
+
+    pods: int = 0
+    milli_cpu: int = 0
+    memory: int = 0
+
+    def plus(self, other: Requested) -> Requested:
+        """The sum of both."""
+        return Requested(self.pods + other.pods, self.milli_cpu + other.milli_cpu, self.memory + other.memory)
+
+
+class Level(NamedTuple):
+    """A PriorityClass ("": none) with a priority value, and its Pods.
+
+    `preempts`: its new Pods may preempt; None if new Pods do not get this value, because the class changed or is gone.
+    """
+
+    name: str
+    value: int
+    preempts: bool | None
+    is_default: bool
+    running: Requested
+    pending: int
+
+    def may_preempt(self, other: Level) -> bool:
+        """True if a new Pod of this level may preempt Pods of the other. Source: upstream `SelectVictimsOnNode`."""
+        return bool(self.preempts) and other.value < self.value
+
+
+class Levels(NamedTuple):
+    """All levels, highest first. `could_displace`: of each, all running Pods that a new Pod of it may preempt."""
+
+    levels: Sequence[Level]
+    could_displace: Sequence[Requested]
+    allocatable: Requested
+
+    def cells(self, level: Level) -> list[int]:
+        """For each level, the number of its running Pods that a new Pod of this level may preempt."""
+        return [other.running.pods if level.may_preempt(other) else 0 for other in self.levels]
+
+
+def priority_levels(cluster: ClusterSnapshot) -> Levels:
+    """The levels of a cluster: its PriorityClasses, and the other priorities that its Pods have."""
+    running: dict[tuple[str, int], Requested] = {}
+    pending: dict[tuple[str, int], int] = {}
+    for pod in cluster.pods.values():
+        key = pod.priority_class_name, pod.effective_priority
+        if pod.terminal:
+            continue
+        if pod.node_name:
+            running[key] = running.get(key, Requested()).plus(_of(pod))
+        else:
+            pending[key] = pending.get(key, 0) + 1
+    default = default_priority_class(cluster.priority_classes.values())
+    current = {(c.name, c.value): c.preemption_policy != PREEMPT_NEVER for c in cluster.priority_classes.values()}
+    if default is None:
+        current["", 0] = True
+    levels = [
+        Level(
+            name=name,
+            value=value,
+            preempts=current.get((name, value)),
+            is_default=default is not None and (name, value) == (default.name, default.value),
+            running=running.get((name, value), Requested()),
+            pending=pending.get((name, value), 0),
+        )
+        for name, value in {*running, *pending, *current}
+    ]
+    levels.sort(key=lambda level: (-level.value, level.name))
+    return Levels(levels, [_displaced(level, levels) for level in levels], _allocatable(cluster))
+
+
+def _of(pod: Pod) -> Requested:
+    requests = pod.occupies.resource
+    return Requested(1, requests.milli_cpu, requests.memory)
+
+
+def _displaced(level: Level, levels: Iterable[Level]) -> Requested:
+    total = Requested()
+    for other in levels:
+        if level.may_preempt(other):
+            total = total.plus(other.running)
+    return total
+
+
+def _allocatable(cluster: ClusterSnapshot) -> Requested:
+    nodes = [node.allocatable for node in cluster.objects.nodes.values()]
+    return Requested(
+        sum(each.allowed_pod_number for each in nodes),
+        sum(each.milli_cpu for each in nodes),
+        sum(each.memory for each in nodes),
+    )
+
+
+def as_dict(found: Levels) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "allocatable": _requested(found.allocatable),
+        "classes": [
+            {
+                "class": level.name,
+                "value": level.value,
+                "globalDefault": level.is_default,
+                "newPods": None if level.preempts is None else {"preempt": level.preempts},
+                "running": _requested(level.running),
+                "pending": level.pending,
+                "couldDisplace": _requested(displaced),
+                "mayPreempt": [
+                    {"class": other.name, "value": other.value, "pods": count}
+                    for other, count in zip(found.levels, found.cells(level), strict=True)
+                    if count
+                ],
+            }
+            for level, displaced in zip(found.levels, found.could_displace, strict=True)
+        ],
+    }
+
+
+def _requested(requested: Requested) -> dict[str, int]:
+    return {"pods": requested.pods, "milliCpu": requested.milli_cpu, "memory": requested.memory}

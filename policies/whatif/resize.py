@@ -1,0 +1,256 @@
+"""What becomes of an in-place resize: kube-apiserver's checks, then the kubelet's, then preemption.
+
+Source: kubernetes `pkg/apis/core/validation` (`ValidatePodResize`), `plugin/pkg/admission/podresize` (since 1.36),
+`pkg/kubelet/allocation`, `pkg/kubelet/lifecycle/predicate.go`.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.kubelet.admission import NotEnough, pods_to_preempt, request_of
+from forewarn.policies.kubelet.pods import GUARANTEED, read_pod
+from forewarn.policies.objects.fields import InvalidObject, at, text
+from forewarn.policies.objects.items import items
+from forewarn.policies.objects.resources import CPU, MEMORY
+from forewarn.policies.quantity import InvalidQuantity, parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from forewarn.policies.kubelet.pods import KubeletPod
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.scheduling.node_info import NodeInfo
+
+ACCEPTED, DEFERRED, INFEASIBLE, REJECTED = "accepted", "deferred", "infeasible", "rejected"
+NOT_EVALUATED: Final = "not-evaluated"
+GATE: Final = "InPlacePodVerticalScalingSchedulerPreemption"
+_MIRROR: Final = "kubernetes.io/config.mirror"
+_STATIC_MANAGERS: Final = "infeasible if the kubelet uses the CPU or Memory Manager policy static (Guaranteed Pod)"
+_SWAP: Final = "infeasible if the container uses swap"
+
+
+class Wanted(NamedTuple):
+    """The new resources of containers. `container`: empty for all containers; amounts by resource, as text."""
+
+    container: str
+    requests: Mapping[str, str]
+    limits: Mapping[str, str]
+
+
+class Resized(NamedTuple):
+    """The result for one Pod. `insufficient`: cpu in thousandths, memory in bytes.
+
+    `evicted`: by the kubelet, for a critical Pod. `preempted`: by kube-scheduler; without the gate, the Pods that would
+    have to leave. `depends`: facts of the kubelet's configuration that change the result.
+    """
+
+    pod: str
+    node: str
+    verdict: str
+    reason: str = ""
+    insufficient: Mapping[str, int] = {}
+    evicted: tuple[str, ...] = ()
+    preempted: tuple[str, ...] = ()
+    depends: tuple[str, ...] = ()
+
+
+class StoredPods(Cache):
+    """A Cache that keeps Pods of a namespace, and the preemption policies of Nodes, as they are stored."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__()
+        self._namespace = namespace
+        self.stored: dict[str, ApiObject] = {}
+        self.without_preemption: set[str] = set()
+
+    def add(self, obj: ApiObject) -> bool:
+        """See Cache."""
+        added = super().add(obj)
+        if obj.get("kind") == "Pod" and text(obj, "metadata", "namespace", default="default") == self._namespace:
+            self.stored[text(obj, "metadata", "name")] = obj
+        if obj.get("kind") == "Node" and at(obj, "spec", "podPreemptionPolicy", "disableResizePreemption"):
+            self.without_preemption.add(text(obj, "metadata", "name"))
+        return added
+
+
+def resize(cache: StoredPods, names: Iterable[str], wanted: Wanted, *, preempts: bool) -> Iterator[Resized]:
+    """The results in the order in which a kubelet evaluates resizes; each accepted one holds for those after it.
+
+    `preempts`: the feature gate GATE. Raises InvalidObject.
+    """
+    pods = [(obj, changed(obj, wanted)) for obj in (cache.stored[name] for name in names)]
+    for old, new in sorted(pods, key=lambda pair: _order(*pair)):
+        result = _result(cache, old, new, preempts=preempts)
+        if result.verdict == ACCEPTED:
+            cache.add(_allocated(new))
+        yield result
+
+
+def changed(pod: ApiObject, wanted: Wanted) -> ApiObject:
+    """The Pod with the new resources. Raises InvalidObject if it has no such container."""
+    new: Any = deepcopy(dict(pod))
+    spec = new["spec"]
+    sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
+    known = [*spec.get("containers", ()), *sidecars]
+    found = [c for c in known if wanted.container in ("", c.get("name"))]
+    if not found:
+        names = ", ".join(str(c.get("name")) for c in known)
+        raise InvalidObject(f"no container {wanted.container} that can be resized; the Pod has {names}")
+    for container in found:
+        resources = container.setdefault("resources", {})
+        for field, amounts in (("requests", wanted.requests), ("limits", wanted.limits)):
+            if amounts:
+                resources[field] = {**(resources.get(field) or {}), **amounts}
+    return new  # type: ignore[no-any-return]
+
+
+def lacks_on(info: NodeInfo, admitted: KubeletPod) -> dict[str, int]:
+    """Return the insufficient resources of a node for a Pod: cpu in thousandths. Source: `GeneralPredicates`."""
+    allocatable = info.node.allocatable
+    free = {
+        "pods": allocatable.allowed_pod_number - len(info.pods),
+        "cpu": allocatable.milli_cpu - info.milli_cpu,
+        "memory": allocatable.memory - info.memory,
+        "ephemeral-storage": allocatable.ephemeral_storage - info.ephemeral_storage,
+    }
+    asked = {name: request_of(admitted, name) for name in free}
+    return {name: asked[name] - left for name, left in free.items() if asked[name] and asked[name] > left}
+
+
+def _order(old: ApiObject, new: ApiObject) -> tuple[bool, int, bool, str]:
+    """Source: `sortPendingResizes`. The time since which a resize is pending decides last; here it is the name."""
+    was, will = read_pod(old), read_pod(new)
+    increases = any(will.requests.get(name, 0) > was.requests.get(name, 0) for name in (CPU, MEMORY))
+    return increases, -will.priority, will.qos != GUARANTEED, will.key
+
+
+def _result(cache: StoredPods, old: ApiObject, new: ApiObject, *, preempts: bool) -> Resized:
+    pod, node = read_pod(_without_status(new)), text(old, "spec", "nodeName")
+    semantics = cache.semantics
+    at_node = (pod.key, node)
+    info = cache.snapshot().scheduling.get(node) if node else None
+    if at(old, "status", "phase") in ("Succeeded", "Failed") or at(old, "metadata", "deletionTimestamp"):
+        return Resized(*at_node, NOT_EVALUATED, "the Pod terminates or has terminated")
+    if info is None:
+        return Resized(*at_node, NOT_EVALUATED, "the Pod has no known node")
+    if at(old, "spec", "resources"):
+        return Resized(*at_node, NOT_EVALUATED, "Pods with spec.resources are not supported")
+    fault = _fault(old, new)
+    if not fault and semantics.resizes_are_checked_at_admission and not _is_linux(info):
+        fault = "the node does not run Linux"
+    if fault:
+        return Resized(*at_node, REJECTED, fault)
+    allocatable = info.node.allocatable
+    exceeding = [
+        name
+        for name, most in ((CPU, allocatable.milli_cpu), (MEMORY, allocatable.memory))
+        if request_of(pod, name) > most
+    ]
+    if exceeding:
+        verdict = REJECTED if semantics.resizes_are_checked_at_admission else INFEASIBLE
+        return Resized(*at_node, verdict, f"the requests exceed the node's allocatable {' and '.join(exceeding)}")
+    cache.remove(old)
+    try:
+        return _of_kubelet(cache, new, pod, node, preempts=preempts)._replace(depends=_depends(old, new, pod))
+    finally:
+        cache.add(old)
+
+
+def _of_kubelet(cache: StoredPods, new: ApiObject, pod: KubeletPod, node: str, *, preempts: bool) -> Resized:
+    """The kubelet's result on a node without the Pod."""
+    cluster = cache.snapshot()
+    info = cluster.scheduling.get(node)
+    assert info is not None
+    lacks = lacks_on(info, pod)
+    if not lacks:
+        return Resized(pod.key, node, ACCEPTED)
+    if pod.critical and not preempts:
+        others = [read_pod(_as_stored(cache, other.namespace, other.name, other)) for other in info.pods]
+        try:
+            evicted = tuple(sorted(other.key for other in pods_to_preempt(pod, others, lacks)))
+            return Resized(pod.key, node, ACCEPTED, "critical Pod: the kubelet evicts Pods", lacks, evicted)
+        except NotEnough as fault:
+            return Resized(pod.key, node, DEFERRED, str(fault), lacks)
+    reason = f"insufficient {' and '.join(lacks)}"
+    if preempts and node in cache.without_preemption:
+        return Resized(pod.key, node, DEFERRED, f"{reason}; the node disables preemption for resizes", lacks)
+    prediction = predict(cluster, _bound_to(new, node), reasons=True)
+    candidate = next((each for each in prediction.candidates if each.node_name == node), None)
+    victims = tuple(sorted(f"{v.namespace}/{v.name}" for v in candidate.victims)) if candidate else ()
+    if prediction.not_predicted:
+        reason += f"; preemption is not predicted: {prediction.not_predicted}"
+    return Resized(pod.key, node, DEFERRED, reason, lacks, preempted=victims)
+
+
+def _as_stored(cache: StoredPods, namespace: str, name: str, view: Any) -> ApiObject:
+    stored = cache.stored.get(name)
+    if stored is not None and text(stored, "metadata", "namespace", default="default") == namespace:
+        return stored
+    amounts = view.occupies.resource
+    requests = {"cpu": f"{amounts.milli_cpu}m", "memory": str(amounts.memory)}
+    containers = [{"name": "all", "resources": {"requests": requests}}]
+    return {
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"priority": view.effective_priority, "containers": containers},
+    }
+
+
+def _fault(old: ApiObject, new: ApiObject) -> str:
+    """Why kube-apiserver rejects the resize, empty if it does not. Source: `ValidatePodResize`."""
+    if at(old, "metadata", "annotations", _MIRROR) is not None:
+        return "static Pods cannot be resized"
+    if at(old, "spec", "os", "name") == "windows":
+        return "Windows Pods cannot be resized"
+    for container in (*new["spec"].get("containers", ()), *(new["spec"].get("initContainers") or ())):
+        resources = container.get("resources") or {}
+        for name in (CPU, MEMORY):
+            asked, most = ((resources.get(field) or {}).get(name) for field in ("requests", "limits"))
+            try:
+                exceeds = None not in (asked, most) and parse_quantity(asked).nano > parse_quantity(most).nano
+            except InvalidQuantity as fault:
+                return str(fault)
+            if exceeds:
+                return f"container {container.get('name')}: the {name} request exceeds the limit"
+    was, will = read_pod(old).qos, read_pod(_without_status(new)).qos
+    return f"the QoS class would change from {was} to {will}" if was != will else ""
+
+
+def _depends(old: ApiObject, new: ApiObject, pod: KubeletPod) -> tuple[str, ...]:
+    """What the kubelet's configuration, which the API does not show, changes."""
+    notes = [_STATIC_MANAGERS] if pod.qos == GUARANTEED else []
+    for was, will in zip(old["spec"].get("containers", ()), new["spec"].get("containers", ()), strict=True):
+        memory = [((c.get("resources") or {}).get("requests") or {}).get(MEMORY) for c in (was, will)]
+        policies = {p.get("resourceName"): p.get("restartPolicy") for p in items(was, "resizePolicy")}
+        if memory[0] != memory[1] and policies.get(MEMORY) != "RestartContainer" and _SWAP not in notes:
+            notes.append(_SWAP)
+    return tuple(notes)
+
+
+def _is_linux(info: NodeInfo) -> bool:
+    return info.node.labels.get("kubernetes.io/os", "linux") == "linux"
+
+
+def _without_status(pod: ApiObject) -> ApiObject:
+    return {key: value for key, value in pod.items() if key != "status"}
+
+
+def _allocated(pod: ApiObject) -> ApiObject:
+    """The Pod with its resize done: the status no longer holds other resources."""
+    status = {
+        key: value for key, value in (pod.get("status") or {}).items() if key in ("phase", "startTime", "qosClass")
+    }
+    return {**pod, "status": status}
+
+
+def _bound_to(pod: ApiObject, node: str) -> ApiObject:
+    """The Pod as kube-scheduler evaluates a deferred resize: for its node alone, whatever the taints of the node."""
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity = {**(at(pod, "spec", "affinity") or {})}
+    affinity["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    spec = {k: v for k, v in pod["spec"].items() if k not in ("nodeName", "nodeSelector")}
+    return {**_without_status(pod), "spec": {**spec, "affinity": affinity, "tolerations": [{"operator": "Exists"}]}}

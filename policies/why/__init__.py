@@ -1,0 +1,1 @@
+"""Causes of Pending and terminated Pods: the results of `forewarn why`."""

@@ -1,0 +1,351 @@
+"""Why a Pod ended, or why it does not end: from its conditions and statuses first, then from Events.
+
+Reasons and messages are those of Kubernetes 1.36: pkg/kubelet (eviction, nodeshutdown, preemption),
+pkg/controller (tainteviction, devicetainteviction, podgc, job), pkg/registry/core/pod/storage/eviction.go.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.findings import cut, listed
+from forewarn.policies.why.events import LONG, TAINT
+from forewarn.policies.why.records import PodRecord, shown_time
+from forewarn.policies.why.trouble import Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.why.events import Event
+    from forewarn.policies.why.evidence import Evidence
+    from forewarn.policies.why.records import Container, NodeRecord
+
+_SHUTDOWN: Final = "Pod was terminated in response to imminent node shutdown."
+_CRITICAL: Final = ("Pod was preempted by Kubelet", "Preempted in order to admit critical pod")
+_LOW: Final = re.compile(r"The node was low on resource: ([\w.-]{1,60})\. ?"
+                         r"(?:Threshold quantity: (\S{1,30}), available: (\S{1,30})\.)?")  # fmt: skip
+_USAGE: Final = re.compile(r"(Container|Pod) (\S{1,253}) was using (\S{1,30}), request is (\S{1,30}), has larger")
+_LIMIT: Final = re.compile(r"(?:Container \S{1,253} exceeded its local ephemeral storage limit|"
+                           r"Pod ephemeral local storage usage exceeds|Usage of EmptyDir volume)")  # fmt: skip
+_CONDITIONS: Final = {"memory": "MemoryPressure", "ephemeral-storage": "DiskPressure", "inodes": "DiskPressure",
+                      "pids": "PIDPressure"}  # fmt: skip
+_REJECTED: Final = ("NodeAffinity", "NodeShutdown", "UnexpectedAdmissionError", "NodePorts", "TopologyAffinityError",
+                    "PodOSNotSupported", "AppArmor", "SysctlForbidden")  # fmt: skip
+_LOST: Final = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
+_SHOWN: Final = 3
+_ROLLOUT: Final = 600.0
+"""Seconds in which the scaling of another ReplicaSet counts as the same rollout."""
+_UNDISRUPTED: Final = ("Succeeded", "Running", "Pending")
+
+
+def causes(evidence: Evidence, pod: PodRecord, now: float | None = None) -> Iterator[Trouble]:
+    """Why this Pod ended, terminates or restarted, the cause first. `now`: None for a snapshot of unknown age."""
+    end = _end(evidence, pod)
+    main = list(end)
+    yield from main
+    for container in pod.terminated:
+        if container.reason == "OOMKilled":
+            yield _oom(container)
+        elif not main and container.exit_code:
+            yield _failed(container)
+    if pod.deleted is not None:
+        yield from _stuck(evidence, pod, now)
+    yield from _job(evidence, pod)
+
+
+def _end(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
+    found = pod.disruption
+    if found is not None:
+        yield from _disruption(evidence, pod, found.reason, found.message, found.when)
+    elif pod.reason:
+        yield from _by_status(evidence, pod)
+    elif pod.deleted is not None:
+        yield from _deletion(evidence, pod.name, pod.deleted)
+
+
+def _disruption(evidence: Evidence, pod: PodRecord, reason: str, message: str, when: float) -> Iterator[Trouble]:
+    """By the reason of the condition DisruptionTarget. A preemption by the scheduler is diagnosed by `troubles`."""
+    on = _on(pod.node)
+    if reason == "TerminationByKubelet":
+        yield from _by_kubelet(evidence, pod, message, when)
+    elif reason == "EvictionByEvictionAPI":
+        yield from _evicted(evidence, pod.node, when)
+    elif reason == "DeletionByTaintManager":
+        yield from _tainted(evidence, pod.node, when)
+    elif reason == "DeletionByDeviceTaintManager":
+        yield Trouble("device-taint-evicted", f"deleted{on}: a device that it uses has a NoExecute taint", "", when)
+    elif reason == "DeletionByPodGC":
+        yield Trouble("node-gone", f"deleted: its node {pod.node} no longer exists", "", when)
+    elif reason != "PreemptionByScheduler":
+        yield Trouble("disrupted", f"disrupted{on}: {cut(f'{reason}: {message}', LONG)}", "", when)
+
+
+def _by_kubelet(evidence: Evidence, pod: PodRecord, message: str, when: float) -> Iterator[Trouble]:
+    if message.startswith(_SHUTDOWN):
+        message = f"terminated by the kubelet: {pod.node} shuts down (graceful node shutdown)"
+        yield Trouble("node-shutdown", message, "", when)
+        yield from _node_health(evidence, pod.node)
+    elif message.startswith(_CRITICAL):
+        told = f"preempted by the kubelet{_on(pod.node)} to admit a critical Pod"
+        yield Trouble("preempted-by-kubelet", told, "request what static Pods need with kube-reserved", when)
+    else:
+        yield from _evicted_by_kubelet(evidence, pod.node, message, when)
+
+
+def _evicted_by_kubelet(evidence: Evidence, node: str, message: str, when: float) -> Iterator[Trouble]:
+    found = _LOW.match(message)
+    if found is None:
+        told = f"evicted by the kubelet{_on(node)}: {cut(message, LONG).rstrip('. ')}"
+        if _LIMIT.match(message):
+            yield Trouble("storage-limit-exceeded", told, "raise the limit, or write less", when)
+        else:
+            yield Trouble("node-pressure-evicted", told, "", when)
+        return
+    resource, threshold, available = found.groups()
+    figures = f" (available {available}, threshold {threshold})" if threshold else ""
+    used = [
+        f"{kind.lower()} {name} used {usage} and requests {request}"
+        for kind, name, usage, request in _USAGE.findall(message)
+    ]
+    by = f": {listed(used, _SHOWN)}" if used else ""
+    told = f"evicted by the kubelet{_on(node)}, which was low on {resource}{figures}{by}"
+    raised = f"request as much {resource} as the Pod uses: the kubelet first evicts Pods that exceed their requests"
+    ranked = (
+        "use a class of higher priority, or free the node's disk"
+        if resource != "memory"
+        else "use a class of higher priority"
+    )
+    yield Trouble("node-pressure-evicted", told, raised if used else ranked, when)
+    yield from _pressure(evidence.nodes.get(node), _CONDITIONS.get(resource, ""))
+
+
+def _pressure(node: NodeRecord | None, kind: str) -> Iterator[Trouble]:
+    for each in node.conditions if node is not None else ():
+        if each.type == kind and each.status == "True" and node is not None:
+            yield Trouble("node-condition", f"{node.name} has {kind}", "", each.when)
+
+
+def _tainted(evidence: Evidence, node: str, when: float) -> Iterator[Trouble]:
+    """Source: pkg/controller/tainteviction, taint_eviction.go."""
+    found = evidence.nodes.get(node)
+    taints = [key for key, _ in found.taints] if found is not None else []
+    named = f"the NoExecute taint {listed(taints, _SHOWN)}" if taints else "a NoExecute taint"
+    since = ", which was removed since" if found is not None and not taints else ""
+    fix = "tolerate the taint for longer (tolerationSeconds)" if set(taints) & {*_LOST} else ""
+    yield Trouble("taint-evicted", f"deleted{_on(node)} because of {named}{since}", fix, when)
+    yield from _node_health(evidence, node)
+
+
+def _node_health(evidence: Evidence, node: str) -> Iterator[Trouble]:
+    """What is wrong with the node: its condition, its absence, or an Event."""
+    found = evidence.nodes.get(node)
+    events = [e for e in evidence.events.others("Node", node) if e.reason in ("NodeNotReady", "Shutdown", "Rebooted")]
+    if found is None:
+        if node and evidence.nodes:
+            yield Trouble("node-gone", f"{node} no longer exists")
+    elif (ready := found.not_ready) is not None:
+        why = f" ({cut(ready.reason, 60)}: {cut(ready.message, LONG)})" if ready.reason else ""
+        yield Trouble("node-not-ready", f"{node} has been not ready{why}", "", ready.when)
+    elif events:
+        yield Trouble("node-not-ready", f"{node}: {cut(events[-1].message, LONG)}", "", events[-1].when)
+
+
+def _evicted(evidence: Evidence, node: str, when: float) -> Iterator[Trouble]:
+    """Source: pkg/registry/core/pod/storage/eviction.go."""
+    found = evidence.nodes.get(node)
+    if found is not None and found.cordoned:
+        by = f"{node} is cordoned, as in a drain (kubectl drain, an upgrade, an autoscaler)"
+    elif found is None and node and evidence.nodes:
+        by = f"{node} no longer exists, as after a drain (an upgrade, an autoscaler)"
+    else:
+        by = "the requester is only in the API server's audit log (pods/eviction)"
+    fix = (
+        ""
+        if found is not None and not found.cordoned
+        else "use a PodDisruptionBudget to limit Pods that a drain evicts at once"
+    )
+    yield Trouble("evicted-by-api", f"evicted{_on(node)} by the eviction API; {by}", fix, when)
+
+
+def _by_status(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
+    """By status.reason, which the kubelet and the node lifecycle controller write."""
+    when = _finished(pod)
+    if pod.reason == "Evicted" and pod.message.startswith("The node had condition"):
+        yield _rejection(pod, when)
+    elif pod.reason == "Evicted":
+        yield from _evicted_by_kubelet(evidence, pod.node, pod.message, when)
+    elif pod.reason == "Terminated" and pod.message.startswith(_SHOWN_SHUTDOWN):
+        yield from _by_kubelet(evidence, pod, _SHUTDOWN, when)
+    elif pod.reason == "Preempting":
+        yield from _by_kubelet(evidence, pod, _CRITICAL[0], when)
+    elif pod.reason == "NodeLost":
+        yield Trouble("node-not-ready", f"lost: {pod.node} does not respond", "", pod.deleted or 0.0)
+        yield from _node_health(evidence, pod.node)
+    elif pod.reason == "DeadlineExceeded":
+        yield Trouble("deadline-exceeded", "failed: it ran longer than activeDeadlineSeconds", "", when)
+    elif pod.reason.startswith("OutOf") or pod.reason in _REJECTED:
+        yield _rejection(pod, when)
+    elif pod.deleted is not None:
+        yield from _deletion(evidence, pod.name, pod.deleted)
+
+
+_SHOWN_SHUTDOWN: Final = _SHUTDOWN[:24]
+
+
+def _rejection(pod: PodRecord, when: float) -> Trouble:
+    told = cut(f"{pod.reason}: {pod.message}", LONG).rstrip(". :")
+    return Trouble("rejected-by-kubelet", f"never started: the kubelet rejected it{_on(pod.node)} ({told})", "", when)
+
+
+def _deletion(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
+    """By a controller, as its Event says; else by a request."""
+    event = evidence.events.deletion(name)
+    if event is None:
+        told = "deleted by a request; the requester is only in the API server's audit log (verb delete)"
+        yield Trouble("deleted", told, "", when)
+        return
+    yield Trouble("deleted-by-controller", f"deleted by {event.kind} {event.name}", "", event.when or when)
+    yield from _scaled(evidence, event)
+
+
+def _scaled(evidence: Evidence, deletion: Event) -> Iterator[Trouble]:
+    """Why the controller deleted it: the Events of the Deployment and of HorizontalPodAutoscalers.
+
+    Source: pkg/controller/deployment/sync.go, pkg/controller/podautoscaler/horizontal.go.
+    """
+    scalings = [e for e in evidence.events.others("Deployment") if e.reason == "ScalingReplicaSet"]
+    down = [e for e in scalings if e.message.startswith(f"Scaled down replica set {deletion.name} from")]
+    before = [e for e in down if e.when <= deletion.when + 1] or down
+    if not before:
+        return
+    found = before[-1]
+    up = [
+        e
+        for e in scalings
+        if e.message.startswith("Scaled up") and abs(e.when - found.when) <= _ROLLOUT and e.name == found.name
+    ]
+    others = [e for e in up if f"replica set {deletion.name} " not in e.message]
+    why = "a rollout" if others else "a scale-down"
+    yield Trouble("scaled", f"{why} of Deployment {found.name}: {cut(found.message, LONG)}", "", found.when)
+    sizes = [
+        e
+        for e in evidence.events.others("HorizontalPodAutoscaler")
+        if e.reason == "SuccessfulRescale" and e.when <= found.when + 1
+    ]
+    if sizes and not others:
+        yield Trouble(
+            "scaled", f"HorizontalPodAutoscaler {sizes[-1].name}: {cut(sizes[-1].message, LONG)}", "", sizes[-1].when
+        )
+
+
+def gone(evidence: Evidence, name: str, uid: str = "") -> list[Trouble]:
+    """What Events say of a Pod that no longer exists, but for a preemption by the scheduler; empty: nothing."""
+    if not evidence.events.of_pod(name, uid) and evidence.events.deletion(name) is None:
+        return []
+    owner = name.rpartition("-")[0]
+    kind = "Job" if owner in evidence.jobs else ""
+    pod = PodRecord(evidence.namespace, name, uid, evidence.events.node_of(name), owner=(kind, owner), phase="Failed")
+    return [*_gone(evidence, pod), *_job(evidence, pod)]
+
+
+def _gone(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
+    cause = evidence.events.decisive(pod.name, pod.uid)
+    if cause is None and evidence.events.deletion(pod.name) is not None:
+        yield from _deletion(evidence, pod.name, 0.0)
+    elif cause is None:
+        yield from _unknown(evidence, pod.name, pod.node)
+    elif cause.reason == "Evicted":
+        yield from _evicted_by_kubelet(evidence, pod.node, cause.message, cause.when)
+    elif cause.reason == "Preempting":
+        yield from _by_kubelet(evidence, pod, _CRITICAL[0], cause.when)
+    elif cause.reason in TAINT:
+        kind = "DeletionByTaintManager" if cause.reason == TAINT[0] else "DeletionByDeviceTaintManager"
+        yield from _disruption(evidence, pod, kind, "", cause.when)
+
+
+def _unknown(evidence: Evidence, name: str, node: str) -> Iterator[Trouble]:
+    """Neither an API eviction nor a deletion by a user writes an Event."""
+    killed = [e.when for e in evidence.events.of_pod(name) if e.reason == "Killing"]
+    found = evidence.nodes.get(node)
+    cordoned = f"; {node} is cordoned: probably a drain" if found is not None and found.cordoned else ""
+    told = f"deleted{_on(node)}; no Event names the cause{cordoned}"
+    fix = "search the API server's audit log for the verbs delete (pods) and create (pods/eviction)"
+    yield Trouble("deleted", told, fix, killed[-1] if killed else 0.0)
+    yield from _node_health(evidence, node)
+
+
+def _oom(container: Container) -> Trouble:
+    where = (
+        f"at its memory limit of {container.limit}"
+        if container.limit
+        else "without a memory limit: its node ran out of memory"
+    )
+    more = f"; {container.restarts} restarts" if container.restarts > 1 else ""
+    fix = "raise the memory limit, or use less memory" if container.limit else "set a memory request and limit"
+    return Trouble("oom-killed", f"container {container.name} was OOMKilled {where}{more}", fix, container.when)
+
+
+def _failed(container: Container) -> Trouble:
+    why = f" ({container.reason})" if container.reason not in ("", "Error") else ""
+    more = f"; {container.restarts} restarts" if container.restarts > 1 else ""
+    told = f"container {container.name} exited with {container.exit_code}{why}{more}"
+    return Trouble("container-failed", told, f"see `kubectl logs -c {container.name} --previous`", container.when)
+
+
+def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Trouble]:
+    """Why a deleted Pod is still there, unless its grace period still runs."""
+    late = now is not None and now > pod.deadline
+    until = f"its grace period ends at {shown_time(pod.deadline)}"
+    has_ended = pod.phase in ("Succeeded", "Failed") or (pod.terminated and not pod.still_running)
+    node = evidence.nodes.get(pod.node)
+    if pod.finalizers and (has_ended or late or not pod.node):
+        what = "finalizer" if len(pod.finalizers) == 1 else "finalizers"
+        told = f"still exists because of {what} {listed([*pod.finalizers], _SHOWN)}"
+        yield Trouble(
+            "stuck-terminating", told, "the controller that set a finalizer must remove it", pod.deleted or 0.0
+        )
+    elif pod.node and not has_ended and (node is None or node.not_ready is not None) and evidence.nodes:
+        told = f"the kubelet on {pod.node} does not confirm that its containers stopped"
+        fix = "delete the Node object, or set the taint node.kubernetes.io/out-of-service, if the node is shut down"
+        yield Trouble("stuck-terminating", told, fix, pod.deleted or 0.0)
+    elif late and not has_ended:
+        running = f": containers still run ({listed([*pod.still_running], _SHOWN)})" if pod.still_running else ""
+        yield Trouble(
+            "stuck-terminating",
+            f"still exists although {until.replace('ends', 'ended')}{running}",
+            "",
+            pod.deleted or 0.0,
+        )
+
+
+def _job(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
+    """The failure of the Job that owns it. Source: pkg/controller/job, job_controller.go, pod_failure_policy.go."""
+    job = evidence.jobs.get(pod.owner[1]) if pod.owner[0] == "Job" else None
+    if job is None or job.failed is None or pod.phase in _UNDISRUPTED:
+        return
+    found = job.failed
+    because = (
+        f" because of this Pod ({cut(found.message, LONG)})"
+        if pod.key in found.message.replace(",", " ").split()
+        else ""
+    )
+    limit = (
+        f" (backoffLimit {job.backoff_limit})"
+        if found.reason == "BackoffLimitExceeded" and job.backoff_limit is not None
+        else ""
+    )
+    fix = "" if job.ignores else "add a podFailurePolicy with the action Ignore for the condition DisruptionTarget"
+    is_disrupted = pod.disruption is not None or pod.reason == "Evicted"
+    yield Trouble(
+        "job-failed", f"Job {job.name} failed: {found.reason}{limit}{because}", fix if is_disrupted else "", found.when
+    )
+
+
+def _finished(pod: PodRecord) -> float:
+    """When its last container finished; 0 if unknown."""
+    return max((each.when for each in pod.terminated), default=0.0)
+
+
+def _on(node: str) -> str:
+    return f" on {node}" if node else ""

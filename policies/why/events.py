@@ -1,0 +1,230 @@
+"""What Events say of a Pod, of the workload that owns it and of nodes: the last of each kind.
+
+An Event names an object and its uid: a StatefulSet's Pod has Events of earlier Pods of its name. Anybody who may write
+Events in a namespace may write these: they are bounded, quoted, and never override a condition.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.findings import cut, one_line
+from forewarn.policies.objects.fields import NOTHING, at, group_kind
+from forewarn.policies.why.records import MOST_NAME, MOST_TEXT, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from forewarn.policies.objects.fields import ApiObject
+
+KINDS: Final = ("/Event", "events.k8s.io/Event")
+PREEMPTED: Final = "Preempted"
+"""The reason of the scheduler's Event about a victim. Source: pkg/scheduler/framework/preemption, executor.go."""
+TAINT: Final = ("TaintManagerEviction", "DeviceTaintManagerEviction")
+DECISIVE: Final = (PREEMPTED, "Evicted", "Preempting", *TAINT)
+"""Reasons of Events about a Pod that name a cause of its end."""
+_OF_NODES: Final = frozenset(("NodeNotReady", "RemovingNode", "DeletingNode", "Shutdown", "SystemOOM", "Rebooted",
+                              "NodeHasInsufficientMemory", "NodeHasDiskPressure", "NodeHasInsufficientPID",
+                              "EvictionThresholdMet"))  # fmt: skip
+_BY: Final = re.compile(r"Preempted by (?:pod|podgroup) (\S{1,64}) on node (\S{1,253})")
+"""Its note: the uid of the preemptor. `related` should be the preemptor too, and is empty in 1.36, where the scheduler
+passes no Pod: `Could not construct reference`."""
+_DELETED: Final = re.compile(r"(?:\(combined from similar events\): ?)?(?:Deleted pod: (\S{1,253})$|"
+                             r"[Dd]elete Pod (\S{1,253}) in StatefulSet \S{1,253} successful$)")  # fmt: skip
+_ASSIGNED: Final = re.compile(r"Successfully assigned \S{1,317} to (\S{1,253})$")
+LONG: Final = 300
+"""Maximum characters of a message that is shown."""
+_LONG_REASON: Final = 60
+_MOST: Final = 5
+"""Maximum reasons that are shown."""
+_KEPT: Final = 100
+"""Maximum Events about the objects of one kind that are kept for a Pod, the latest."""
+_KEPT_OF_A_WORKLOAD: Final = 5000
+_WHEN: Final = (
+    ("series", "lastObservedTime"),
+    ("lastTimestamp",),
+    ("deprecatedLastTimestamp",),
+    ("eventTime",),
+    ("metadata", "creationTimestamp"),
+)
+"""The fields for the last time of an Event; the first that is set counts."""
+
+
+class Event(NamedTuple):
+    """One Event. `uid`: of the object; empty if unknown; `when`: in seconds since 1970, 0 if unknown. `by`, of a
+    preemption: namespace, name and uid of the preemptor, each empty if unknown; `node` likewise."""
+
+    kind: str
+    name: str
+    reason: str
+    message: str
+    uid: str = ""
+    when: float = 0.0
+    by: tuple[str, str, str] = ("", "", "")
+    node: str = ""
+
+
+class Events:
+    """The Events about one Pod or workload, and about what may explain its end, added in any order."""
+
+    def __init__(self, namespace: str, name: str, *, of_workload: bool = False) -> None:
+        self._namespace, self._name, self._of_workload = namespace, name, of_workload
+        self._most = _KEPT_OF_A_WORKLOAD if of_workload else _KEPT
+        self._last: dict[str, dict[tuple[str, ...], Event]] = {}
+        self._index: _Index | None = None
+        """Of the Events that are kept; None after another one was added."""
+        self.limit = 0
+        """The maximum of Events that are kept, if some were dropped; else 0."""
+        self.read = 0
+        """Number of Events that were added, about any object."""
+
+    def add(self, obj: ApiObject) -> bool:
+        """Add an object; False if it is not an Event."""
+        if group_kind(obj) not in KINDS:
+            return False
+        self.read += 1
+        about = _object(obj, "regarding") or _object(obj, "involvedObject")
+        kind, name = _text(about, "kind"), _text(about, "name")
+        if self._is_wanted(kind, _text(about, "namespace"), name, _text(obj, "reason")):
+            self._keep(obj, kind, name, _text(about, "uid"))
+        return True
+
+    def _is_wanted(self, kind: str, namespace: str, name: str, reason: str) -> bool:
+        if kind == "Node":
+            return reason in _OF_NODES
+        if not name or len(name) > MOST_NAME or namespace != self._namespace:
+            return False
+        if name == self._name or (self._of_workload and name.startswith(f"{self._name}-")):
+            return True
+        return not self._of_workload and kind != "Pod" and self._name.startswith(f"{name}-")
+
+    def _keep(self, obj: ApiObject, kind: str, name: str, uid: str) -> None:
+        reason = cut(one_line(_text(obj, "reason")), _LONG_REASON)
+        message = cut(one_line(_text(obj, "note") or _text(obj, "message")), MOST_TEXT)
+        by, node = _preemptor(obj, reason, message)
+        found = Event(cut(one_line(kind), _LONG_REASON), name, reason, message, uid, _when(obj), by, node)
+        self._index = None
+        kept = self._last.setdefault("Pod" if kind == "Pod" else "", {})
+        key = (name, uid, reason) if kind == "Pod" else (kind, name, uid, reason, message)
+        if key not in kept or kept[key].when <= found.when:
+            kept[key] = found
+        if len(kept) > 2 * self._most:
+            self.limit = self._most
+            self._last["Pod" if kind == "Pod" else ""] = self._bounded(kept)
+
+    def _bounded(self, kept: dict[tuple[str, ...], Event]) -> dict[tuple[str, ...], Event]:
+        best = sorted(kept, key=lambda key: _rank(kept[key]))[-self._most :]
+        return {key: kept[key] for key in best}
+
+    def of_pod(self, name: str, uid: str = "") -> list[Event]:
+        """Events about the Pod of this name and uid (empty: of any uid), in the order of time."""
+        return [e for e in self._indexed().of_pod.get(name, ()) if uid in ("", e.uid) or not e.uid]
+
+    def pods(self) -> list[str]:
+        """The names of all Pods that an Event is about, or that their owner's Event says it deleted."""
+        return list(dict.fromkeys([*self._indexed().of_pod, *self._indexed().deletions]))
+
+    def said(self, name: str, uid: str) -> dict[str, str]:
+        """Reason -> message of the last such Event about the Pod, for the latest reasons, in the order of time."""
+        shown = sorted(self.of_pod(name, uid), key=_rank)[-_MOST:]
+        return {event.reason: cut(event.message, LONG) for event in sorted(shown, key=lambda event: event.when)}
+
+    def preempted(self, name: str, uid: str) -> Event | None:
+        """The last Event of a preemption of the Pod of this uid; of any Pod of its name if `uid` is empty."""
+        return self._last_preemption(name, lambda event: uid in ("", event.uid) or not event.uid)
+
+    def former_preempted(self, name: str, uid: str) -> Event | None:
+        """The last Event of a preemption of an earlier Pod of this name."""
+        return self._last_preemption(name, lambda event: event.uid not in ("", uid))
+
+    def decisive(self, name: str, uid: str = "") -> Event | None:
+        """The last Event that names a cause of the Pod's end."""
+        found = [e for e in self.of_pod(name, uid) if e.reason in DECISIVE and not e.message.startswith("Cancelling")]
+        return found[-1] if found else None
+
+    def former(self, name: str, uid: str) -> Event | None:
+        """The last Event that names a cause of the end of an earlier Pod of this name."""
+        earlier = [e for e in self.of_pod(name) if e.uid not in ("", uid) and e.reason in DECISIVE]
+        return earlier[-1] if earlier and uid else None
+
+    def deletion(self, name: str) -> Event | None:
+        """The last Event of a controller that says that it deleted the Pod."""
+        return self._indexed().deletions.get(name)
+
+    def node_of(self, name: str) -> str:
+        """The node of a Pod, from Events about it; empty if unknown."""
+        for event in reversed(self.of_pod(name)):
+            if event.node:
+                return event.node
+            if event.reason == "Scheduled" and (found := _ASSIGNED.match(event.message)):
+                return found[1]
+        return ""
+
+    def others(self, kind: str, name: str = "") -> list[Event]:
+        """Events about workloads or nodes of this kind, and of this name if given, in the order of time."""
+        return [e for e in self._indexed().others.get(kind, ()) if name in ("", e.name)]
+
+    def _indexed(self) -> _Index:
+        if self._index is None:
+            self._index = _Index({}, {}, {})
+            for event in sorted(self._last.get("Pod", {}).values(), key=lambda event: event.when):
+                self._index.of_pod.setdefault(event.name, []).append(event)
+            for event in sorted(self._last.get("", {}).values(), key=lambda event: event.when):
+                self._index.others.setdefault(event.kind, []).append(event)
+                if name := _deleted(event):
+                    self._index.deletions[name] = event
+        return self._index
+
+    def _last_preemption(self, name: str, wanted: Callable[[Event], bool]) -> Event | None:
+        found = [e for e in self.of_pod(name) if e.reason == PREEMPTED and wanted(e)]
+        return found[-1] if found else None
+
+
+class _Index(NamedTuple):
+    """Events in the order of time: of each Pod, of each kind of other objects, and the last deletion of each Pod."""
+
+    of_pod: dict[str, list[Event]]
+    others: dict[str, list[Event]]
+    deletions: dict[str, Event]
+
+
+def _deleted(event: Event) -> str:
+    """The Pod that a controller deleted. Source: pkg/controller, controller_utils.go; statefulset,
+    stateful_pod_control.go."""
+    if event.reason != "SuccessfulDelete":
+        return ""
+    found = _DELETED.match(event.message)
+    return found[1] or found[2] if found else ""
+
+
+def _preemptor(obj: ApiObject, reason: str, message: str) -> tuple[tuple[str, str, str], str]:
+    """The preemptor of an Event (namespace, name, uid), and the node."""
+    if reason != PREEMPTED:
+        return ("", "", ""), ""
+    said = _BY.match(message)
+    uid, node = said.groups() if said is not None else ("", "")
+    other = _object(obj, "related")
+    if at(other, "kind") != "Pod":
+        return ("", "", uid), node
+    return (_text(other, "namespace"), _text(other, "name"), _text(other, "uid") or uid), node
+
+
+def _rank(event: Event) -> tuple[bool, float]:
+    """Greater for Events to keep."""
+    return event.reason in DECISIVE, event.when
+
+
+def _object(obj: ApiObject, name: str) -> ApiObject:
+    """A field if it is an object, else an empty one."""
+    value = at(obj, name)
+    return value if isinstance(value, dict) else NOTHING
+
+
+def _text(obj: ApiObject, name: str) -> str:
+    value = at(obj, name)
+    return value[: 4 * MOST_TEXT] if isinstance(value, str) else ""
+
+
+def _when(obj: ApiObject) -> float:
+    return next((found for path in _WHEN if (found := seconds(at(obj, *path)))), 0.0)

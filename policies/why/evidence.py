@@ -1,0 +1,131 @@
+"""What a cluster says of the end of a Pod or of a workload's Pods, collected while the cluster is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.kinds.registry import NODE, POD
+from forewarn.policies.objects.fields import NOTHING, at, group_kind
+from forewarn.policies.why.events import Events
+from forewarn.policies.why.records import (
+    JobRecord,
+    NodeRecord,
+    PodRecord,
+    controller,
+    job_record,
+    node_record,
+    pod_record,
+)
+
+if TYPE_CHECKING:
+    from forewarn.policies.objects.fields import ApiObject
+
+DEPLOYMENT: Final = "apps/Deployment"
+REPLICA_SET: Final = "apps/ReplicaSet"
+CRON_JOB: Final = "batch/CronJob"
+_JOB: Final = "batch/Job"
+_BUDGET: Final = "policy/PodDisruptionBudget"
+_OWNERS: Final = {DEPLOYMENT: "ReplicaSet", CRON_JOB: "Job"}
+"""Workloads whose Pods belong to another workload in between."""
+
+
+class Evidence:
+    """The records of one Pod, or of the Pods of a workload (`kind`: its `group/Kind`), with what may explain them."""
+
+    def __init__(self, namespace: str, name: str, kind: str = POD) -> None:
+        self.namespace, self.name, self.kind = namespace, name, kind
+        self.events = Events(namespace, name, of_workload=kind != POD)
+        self.not_read = ""
+        """Why Events could not be read."""
+        self.is_live = False
+        self.pod: ApiObject = NOTHING
+        """The Pod as it was read."""
+        self.workload: ApiObject = NOTHING
+        self.pods: dict[str, PodRecord] = {}
+        self.nodes: dict[str, NodeRecord] = {}
+        self.jobs: dict[str, JobRecord] = {}
+        self._owned: dict[str, tuple[str, str]] = {}
+        """ReplicaSet or Job -> kind and name of its controller."""
+
+    def add(self, obj: ApiObject) -> bool:
+        """Add an object of the cluster; True if it is an Event."""
+        if self.events.add(obj):
+            return True
+        kind = group_kind(obj)
+        name = at(obj, "metadata", "name")
+        if kind == NODE:
+            self.nodes[str(name)] = node_record(obj)
+        elif isinstance(name, str) and (at(obj, "metadata", "namespace") or "default") == self.namespace:
+            self._add(obj, kind, name)
+        return False
+
+    def _add(self, obj: ApiObject, kind: str, name: str) -> None:
+        is_itself = (kind, name) == (self.kind, self.name)
+        if kind == POD:
+            if is_itself or (self.kind != POD and self._may_own(controller(obj)[1])):
+                self.pods[name] = pod_record(obj)
+                self.pod = obj if is_itself else self.pod
+            return
+        if is_itself:
+            self.workload = obj
+        if kind in (REPLICA_SET, _JOB) and (self._may_own(name) or self.name.startswith(f"{name}-")):
+            self._owned[name] = controller(obj)
+            if kind == _JOB:
+                self.jobs[name] = job_record(obj)
+
+    def _may_own(self, name: str) -> bool:
+        return name == self.name or name.startswith(f"{self.name}-")
+
+    def owns(self, pod: str) -> bool:
+        """True if the Pod of this name belongs to the workload. Without the Pod, its name decides."""
+        found = self.pods.get(pod)
+        owner = found.owner[1] if found is not None else pod.rpartition("-")[0]
+        between = _OWNERS.get(self.kind)
+        if between is None:
+            own = self.kind.rpartition("/")[2]
+            return owner == self.name and (found is None or found.owner[0] == own)
+        above = self._owned.get(owner)
+        return above == (self.kind.rpartition("/")[2], self.name) if above else owner.rpartition("-")[0] == self.name
+
+    def above(self, owner: str) -> tuple[str, str]:
+        """Kind and name of the controller of a ReplicaSet or Job; empty if unknown."""
+        return self._owned.get(owner, ("", ""))
+
+    def event_names(self) -> list[str]:
+        """The names of objects whose Events may explain the Pod: for a Pod that ended, also of its owners."""
+        if self.kind != POD:
+            return [""]
+        found = self.pods.get(self.name)
+        if found is not None and not found.has_ended:
+            return [self.name]
+        owner = self.name.rpartition("-")[0]
+        return [name for name in (self.name, owner, owner.rpartition("-")[0]) if name]
+
+    def node(self) -> str:
+        """The node of a Pod that ended, from its spec or its Events; empty if unknown or if it did not end."""
+        found = self.pods.get(self.name)
+        if self.kind != POD or (found is not None and not found.has_ended):
+            return ""
+        return found.node if found is not None else self.events.node_of(self.name)
+
+    def forget(self) -> None:
+        """Drop the records of Pods that do not belong to the workload."""
+        self.pods = {name: pod for name, pod in self.pods.items() if self.kind == POD or self.owns(name)}
+
+    def missing(self) -> list[str]:
+        """What would be needed for an answer and is not there, with the way to get it."""
+        found = []
+        if self.not_read:
+            found.append(f"Events not read: {self.not_read}")
+        elif not self.events.read and not self.is_live:
+            found.append("no Events in the cluster snapshot; add --cluster FILE with `kubectl get events -A -o json`")
+        if self.events.limit:
+            found.append(
+                f"only the latest {self.events.limit} Events about Pods, and about their owners and nodes, count"
+            )
+        if not self.is_live and not all(pod.has_statuses for pod in self.pods.values()):
+            which = f"-n {self.namespace} -o json"
+            found.append(
+                f"no conditions and container statuses of Pods; add --cluster FILE with `kubectl get pods {which}`"
+            )
+        return found

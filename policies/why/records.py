@@ -1,0 +1,259 @@
+"""What an API object says of a Pod's end: conditions, container statuses, deletion. Hostile until bounded.
+
+Reading never fails: a field of the wrong type counts as absent.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.findings import cut, one_line
+from forewarn.policies.objects.fields import at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.objects.fields import ApiObject
+
+MOST_PARTS: Final = 64
+"""Maximum conditions, containers, finalizers and taints that are read of one object."""
+MOST_TEXT: Final = 1000
+"""Maximum characters of a message that is parsed."""
+MOST_NAME: Final = 253
+
+
+class Condition(NamedTuple):
+    """A condition of a Pod, Node or Job. `when`: in seconds since 1970; 0 if unknown."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    when: float = 0.0
+
+
+class Container(NamedTuple):
+    """The last termination of a container. `limit`: its memory limit; empty if it has none."""
+
+    name: str
+    reason: str
+    exit_code: int
+    when: float
+    restarts: int
+    limit: str
+
+
+class PodRecord(NamedTuple):
+    """A Pod's status and deletion. `deleted`: when its deletion was requested; None if it was not."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    node: str = ""
+    priority: int = 0
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    owner: tuple[str, str] = ("", "")
+    """Kind and name of its controller."""
+    deleted: float | None = None
+    deadline: float = 0.0
+    """When its grace period ends; 0 unless it was deleted."""
+    finalizers: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    terminated: tuple[Container, ...] = ()
+    still_running: tuple[str, ...] = ()
+    has_statuses: bool = True
+    target_node: str = ""
+    """The only node that its affinity allows, as the DaemonSet controller writes it."""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the Pod ended, will end, or was deleted."""
+        return self.disruption is not None or self.deleted is not None or self.phase in ("Failed", "Succeeded")
+
+    @property
+    def disruption(self) -> Condition | None:
+        """The condition DisruptionTarget, if it is true."""
+        return next(
+            (each for each in self.conditions if (each.type, each.status) == ("DisruptionTarget", "True")), None
+        )
+
+
+class NodeRecord(NamedTuple):
+    """A Node's health. `taints`: the keys of its NoExecute taints, with the time when they were added."""
+
+    name: str
+    conditions: tuple[Condition, ...] = ()
+    taints: tuple[tuple[str, float], ...] = ()
+    cordoned: bool = False
+
+    @property
+    def not_ready(self) -> Condition | None:
+        """The condition Ready, if it is not true."""
+        return next((each for each in self.conditions if each.type == "Ready" and each.status != "True"), None)
+
+
+class JobRecord(NamedTuple):
+    """A Job's end. `ignores`: its podFailurePolicy ignores disrupted Pods."""
+
+    name: str
+    failed: Condition | None = None
+    backoff_limit: int | None = None
+    ignores: bool = False
+
+
+def pod_record(obj: ApiObject) -> PodRecord:
+    """Read a Pod."""
+    deadline = seconds(at(obj, "metadata", "deletionTimestamp"))
+    grace = at(obj, "metadata", "deletionGracePeriodSeconds")
+    deleted = deadline - (grace if isinstance(grace, int) else 0) if deadline else None
+    priority = at(obj, "spec", "priority")
+    statuses = [*_objects(obj, "status", "initContainerStatuses"), *_objects(obj, "status", "containerStatuses")]
+    conditions = conditions_of(obj)
+    node = _text(obj, "spec", "nodeName")
+    return PodRecord(
+        namespace=_text(obj, "metadata", "namespace") or "default",
+        name=_text(obj, "metadata", "name"),
+        uid=_text(obj, "metadata", "uid"),
+        node=node,
+        priority=priority if isinstance(priority, int) else 0,
+        phase=_text(obj, "status", "phase"),
+        reason=_text(obj, "status", "reason"),
+        message=_text(obj, "status", "message", most=MOST_TEXT),
+        owner=controller(obj),
+        deleted=deleted,
+        deadline=deadline,
+        finalizers=tuple(_line(each) for each in _list(obj, "metadata", "finalizers") if isinstance(each, str)),
+        conditions=conditions,
+        terminated=tuple(_terminated(obj, statuses)),
+        still_running=tuple(_text(each, "name") for each in statuses if isinstance(at(each, "state", "running"), dict)),
+        has_statuses=not node
+        or (any(at(each, "state") is not None for each in statuses) if statuses else bool(conditions)),
+        target_node=_target_node(obj),
+    )
+
+
+def node_record(obj: ApiObject) -> NodeRecord:
+    """Read a Node."""
+    taints = (each for each in _objects(obj, "spec", "taints") if at(each, "effect") == "NoExecute")
+    return NodeRecord(
+        _text(obj, "metadata", "name"),
+        conditions_of(obj),
+        tuple((_text(taint, "key"), seconds(at(taint, "timeAdded"))) for taint in taints),
+        at(obj, "spec", "unschedulable") is True,
+    )
+
+
+def job_record(obj: ApiObject) -> JobRecord:
+    """Read a Job. Source: pkg/controller/job, pod_failure_policy.go."""
+    ends = [each for each in conditions_of(obj) if each.status == "True" and each.type in ("Failed", "FailureTarget")]
+    limit = at(obj, "spec", "backoffLimit")
+    return JobRecord(
+        _text(obj, "metadata", "name"),
+        min(ends, key=lambda each: each.type, default=None),
+        limit if isinstance(limit, int) else None,
+        any(map(_ignores_disruption, _objects(obj, "spec", "podFailurePolicy", "rules"))),
+    )
+
+
+def _ignores_disruption(rule: ApiObject) -> bool:
+    patterns = _objects(rule, "onPodConditions")
+    return at(rule, "action") == "Ignore" and any(at(each, "type") == "DisruptionTarget" for each in patterns)
+
+
+def conditions_of(obj: ApiObject) -> tuple[Condition, ...]:
+    """The conditions of an object."""
+    return tuple(
+        Condition(
+            _text(each, "type"),
+            _text(each, "status"),
+            _text(each, "reason"),
+            _text(each, "message", most=MOST_TEXT),
+            seconds(at(each, "lastTransitionTime")),
+        )
+        for each in _objects(obj, "status", "conditions")
+    )
+
+
+def controller(obj: ApiObject) -> tuple[str, str]:
+    """Kind and name of an object's controller; empty if it has none."""
+    for each in _objects(obj, "metadata", "ownerReferences"):
+        if at(each, "controller") is True:
+            return _text(each, "kind"), _text(each, "name")
+    return "", ""
+
+
+def seconds(value: object) -> float:
+    """A time of the API in seconds since 1970; 0 if it is absent or malformed."""
+    if not isinstance(value, str) or not value:
+        return 0.0
+    try:
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def shown_time(when: float) -> str:
+    """`2026-11-22T03:12:07Z`; empty for an unknown time."""
+    try:
+        return f"{datetime.fromtimestamp(when, UTC):%Y-%m-%dT%H:%M:%SZ}" if when > 0 else ""
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def _terminated(obj: ApiObject, statuses: list[ApiObject]) -> Iterator[Container]:
+    """The current termination of each container, else the last one before a restart."""
+    limits = {
+        _text(each, "name"): _text(each, "resources", "limits", "memory")
+        for field in ("initContainers", "containers")
+        for each in _objects(obj, "spec", field)
+    }
+    for status in statuses:
+        name = _text(status, "name")
+        for state in ("state", "lastState"):
+            end = at(status, state, "terminated")
+            if isinstance(end, dict):
+                code, restarts = end.get("exitCode"), status.get("restartCount")
+                yield Container(
+                    name,
+                    _text(end, "reason"),
+                    code if isinstance(code, int) else 0,
+                    seconds(end.get("finishedAt")),
+                    restarts if isinstance(restarts, int) else 0,
+                    limits.get(name, ""),
+                )
+                break
+
+
+def _target_node(obj: ApiObject) -> str:
+    terms = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+    fields = [field for term in _objects(obj, *terms) for field in _objects(term, "matchFields")]
+    if len(fields) != 1 or at(fields[0], "key") != "metadata.name":
+        return ""
+    return _text(fields[0], "values", 0)
+
+
+def _list(obj: ApiObject, *path: str) -> list[Any]:
+    value = at(obj, *path)
+    return value[:MOST_PARTS] if isinstance(value, list) else []
+
+
+def _objects(obj: ApiObject, *path: str) -> list[ApiObject]:
+    return [each for each in _list(obj, *path) if isinstance(each, dict)]
+
+
+def _text(obj: ApiObject, *path: str | int, most: int = MOST_NAME) -> str:
+    value = at(obj, *path)
+    return _line(value, most) if isinstance(value, str) else ""
+
+
+def _line(value: str, most: int = MOST_NAME) -> str:
+    return cut(one_line(value[: 4 * most]), most)

@@ -1,0 +1,137 @@
+"""The ends of a workload's Pods: `forewarn why KIND/NAME`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.kinds.registry import BY_GROUP_KIND, POD, POD_TEMPLATE_PATHS
+from forewarn.policies.why.records import shown_time
+from forewarn.policies.why.troubles import diagnose, gone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.why.evidence import Evidence
+    from forewarn.policies.why.trouble import Trouble
+    from forewarn.policies.why.troubles import Diagnosis
+
+MOST_SHOWN: Final = 20
+_MOST_PODS: Final = 2000
+"""Maximum Pods that are explained."""
+_BY_CONTROLLERS: Final = frozenset(("deleted-by-controller", "scaled", "deleted"))
+"""Ends that a user or controller requested: they are listed last."""
+_NO_ENDS: Final = frozenset(("drain-blocked", "former-preempted", "former-ended"))
+_SHORT: Final = {"Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts", "DaemonSet": "ds", "CronJob": "cj",
+                 "ReplicationController": "rc", "Pod": "po"}  # fmt: skip
+
+
+class Ending(NamedTuple):
+    """The end of one Pod: its diagnosis, with the cause first."""
+
+    pod: str
+    diagnosis: Diagnosis
+
+    @property
+    def cause(self) -> Trouble:
+        """The first reason."""
+        return self.diagnosis.troubles[0]
+
+    @property
+    def order(self) -> tuple[bool, float, str]:
+        """Unwanted ends first, then the newest."""
+        return self.cause.id in _BY_CONTROLLERS, -self.cause.when, self.pod
+
+
+class Timeline(NamedTuple):
+    """The Pods of a workload. `states`: number of its existing Pods by state."""
+
+    states: Counter[str]
+    pending: list[str]
+    endings: list[Ending]
+    not_explained: int
+
+
+def kind_named(given: str) -> str:
+    """`group/Kind` of a Pod or workload by a name that kubectl accepts: `deploy`, `deployments.apps`; else empty."""
+    name, _, group = given.lower().partition(".")
+    for kind in (POD, *POD_TEMPLATE_PATHS):
+        spec = BY_GROUP_KIND[kind]
+        if name in (spec.plural, spec.kind.lower(), _SHORT.get(spec.kind)) and group in ("", spec.group):
+            return kind
+    return ""
+
+
+def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = None) -> Timeline:
+    """The ends of the workload's Pods, the unwanted and the newest first."""
+    states: Counter[str] = Counter()
+    endings, pending = [], []
+    names = [
+        *evidence.pods,
+        *(name for name in evidence.events.pods() if name not in evidence.pods and evidence.owns(name)),
+    ]
+    for name in names[:_MOST_PODS]:
+        pod = cluster.pods.get((evidence.namespace, name))
+        if pod is not None and not pod.node_name and not pod.terminal:
+            states["pending"] += 1
+            pending.append(name)
+            continue
+        found = gone(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
+        if found is not None:
+            states[found.state] += 1
+            if any(each.id not in _NO_ENDS for each in found.troubles):
+                endings.append(Ending(name, found))
+    endings.sort(key=lambda ending: ending.order)
+    return Timeline(states, pending, endings, max(0, len(names) - _MOST_PODS))
+
+
+def lines(found: Timeline, evidence: Evidence, paint: Callable[[str, str], str]) -> Iterator[str]:
+    """The timeline as text, at most a screen."""
+    kind = evidence.kind.rpartition("/")[2]
+    states = ", ".join(f"{count} {state}" for state, count in found.states.items())
+    yield f"{paint(f'{kind} {evidence.namespace}/{evidence.name}', 'bold')}: {states or 'no Pods'}"
+    for ending in found.endings[:MOST_SHOWN]:
+        when = shown_time(ending.cause.when) or "unknown time"
+        yield f"  {when} {ending.pod}: {paint(ending.cause.id, 'bold')}: {ending.cause.message}"
+    rest = Counter(ending.cause.id for ending in found.endings[MOST_SHOWN:])
+    if rest:
+        counts = ", ".join(f"{count} {each}" for each, count in rest.most_common())
+        yield f"  and {plural(rest.total(), 'more Pod')}: {counts}"
+    for fix, ids in _fixes(found).items():
+        yield f"  help ({', '.join(ids)}): {fix}"
+    if found.pending:
+        first = f"{evidence.namespace}/{min(found.pending)}"
+        yield f"  pending: {listed(sorted(found.pending))}; see `forewarn why {first}`"
+    if found.not_explained:
+        yield f"  {plural(found.not_explained, 'more Pod')} not explained"
+
+
+def _fixes(found: Timeline) -> dict[str, list[str]]:
+    """Each fix of the shown causes once -> the ids."""
+    fixes: dict[str, list[str]] = {}
+    for ending in found.endings[:MOST_SHOWN]:
+        if ending.cause.help:
+            ids = fixes.setdefault(ending.cause.help, [])
+            ids += [] if ending.cause.id in ids else [ending.cause.id]
+    return fixes
+
+
+def to_dict(found: Timeline, evidence: Evidence) -> dict[str, Any]:
+    """The timeline for programs, with every end."""
+    return {
+        "id": f"{evidence.namespace}/{evidence.name}",
+        "kind": evidence.kind.rpartition("/")[2],
+        "states": dict(found.states),
+        "pending": sorted(found.pending),
+        "endings": [
+            {
+                "pod": f"{evidence.namespace}/{ending.pod}",
+                "state": ending.diagnosis.state,
+                "troubles": [trouble.to_dict() for trouble in ending.diagnosis.troubles],
+            }
+            for ending in found.endings
+        ],
+        "notExplained": found.not_explained,
+    }

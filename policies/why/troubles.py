@@ -1,0 +1,417 @@
+"""Why a pod is pending, or was preempted: which trouble with priorities holds, and what would help.
+
+The troubles are those of the Kubernetes documentation (Pod Priority and Preemption, Troubleshooting), and what else
+keeps a pod waiting. What only the scheduler's memory knows (its queue, its back-off) is not seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.findings import listed, plural
+from forewarn.policies.objects.fields import text
+from forewarn.policies.objects.items import items
+from forewarn.policies.objects.pod import wait_seconds
+from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.recommended_classes import is_recommended
+from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.scheduling.missing_lists import assumptions
+from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.why import pod_groups
+from forewarn.policies.why.causes import causes
+from forewarn.policies.why.causes import gone as former_causes
+from forewarn.policies.why.records import PodRecord
+from forewarn.policies.why.trouble import Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.scheduling.preemption import Candidate
+    from forewarn.policies.why.events import Event
+    from forewarn.policies.why.evidence import Evidence
+
+_CLASSES: Final = 10
+"""Classes of higher priority that are tried."""
+_LOWER: Final = 3
+"""Nodes with pods of lower priority that are explained."""
+
+
+class Diagnosis(NamedTuple):
+    """The results for a Pod. `state`: one of STATES; `gone` with `pod` None.
+
+    `prediction`: the result of the next scheduling cycle, None without one.
+    """
+
+    pod: Pod | None
+    state: str
+    troubles: tuple[Trouble, ...]
+    prediction: Prediction | None = None
+
+
+def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float | None = None) -> Diagnosis:
+    """Explain a Pod of the cluster. `now`: None for a snapshot of unknown age."""
+    events = evidence.events
+    record = evidence.pods.get(pod.name) or PodRecord(pod.namespace, pod.name, pod.uid)
+    preempted = events.preempted(pod.name, pod.uid)
+    when = record.disruption.when if record.disruption is not None else 0.0
+    ends = tuple(causes(evidence, record, now))
+    if pod.terminal:
+        by = f"preempted on {pod.node_name}{_for_whom(cluster, preempted)}"
+        return Diagnosis(pod, "ended", (Trouble("preempted", by, "", when), *ends) if pod.preempted else ends)
+    if pod.node_name and pod.preempted:
+        victim = (
+            each._replace(when=when) if each.id == "preempted" else each
+            for each in _of_a_victim(cluster, pod, preempted)
+        )
+        return Diagnosis(pod, "preempted", (*victim, *ends))
+    before = tuple(_before_it(cluster, evidence, pod))
+    if pod.node_name:
+        if pod.terminating:
+            return Diagnosis(pod, "terminating", (*ends, *before))
+        return Diagnosis(pod, "running", (*ends, *_drain_blocked(cluster, pod), *before))
+    held = tuple(_held_back(cluster, pod, evidence.pod))
+    if held:
+        stuck = (each for each in ends if each.id == "stuck-terminating")
+        return Diagnosis(pod, "pending", (*held, *stuck, *before))
+    if grouped := tuple(Trouble(*each) for each in pod_groups.of_its_group(cluster, pod)):
+        return Diagnosis(pod, "pending", (*_of_its_class(cluster, pod), *grouped, *before))
+    prediction = Prediction(cluster.scheduling, pod)
+    assumed = assumptions(cluster.objects, (pod,), victims=bool(prediction.victims))
+    rest = (Trouble("missing-lists", sentence) for sentence in assumed)
+    found = (*_of_its_class(cluster, pod), *_waiting(cluster, prediction), *_of_a_daemon_set(prediction, record))
+    return Diagnosis(pod, "pending", (*found, *rest, *before), prediction)
+
+
+def gone(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:
+    """What Events say of a Pod that no longer exists; None if there are none."""
+    found, rest = evidence.events.preempted(name, ""), former_causes(evidence, name)
+    if found is not None:
+        told = f"preempted{_of_where(found)}{_for_whom(cluster, found)}"
+        rest = [Trouble("preempted", told, "", found.when), *rest]
+    return Diagnosis(None, "gone", tuple(rest)) if rest else None
+
+
+def _of_a_daemon_set(prediction: Prediction, record: PodRecord) -> Iterator[Trouble]:
+    """A DaemonSet's Pod fits on one node only, and preempts no Pod of equal priority."""
+    if record.owner[0] != "DaemonSet" or not record.target_node or prediction.outcome != "pending":
+        return
+    pod, info = prediction.pod, prediction.snapshot.get(record.target_node)
+    equal = sum(each.effective_priority >= pod.effective_priority for each in info.pods) if info else 0
+    others = f": {plural(equal, 'Pod')} there of equal or higher priority" if equal else ""
+    yield Trouble(
+        "daemonset-pod-pending",
+        f"DaemonSet {record.owner[1]} creates it for {record.target_node} only{others}",
+        "use a higher class, such as system-node-critical, for the DaemonSet",
+    )
+
+
+def _drain_blocked(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
+    """A PDB that makes the eviction API reject its eviction (429), on a node that is cordoned."""
+    node = cluster.objects.nodes.get(("", pod.node_name))
+    if node is None or not node.unschedulable:
+        return
+    for budget in cluster.objects.budgets.values():
+        if budget.namespace == pod.namespace and budget.disruptions_allowed <= 0 and budget.selects(pod.labels):
+            yield Trouble(
+                "drain-blocked",
+                f"{pod.node_name} is cordoned, and PodDisruptionBudget {budget.name} allows no disruption",
+                "start replacement Pods, or change the PodDisruptionBudget",
+            )
+
+
+def _before_it(cluster: ClusterSnapshot, evidence: Evidence, pod: Pod) -> Iterator[Trouble]:
+    """What happened to the earlier Pod of its name."""
+    found = evidence.events.former_preempted(pod.name, pod.uid)
+    if found is not None:
+        told = f"the previous Pod of this name was preempted{_of_where(found)}{_for_whom(cluster, found)}"
+        yield Trouble("former-preempted", told, "", found.when)
+        return
+    former = evidence.events.former(pod.name, pod.uid)
+    for each in former_causes(evidence, pod.name, former.uid)[:1] if former is not None else ():
+        yield Trouble("former-ended", f"the previous Pod of this name: {each.message}", each.help, each.when)
+
+
+def _of_where(event: Event) -> str:
+    return f" on {event.node}" if event.node else ""
+
+
+def _for_whom(cluster: ClusterSnapshot, event: Event | None) -> str:
+    """` by shop/web (priority 1000)`, from an Event; empty if no Event names the preemptor."""
+    if event is None or not any(event.by):
+        return ""
+    preemptor = _named_by(cluster, event)
+    if preemptor is not None:
+        return f" by {preemptor.key} (priority {preemptor.effective_priority})"
+    namespace, name, _ = event.by
+    return f" by {namespace}/{name}, which no longer exists" if name else " by a Pod that no longer exists"
+
+
+def _named_by(cluster: ClusterSnapshot, event: Event) -> Pod | None:
+    """Return the Pod of the cluster that an Event names."""
+    namespace, name, uid = event.by
+    if name:
+        found = cluster.pods.get((namespace, name))
+        return found if found is not None and uid in ("", found.uid) else None
+    return next((pod for pod in cluster.pods.values() if pod.uid == uid), None) if uid else None
+
+
+# Pods that wait
+
+
+def _held_back(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Iterator[Trouble]:
+    """Why the scheduler does not look at it at all."""
+    if pod.terminating:
+        yield Trouble("being-deleted", "being deleted; kube-scheduler ignores it")
+    elif pod.spec.gated:
+        gates = [text(gate, "name") for gate in items(obj, "spec", "schedulingGates")]
+        named = f" ({listed(gates, 5)})" if any(gates) else ""
+        remedy = "the controller that set a gate must remove it"
+        yield Trouble(
+            "gated", f"kept out of the scheduling queue by {plural(len(gates) or 1, 'scheduling gate')}{named}", remedy
+        )
+    elif (pod.spec.scheduler_name or DEFAULT_SCHEDULER) not in cluster.semantics.scheduler_names:
+        yield Trouble(
+            "other-scheduler",
+            f"spec.schedulerName is {pod.spec.scheduler_name}",
+            "check that this scheduler runs; pass --scheduler-config if it is a profile of kube-scheduler",
+        )
+
+
+def _of_its_class(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
+    name = pod.priority_class_name
+    found = cluster.priority_classes.get(name) if name else None
+    if name and found is None:
+        yield Trouble(
+            "class-gone",
+            f"PriorityClass {name} does not exist: the Pod keeps priority {pod.effective_priority}; admission will "
+            "reject a replacement Pod",
+            "recreate the PriorityClass, or change the template",
+        )
+    elif found is not None and found.value != pod.effective_priority:
+        yield Trouble(
+            "class-changed",
+            f"PriorityClass {name} now has value {found.value}; the Pod keeps priority {pod.effective_priority}",
+            "recreate the Pod",
+        )
+
+
+def _waiting(cluster: ClusterSnapshot, prediction: Prediction) -> Iterator[Trouble]:
+    pod = prediction.pod
+    if prediction.outcome == "not-predicted":
+        yield Trouble("not-predicted", f"not predicted: {prediction.not_predicted}")
+        return
+    if pod.nominated_node_name:
+        yield from _nominated(prediction)
+    if prediction.outcome == "fits":
+        yield Trouble(
+            "not-tried-yet",
+            f"fits on {prediction.node} now: it waits in the scheduling queue, or kube-scheduler does not run",
+            _ahead(cluster, pod),
+        )
+    elif prediction.outcome == "preempts" and not all(victim.terminating for victim in prediction.victims):
+        going = listed([victim.key for victim in prediction.victims], 5)
+        yield Trouble(
+            "will-preempt", f"its next scheduling attempt preempts {going} on {prediction.node}", _ahead(cluster, pod)
+        )
+    elif prediction.outcome == "pending" and not _ending(prediction):
+        yield _fits_nowhere(cluster, prediction)
+
+
+def _nominated(prediction: Prediction) -> Iterator[Trouble]:
+    """A pod that has preempted, and is not scheduled."""
+    node = prediction.pod.nominated_node_name
+    if node not in prediction.snapshot.rows:
+        yield Trouble("nominated-node-gone", f"nominated to {node}, which no longer exists")
+        return
+    ending = _ending(prediction)
+    if ending:
+        yield Trouble(
+            "waits-for-termination",
+            f"waits for {plural(len(ending), 'Pod')} of lower priority to terminate on {node} "
+            f"({listed([victim.key for victim in ending], 5)}): up to {plural(wait_seconds(ending), 'second')} each",
+            "set a shorter terminationGracePeriodSeconds on Pods that may be preempted",
+        )
+    elif node not in prediction.feasible:
+        yield _overtaken(prediction)
+
+
+def _ending(prediction: Prediction) -> list[Pod]:
+    """The pods of lower priority that are ending on the node to which it is nominated."""
+    info = prediction.snapshot.get(prediction.pod.nominated_node_name)
+    mine = prediction.pod.effective_priority
+    return [pod for pod in info.pods if pod.terminating and pod.effective_priority < mine] if info else []
+
+
+def _overtaken(prediction: Prediction) -> Trouble:
+    pod, node = prediction.pod, prediction.pod.nominated_node_name
+    info = prediction.snapshot.get(node)
+    ahead = (*(info.pods if info else ()), *prediction.snapshot.nominated_pods(node))
+    higher = [other for other in ahead if other.effective_priority >= pod.effective_priority and other.key != pod.key]
+    newest = sorted(higher, key=lambda other: (other.start_time is not None, -(other.start_time or 0), other.key))
+    by = f": {listed([other.key for other in newest], 5)}" if newest else ""
+    return Trouble(
+        "overtaken",
+        f"Pods on {node} were preempted for it, but Pods of equal or higher priority took the capacity{by}",
+        "use a higher class, or free capacity on another node",
+    )
+
+
+def _fits_nowhere(cluster: ClusterSnapshot, prediction: Prediction) -> Trouble:
+    pod = prediction.pod
+    if pod.preemption_policy == PREEMPT_NEVER:
+        return Trouble(
+            "never-preempts",
+            "fits on no node, and its preemptionPolicy is Never: it waits for free capacity",
+            "add nodes, or use a class that may preempt",
+        )
+    return Trouble(
+        "fits-nowhere",
+        "fits on no node, even after preempting Pods of lower priority",
+        _class_that_helps(cluster, prediction) or "add nodes, lower the requests or relax the constraints (see nodes)",
+    )
+
+
+def _class_that_helps(cluster: ClusterSnapshot, prediction: Prediction) -> str:
+    """The lowest of the next higher classes with which it would preempt, of those that may be recommended."""
+    pod = prediction.pod
+    higher = [
+        c
+        for c in cluster.priority_classes.values()
+        if pod.effective_priority < c.value and is_recommended(c, to_preempt=True)
+    ]
+    for found in sorted(higher, key=lambda each: (each.value, each.name))[:_CLASSES]:
+        ranked = replace(pod, priority=found.value, preemption_policy=found.preemption_policy)
+        with_it = Prediction(prediction.snapshot, ranked)
+        if with_it.outcome == "preempts":
+            victims = plural(len(with_it.victims), "Pod")
+            return f"with class {found.name} ({found.value}) it would preempt {victims} on {with_it.node}"
+    return ""
+
+
+def _ahead(cluster: ClusterSnapshot, pod: Pod) -> str:
+    """Return the Pods before it in the queue."""
+    ahead = [
+        other.key
+        for other in cluster.pods.values()
+        if not other.node_name and not other.terminal and other.effective_priority > pod.effective_priority
+    ]
+    if not ahead:
+        return ""
+    come = plural(len(ahead), "Pending Pod of higher priority is", "Pending Pods of higher priority are")
+    return f"{come} scheduled first: {listed(sorted(ahead), 3)}"
+
+
+# Pods that had to go
+
+
+def _of_a_victim(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> Iterator[Trouble]:
+    preemptor = _preemptor(cluster, victim, event)
+    if preemptor is None:
+        known = _for_whom(cluster, event)
+        yield Trouble(
+            "preempted",
+            f"kube-scheduler preempts it on {victim.node_name}{known or '; the preemptor is unknown'}",
+            f"use a class of higher priority than {victim.effective_priority}",
+        )
+        return
+    yield Trouble(
+        "preempted",
+        f"preempted on {victim.node_name} by {preemptor.key} (priority {preemptor.effective_priority}; its own is "
+        f"{victim.effective_priority})",
+    )
+    yield from _unnecessarily(cluster, preemptor)
+    if not preemptor.node_name:
+        yield from _before_lower(cluster, victim, preemptor)
+
+
+def _preemptor(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> Pod | None:
+    """Return its preemptor: as an Event says, or else the highest-priority Pod that is nominated to its node with a
+    higher priority.
+    """
+    named = _named_by(cluster, event) if event is not None else None
+    if named is not None and named.effective_priority > victim.effective_priority:
+        return named
+    nominated = cluster.scheduling.nominated_pods(victim.node_name)
+    higher = [pod for pod in nominated if pod.effective_priority > victim.effective_priority]
+    return min(higher, key=lambda pod: (-pod.effective_priority, pod.key), default=None)
+
+
+def _unnecessarily(cluster: ClusterSnapshot, preemptor: Pod) -> Iterator[Trouble]:
+    """A priority that is probably unintended. Source: the documentation, "Pods are preempted unnecessarily"."""
+    name = preemptor.priority_class_name
+    found = cluster.priority_classes.get(name) if name else None
+    if found is not None and found.global_default:
+        yield Trouble(
+            "preempted-for-the-default",
+            f"{preemptor.key} has the priority of {name}, the default class of Pods without priorityClassName",
+            "set a low value or preemptionPolicy Never on the default class",
+        )
+    elif name and found is None:
+        yield Trouble(
+            "preempted-for-a-class-that-is-gone", f"PriorityClass {name} of {preemptor.key} no longer exists", ""
+        )
+
+
+def _before_lower(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iterator[Trouble]:
+    """Source: the documentation, "Higher-priority Pods are preempted before lower-priority Pods"."""
+    snapshot = cluster.scheduling
+    lower: dict[str, int] = {}
+    for info in snapshot.node_infos:
+        priorities = [pod.effective_priority for pod in info.pods if not pod.terminating]
+        if priorities and min(priorities) < victim.effective_priority:
+            lower[info.name] = min(priorities)
+    if not lower:
+        return
+    prediction = _as_it_was(cluster, victim.node_name, preemptor)
+    candidates = {candidate.node_name: candidate for candidate in prediction.candidates}
+    chosen = candidates.get(victim.node_name)
+    for node in sorted(lower, key=lambda name: (lower[name], name))[:_LOWER]:
+        why = _why_not_there(prediction, chosen, candidates.get(node), node)
+        yield Trouble(
+            "preempted-before-lower",
+            f"a Pod of priority {lower[node]} on {node} is not preempted: {why}",
+            "kube-scheduler compares priorities among candidate nodes only; PDBs and constraints come first",
+        )
+
+
+def _as_it_was(cluster: ClusterSnapshot, node: str, preemptor: Pod) -> Prediction:
+    """The preemptor's cycle, with the victims on the node not ending yet."""
+    snapshot = cluster.scheduling
+    info = snapshot.get(node)
+    ending = [pod for pod in info.pods if pod.terminating and pod.preempted] if info else []
+    back = [replace(pod, terminating=False, preempted=False) for pod in ending]
+    return Prediction(snapshot.with_pods(back, ending), replace(preemptor, nominated_node_name=""), reasons=True)
+
+
+def _why_not_there(prediction: Prediction, chosen: Candidate | None, other: Candidate | None, node: str) -> str:
+    if other is None:
+        status = prediction.preemption.statuses.get(node) or prediction.statuses.get(node)
+        reasons = "; ".join(status.reasons[:3]) if status is not None else ""
+        return f"that node is no candidate for {prediction.pod.key} ({reasons or 'not evaluated'})"
+    going = plural(len(other.victims), "Pod")
+    if chosen is None:
+        return f"{going} would be preempted there"
+    if other.num_pdb_violations > chosen.num_pdb_violations:
+        return "preempting it would violate a PDB"
+    highest = other.victims[0].effective_priority if other.victims else 0
+    if chosen.victims and highest > chosen.victims[0].effective_priority:
+        return f"a Pod of priority {highest} would be preempted there too"
+    if node == chosen.node_name:
+        return f"preempting {going} without it is enough"
+    return f"{going} would be preempted there, at no lower cost"
+
+
+def quota_hint(cluster: ClusterSnapshot, namespace: str) -> str:
+    """Why a pod that should be there may not be: quotas of its namespace that are used up; empty where none is."""
+    full = sorted(
+        f"{quota.name} ({name})"
+        for quota in cluster.resource_quotas.values()
+        if quota.namespace == namespace
+        for name, most in quota.hard.items()
+        if name in quota.used and quota.used[name] >= most
+    )
+    return f"; its namespace has used up ResourceQuota {listed(full, 3)}, which rejects new Pods" if full else ""

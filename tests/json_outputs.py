@@ -1,0 +1,96 @@
+"""Every JSON document that a test lets a command print fits its JSON Schema, and has no key that the schema lacks."""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from jsonschema import Draft202012Validator
+
+    from forewarn.policies.findings import Finding
+
+_SCHEMAS: Final[Mapping[str, str]] = {
+    "forewarn.policies.commands.classes": "classes",
+    "forewarn.policies.commands.classes_plan": "classes-plan",
+    "forewarn.policies.commands.dry_run": "dry-run",
+    "forewarn.policies.commands.explain": "explain",
+    "forewarn.policies.commands.headroom": "headroom",
+    "forewarn.policies.commands.info_releases": "info-releases",
+    "forewarn.policies.commands.info_scheduler": "info-scheduler",
+    "forewarn.policies.commands.predict": "predict",
+    "forewarn.policies.commands.pressure": "whatif-pressure",
+    "forewarn.policies.commands.resize": "whatif-resize",
+    "forewarn.policies.commands.risk": "risk",
+    "forewarn.policies.commands.sweep": "whatif-each",
+    "forewarn.policies.commands.test": "test",
+    "forewarn.policies.commands.whatif": "whatif",
+    "forewarn.policies.commands.why": "why",
+    "forewarn.webhook.commands.accuracy": "webhook-accuracy",
+    "forewarn.webhook.commands.doctor": "webhook-doctor",
+    "forewarn.webhook.commands.review": "webhook-review",
+}
+"""Module that prints -> the schema."""
+_RECORDED_FORMAT: Final = "forewarn.policies.commands.batch"
+_LARGEST: Final = 200_000
+"""Characters of a document, beyond which a test need not wait for its validation."""
+
+
+def check_outputs() -> None:
+    """Validate what commands print in this process from now on."""
+    from forewarn.policies import terminal
+    from forewarn.policies.render import json as report
+
+    written, finding_of, parts_of = terminal.as_json, report._finding, vars(report)["in_parts"]
+
+    def as_json(value: object, indent: int | None = None) -> str:
+        text = written(value, indent)
+        module = sys._getframe(1).f_globals["__name__"]
+        if module != _RECORDED_FORMAT and len(text) <= _LARGEST:
+            check(_SCHEMAS[module], json.loads(text))
+        return text
+
+    def checked(finding: Finding, mark: str) -> dict[str, Any]:
+        told = finding_of(finding, mark)
+        check("lint", told, "Finding")
+        if "detail" in told and "." not in finding.rule:  # not of another package
+            check("webhook-review", told["detail"], "ReviewFinding", "detail")
+        return told
+
+    def in_parts(document: Any, entries: Iterable[Any], indent: int) -> Iterator[str]:
+        check("lint", {**document, "findings": []})  # `checked` validates each of them
+        return parts_of(document, entries, indent)  # type: ignore[no-any-return]
+
+    terminal.as_json = as_json
+    report._finding = checked
+    vars(report)["in_parts"] = in_parts
+
+
+FAULTS: Final[list[str]] = []
+"""What did not fit since the test began: a command would report an exception as its own."""
+
+
+def check(name: str, document: Any, part: str = "", key: str = "") -> None:
+    """Add to FAULTS why a document, or a part of one, does not fit its schema."""
+    for fault in validator(name, part, key).iter_errors(document):
+        FAULTS.append(f"{name} {part} {fault.json_path}: {fault.message}"[:500])
+
+
+@cache
+def validator(name: str, part: str = "", key: str = "", closed: bool = True) -> Draft202012Validator:
+    """The validator of a document, of one of its types, or of a key of that type. `closed`: other keys are faults."""
+    from jsonschema import Draft202012Validator
+
+    sys.path.append(str(Path(__file__).parent.parent / "docs"))
+    from json_schemas import schema_of  # type: ignore[import-not-found]
+
+    schema = schema_of(name, closed=closed)
+    if part:
+        there = schema["$defs"][part]
+        schema = {**(there["properties"][key] if key else there), "$defs": schema["$defs"]}
+    return Draft202012Validator(schema)

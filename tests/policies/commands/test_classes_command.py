@@ -1,0 +1,107 @@
+"""`forewarn classes` and `forewarn classes plan`: tables, exit statuses and wrong usage."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from forewarn.policies.cli import main
+from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.policies.whatif.priority_levels import priority_levels
+from tests.builders import Made, cluster, make_node, make_pod
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLUSTER = ("--cluster", "docs/examples/classes/cluster.yaml")
+CLASSES = ("-f", "docs/examples/classes/classes.yaml")
+WORKLOADS = ("-f", "docs/examples/classes/workloads.yaml")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    try:
+        status = main(["classes", *arguments])
+    except SystemExit as exit_:
+        status = int(str(exit_.code))
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def made_class(name: str, value: int, **fields: Any) -> Made:
+    made = Made("scheduling.k8s.io/v1", "PriorityClass", name)
+    made.obj.update({**PriorityClass(name, value).to_api(), **fields})
+    return made
+
+
+def levels(*made: Made) -> dict[tuple[str, int], tuple[bool | None, int, int]]:
+    """(class, value) -> whether it preempts, its running Pods, the Pods that it could displace."""
+    found = priority_levels(cluster(*made))
+    rows = zip(found.levels, found.could_displace, strict=True)
+    return {
+        (each.name, each.value): (each.preempts, each.running.pods, total.pods)
+        for each, total in rows
+        if each.value < 10**9
+    }
+
+
+def test_levels_are_classes_and_other_priorities_of_pods() -> None:
+    old = make_pod("old").priority(5).on("n1").spec(priorityClassName="gold")
+    new = make_pod("new").priority(10).on("n1").spec(priorityClassName="gold")
+    bare, waiting = make_pod("bare").on("n1"), make_pod("waiting").priority(10).spec(priorityClassName="gold")
+    silver = made_class("silver", 7, preemptionPolicy="Never")
+    assert levels(make_node("n1"), made_class("gold", 10), silver, old, new, bare, waiting) == {
+        ("gold", 10): (True, 1, 2),
+        ("silver", 7): (False, 0, 0),
+        ("gold", 5): (None, 1, 0),
+        ("", 0): (True, 1, 0),
+    }
+
+
+def test_with_a_default_class_no_new_pod_is_without_a_class() -> None:
+    found = levels(make_node("n1"), made_class("gold", 10, globalDefault=True), make_pod("bare").on("n1"))
+    assert found == {("gold", 10): (True, 0, 1), ("", 0): (None, 1, 0)}
+
+
+def test_classes_of_one_value_do_not_preempt_each_other() -> None:
+    pod = make_pod("p").priority(10).on("n1").spec(priorityClassName="gold")
+    found = levels(make_node("n1"), made_class("gold", 10), made_class("iron", 10), pod)
+    assert (found["gold", 10][2], found["iron", 10][2]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        ((*CLASSES, *WORKLOADS, "--fail-on", "preemption", "--fail-on", "unfinished"), 0),
+        (("--delete", "gold"), 2),
+        ((), 2),
+    ],
+)
+def test_exit_statuses_of_a_plan(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int) -> None:
+    assert run(capsys, "plan", *arguments, *CLUSTER)[0] == status
+
+
+def test_a_plan_without_a_change_has_no_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "plan", "-f", "docs/examples/headroom/cache.yaml", *CLUSTER)
+    assert status == 0
+    assert out.startswith("nothing to change\n")
+
+
+def test_a_plan_fails_on_preemption(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """PriorityClass medium exists and only becomes the default: it cannot get preemptionPolicy Never first."""
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text(json.dumps(PriorityClass("medium", 1000).to_api()))
+    new.write_text(json.dumps(PriorityClass("medium", 1000, True).to_api()))
+    asked = ("plan", "-f", str(new), "--cluster", str(old), *CLUSTER, "-o", "json")
+    status, out, _ = run(capsys, *asked, "--fail-on", "preemption")
+    printed = json.loads(out)
+    assert (status, printed["preempted"] > 0, printed["alternative"]) == (1, True, None)
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+@pytest.mark.parametrize("command", [(), ("plan", *CLASSES)])
+def test_tables(capsys: pytest.CaptureFixture[str], form: str, command: tuple[str, ...]) -> None:
+    status, out, err = run(capsys, *command, "-o", form, *CLUSTER)
+    assert (status, err) == (0, "")
+    assert ("|---|" in out) == (form == "markdown")

@@ -1,0 +1,154 @@
+"""`forewarn whatif resize`: what kube-apiserver, the kubelet and kube-scheduler make of an in-place resize."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from forewarn.policies.cli import main
+from tests.builders import Made, make_node, make_pod
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GATE = ("--feature-gates", "InPlacePodVerticalScalingSchedulerPreemption=true")
+WEB, LOW = "default/web", ["default/low"]
+
+
+def web() -> Made:
+    return make_pod("web").priority(10).request(cpu="1", memory="1Gi").on("a")
+
+
+def critical() -> Made:
+    return web().spec(priority=2_000_000_000)
+
+
+def guaranteed() -> Made:
+    pod = web()
+    pod.obj["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "1", "memory": "1Gi"}
+    return pod
+
+
+def on_windows(node: Made) -> Made:
+    return node.label("kubernetes.io/os", "windows")
+
+
+def without_preemption(node: Made) -> Made:
+    return node.spec(podPreemptionPolicy={"disableResizePreemption": ["Deferred"]})
+
+
+def same(made: Made) -> Made:
+    return made
+
+
+def resized(path: Path, capsys: pytest.CaptureFixture[str], *arguments: str, pod: Made, node: Made) -> Any:
+    """Of a node with 4 cpus, on which a Pod of lower priority uses 2."""
+    low = make_pod("low").priority(1).request(cpu="2").on("a")
+    file = path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node.obj, low.obj, pod.obj]}))
+    try:
+        status = main(["whatif", "resize", "web", "--cluster", str(file), "-o", "json", *arguments])
+    except SystemExit as ended:
+        status = int(str(ended.code))
+    out, err = capsys.readouterr()
+    return json.loads(out)["pods"][0] if status == 0 else (status, err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pod", "node", "verdict", "reason"),
+    [
+        (["--requests", "cpu=2"], web, same, "accepted", ""),
+        (["--requests", "cpu=500m"], web, same, "accepted", ""),
+        (["--requests", "cpu=3"], web, same, "deferred", "insufficient cpu"),
+        (["--requests", "cpu=3,memory=9Gi"], web, same, "rejected", "exceed the node's allocatable memory"),
+        (
+            ["--requests", "cpu=5", "--kubernetes-version", "1.35"],
+            web,
+            same,
+            "infeasible",
+            "exceed the node's allocatable cpu",
+        ),
+        (["--requests", "cpu=4"], web, same, "deferred", "insufficient cpu"),
+        (["--requests", "cpu=2", "--limits", "cpu=1"], web, same, "rejected", "the cpu request exceeds the limit"),
+        (["--requests", "cpu=500m"], guaranteed, same, "rejected", "QoS class would change from Guaranteed"),
+        (["--requests", "cpu=2", "--limits", "cpu=2"], guaranteed, same, "accepted", ""),
+        (["--requests", "cpu=2"], web, on_windows, "rejected", "does not run Linux"),
+        (["--requests", "cpu=2", "--kubernetes-version", "1.35"], web, on_windows, "accepted", ""),
+        (["--requests", "cpu=3"], critical, same, "accepted", "the kubelet evicts"),
+        (["--requests", "cpu=3", *GATE], critical, same, "deferred", "insufficient cpu"),
+        (["--requests", "cpu=3", *GATE], web, without_preemption, "deferred", "disables preemption"),
+    ],
+)
+def test_verdicts(
+    arguments: list[str],
+    pod: Any,
+    node: Any,
+    verdict: str,
+    reason: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = resized(tmp_path, capsys, *arguments, pod=pod(), node=node(make_node("a")))
+    assert (found["pod"], found["node"], found["verdict"]) == (WEB, "a", verdict)
+    assert reason in found["reason"]
+    assert bool(found["evicted"]) == ("evicts" in reason)
+
+
+@pytest.mark.parametrize("arguments", [(), GATE])
+def test_who_is_in_the_way_of_a_deferred_resize(
+    arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = make_node("a").taint("dedicated")
+    found = resized(tmp_path, capsys, "--requests", "cpu=3", *arguments, pod=web(), node=node)
+    assert found["insufficient"] == {"cpu": 1000}
+    assert (found["preempted"], found["inTheWay"]) == ((LOW, []) if arguments else ([], LOW))
+    never = resized(tmp_path, capsys, "--requests", "cpu=3", *arguments, pod=web().spec(priority=0), node=node)
+    assert (never["preempted"], never["inTheWay"]) == ([], [])
+
+
+def test_facts_of_the_kubelet_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    more = ("--requests", "memory=2Gi", "--limits", "memory=2Gi")
+    found = resized(tmp_path, capsys, *more, pod=guaranteed(), node=make_node("a"))
+    assert [each.partition(" if ")[0] for each in found["dependsOn"]] == ["infeasible", "infeasible"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give --requests"),
+        (("--requests", "gpu=1"), "write cpu=AMOUNT"),
+        (("--requests", "cpu=-1"), "write cpu=AMOUNT"),
+        (("--requests", "cpu=1", "-c", "other"), "no container other"),
+        (("--requests", "cpu=1", "--kubernetes-version", "1.36", *GATE), "came with Kubernetes 1.37"),
+        (("--requests", "cpu=1", "-n", "other"), "other/web: Pod not found in the cluster; found default/web"),
+    ],
+)
+def test_wrong_usage(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, err = resized(tmp_path, capsys, *arguments, pod=web(), node=make_node("a"))
+    assert status in (2, 3)
+    assert message in err
+
+
+def test_the_pods_of_a_workload_in_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One of two Pods gets the last free cpu: the Pod of higher priority."""
+    metadata = {"name": "web", "namespace": "default", "uid": "s"}
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "s", "controller": True}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": make_pod("x").obj["spec"]}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    stateful = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}
+    pods = [make_pod(f"web-{n}").labels(app="web").priority(n).request(cpu="1500m").on("a") for n in range(2)]
+    items = [make_node("a").obj, stateful, *(pod.metadata(ownerReferences=[owner]).obj for pod in pods)]
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert main(["whatif", "resize", "sts/web", "--requests", "cpu=2500m", "--cluster", str(file)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:4] == [
+        "Pod default/web-1 on a: accepted",
+        "Pod default/web-0 on a: deferred: insufficient cpu",
+        "  lacks cpu 1000m",
+        "  no Pods of lower priority free enough resources",
+    ]

@@ -1,0 +1,132 @@
+"""`forewarn whatif add` and `whatif restart`: new nodes, and DaemonSets under pressure."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from forewarn.policies.cli import main
+from forewarn.policies.simulation.dump import DumpCache, world_of
+from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.whatif.comparison import ask
+from forewarn.policies.whatif.questions import added
+from tests.builders import Made, make_node, make_pod
+
+if TYPE_CHECKING:
+    pass
+
+STARVED = "docs/examples/whatif/starved.yaml"
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    try:
+        status = main(["whatif", *arguments])
+    except SystemExit as exit_:
+        status = int(str(exit_.code))
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: str, cluster: str = STARVED) -> Any:
+    status, out, err = run(capsys, *arguments, "--cluster", cluster, "-o", "json")
+    assert (status, err) == (0, "")
+    return json.loads(out)
+
+
+def starved_cluster(agent: int, waiting: int) -> DumpCache:
+    """A full node, a DaemonSet of priority `agent`, and two Pending Pods of priority `waiting`."""
+    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+    daemon = Made("apps/v1", "DaemonSet", "agent", "default").spec(
+        selector={"matchLabels": {"app": "agent"}},
+        template={"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [container], "priority": agent}},
+    )
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "controller": True}
+    own = make_pod("agent-1").priority(agent).request(cpu="1").labels(app="agent").on("n1")
+    made = [make_node("n1").zone("a"), daemon, own.metadata(ownerReferences=[owner])]
+    made += [make_pod("big").priority(1000).request(cpu="3").on("n1")]
+    made += [make_pod(f"w{n}").priority(waiting).request(cpu="2").status(phase="Pending") for n in range(2)]
+    cache = DumpCache()
+    for one in made:
+        cache.add(one.obj)
+    return cache
+
+
+@pytest.mark.parametrize(("agent", "starved"), [(10, True), (20, True), (30, False)])
+def test_a_daemon_set_that_ranks_no_higher_than_its_neighbours_stays_pending(agent: int, starved: bool) -> None:
+    cache = starved_cluster(agent, 20)
+    question = added(cache.snapshot(), "node", "n1", 1)
+    answer = ask(question, world_of(cache, question.arrivals, until=3600.0))
+    assert answer.new_nodes is not None
+    assert [(each.workload, each.ranks_too_low) for each in answer.new_nodes.starved] == (
+        [("default/agent", True)] if starved else []
+    )
+    assert [first.workload for first in answer.new_nodes.first][:2] == ["default/w0", "default/w1"]
+    assert len(answer.pushes) == (0 if starved else 1)
+
+
+@pytest.mark.parametrize("agent", [10, 30])
+def test_an_added_node_is_what_its_manifest_is(agent: int) -> None:
+    """The same as `whatif apply` with a Node of the same labels, allocatable resources and name."""
+    ends = []
+    for manifest in (False, True):
+        cache = starved_cluster(agent, 20)
+        (arrival,) = added(cache.snapshot(), "node", "n1", 1).arrivals
+        if manifest:
+            same = make_node("new-1").zone("a").obj
+            arrival = arrival._replace(object=same, node=None)
+        simulation = Simulation(world_of(cache, [arrival], until=3600.0))
+        simulation.run()
+        ends.append(simulation.final())
+    assert ends[0] == ends[1]
+
+
+def test_new_nodes_are_ready_empty_and_have_names_of_their_own() -> None:
+    cache = DumpCache()
+    cordoned = make_node("new-1").label("pool", "x").spec(unschedulable=True)
+    cache.add(cordoned.taint("node.kubernetes.io/unschedulable").taint("gpu").obj)
+    cache.add(make_node("n2").label("pool", "x").obj)
+    question = added(cache.snapshot(), "pool", "pool=x", 3)
+    nodes = [arrival.node for arrival in question.arrivals if arrival.node]
+    assert [node.name for node in nodes] == list(question.added) == ["new-2", "new-3", "new-4"]
+    assert [[taint.key for taint in node.taints] for node in nodes] == [[], ["gpu"], []]
+    assert [node.labels["kubernetes.io/hostname"] for node in nodes] == ["new-2", "new-3", "new-4"]
+    assert not any(node.unschedulable for node in nodes)
+
+
+def test_a_pool_may_be_a_node_group(capsys: pytest.CaptureFixture[str]) -> None:
+    groups = ("--node-templates", "docs/examples/whatif/node-groups.yaml")
+    answer = asked(
+        capsys, "add", "pool", "spot-large", *groups, "--count", "2", cluster="docs/examples/whatif/cluster.yaml"
+    )
+    assert len(answer["newNodes"]["nodes"]) == 2
+
+
+def test_a_restarted_daemon_set_loses_its_place_to_pending_pods(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = asked(capsys, "restart", "ds/agent")
+    assert answer["pending"]["byWorkload"] == {"default/agent": 1, "default/web": 3}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("add", "node", "n9"), 'node "n9" not found'),
+        (("add", "pool", "x"), "invalid selector"),
+        (("add", "zone", "a"), "invalid choice"),
+        (("restart", "job/x"), "use KIND/NAME with one of deployment"),
+        (("restart", "deployment/agent"), "not found"),
+        (("add", "node", "n1", "--count", "0"), "must be between 1 and"),
+    ],
+)
+def test_wrong_usage(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], problem: str) -> None:
+    status, _, err = run(capsys, *arguments, "--cluster", STARVED)
+    assert status == 2
+    assert problem in err
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_the_fix_is_reported(capsys: pytest.CaptureFixture[str], form: str) -> None:
+    status, out, _ = run(capsys, "add", "node", "n1", "--cluster", STARVED, "-o", form)
+    assert status == 0
+    assert "give these DaemonSets a PriorityClass" in out

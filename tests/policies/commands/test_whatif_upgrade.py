@@ -1,0 +1,132 @@
+"""`forewarn whatif upgrade`: new nodes first, drain timeouts, pools, and the PDBs that block."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from forewarn.policies.cli import main
+from forewarn.policies.simulation.dump import DumpCache, world_of
+from forewarn.policies.whatif.blockers import blockers_of
+from forewarn.policies.whatif.comparison import ask
+from forewarn.policies.whatif.questions import upgraded
+from tests.builders import Made, make_node, make_pod
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from forewarn.policies.whatif.answer import Answer
+
+SHOWN = ("--cluster", "docs/examples/whatif/cluster.yaml")
+HOUR = 3600.0
+
+
+def budget(name: str, least: int) -> Made:
+    made = Made("policy/v1", "PodDisruptionBudget", name, "default")
+    return made.spec(minAvailable=least, selector={"matchLabels": {"app": name}})
+
+
+def cluster_of(replicas: int, least: int, nodes: int = 3) -> DumpCache:
+    """Nodes in two pools, and a ReplicaSet with a PDB."""
+    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
+    labels = {"matchLabels": {"app": "web"}}
+    made: list[Made] = [make_node(f"n{n}").label("pool", "ba"[n % 2]) for n in range(nodes)]
+    made.append(
+        Made("apps/v1", "ReplicaSet", "web", "default").spec(replicas=replicas, selector=labels, template=template)
+    )
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
+    ready = [{"type": "Ready", "status": "True"}]
+    for n in range(replicas):
+        pod = make_pod(f"web-{n}").labels(app="web").request(cpu="1").on(f"n{n % nodes}")
+        made.append(pod.metadata(ownerReferences=[owner]).status(conditions=ready))
+    cache = DumpCache()
+    for one in (*made, budget("web", least)):
+        cache.add(one.obj)
+    return cache
+
+
+def answer_of(cache: DumpCache, **options: Any) -> Answer:
+    question = upgraded(cache.snapshot(), "", 1, 120.0, **options)
+    return ask(question, world_of(cache, (), until=10 * HOUR), without=False)
+
+
+def test_new_nodes_replace_old_nodes_pool_by_pool() -> None:
+    answer = answer_of(cluster_of(3, 2), surge=True)
+    assert answer.upgrade is not None
+    assert [(step.node, step.pool) for step in answer.upgrade.steps] == [("n1", "a"), ("n0", "b"), ("n2", "b")]
+    assert sorted(answer.simulation.api.nodes) == ["n0-new", "n1-new", "n2-new"]
+    assert answer.upgrade.complete
+    assert answer.running_after == 3
+    assert [(pool.name, pool.done) for pool in answer.upgrade.pools] == [("a", 1), ("b", 2)]
+    assert sum(pool.seconds or 0 for pool in answer.upgrade.pools) <= answer.upgrade.seconds
+    for step in answer.upgrade.steps:
+        assert step.started is not None
+        assert step.back is not None
+        assert step.back - step.started >= 120.0
+
+
+@pytest.mark.parametrize("surge", [False, True])
+@pytest.mark.parametrize(("least", "force"), [(2, 0.0), (2, HOUR), (3, 0.0), (3, HOUR)])
+def test_a_drain_timeout_deletes_what_a_budget_blocks_and_nothing_else(surge: bool, least: int, force: float) -> None:
+    answer = answer_of(cluster_of(3, least), surge=surge, force=force)
+    assert answer.upgrade is not None
+    blocked = least == 3
+    assert answer.upgrade.complete == (not blocked or bool(force))
+    assert bool(answer.upgrade.forced) == (blocked and bool(force))
+    assert [each.never for each in answer.blockers] == ([True] if blocked else [])
+    if answer.upgrade.complete:
+        assert answer.running_after == 3
+        assert (answer.upgrade.seconds >= 3 * force) == (blocked or not force)
+
+
+def test_blockers_name_pods_nodes_and_counts() -> None:
+    from forewarn.policies.simulation.simulation import Simulation
+
+    simulation = Simulation(world_of(cluster_of(3, 3), (), until=HOUR))
+    (found,) = blockers_of(simulation, ["n0", "n1"])
+    assert (found.budget, found.nodes) == ("default/web", ["n0", "n1"])
+    assert list(found.pods) == ["default/web-0", "default/web-1"]
+    assert (found.healthy, found.desired, found.expected) == (3, 3, 3)
+    assert blockers_of(simulation, []) == []
+
+
+def test_all_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cache = cluster_of(3, 3)
+    items = [*(workload.object for workload in cache.snapshot().workloads.values()), *cache.budgets.values()]
+    items += [make_node(f"n{n}").label("pool", "ba"[n % 2]).obj for n in range(3)]
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
+    for n in range(3):
+        pod = make_pod(f"web-{n}").labels(app="web").request(cpu="1").on(f"n{n}")
+        items.append(pod.metadata(ownerReferences=[owner]).status(conditions=[{"type": "Ready", "status": "True"}]).obj)
+    (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    asked = [
+        "whatif",
+        "upgrade",
+        "--max-surge",
+        "1",
+        "--drain-timeout",
+        "10m",
+        "--cluster",
+        str(tmp_path / "cluster.json"),
+    ]
+    assert main([*asked, "--fail-on", "pdb"]) == 1
+    out = capsys.readouterr().out
+    assert "before the upgrade, 1 PDB allows no disruptions, on 3 of 3 nodes:" in out
+    assert "needs all 3" in out
+    assert "deleted after --drain-timeout: 3 Pods" in out
+    assert main([*asked, "-o", "markdown"]) == 0
+    assert "| default/web | needs all 3 | 3 |" in capsys.readouterr().out
+    assert main([*asked, "-o", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)["upgrade"]
+    assert (printed["surge"], len(printed["forced"]), printed["blockers"][0]["never"]) == (True, 3, True)
+    assert [pool["pool"] for pool in printed["pools"]] == ["a", "b"]
+
+
+def test_surge_and_unavailable_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["whatif", "upgrade", "--max-surge", "1", "--max-unavailable", "1", *SHOWN])
+    assert ended.value.code == 2
+    assert "give --max-surge or --max-unavailable" in capsys.readouterr().err

@@ -1,0 +1,322 @@
+"""`forewarn why` of Pods that ended, terminate or are gone: the cause by condition, status and Event."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from forewarn.policies.cli import main
+from tests.builders import Made, make_budget, make_node, make_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tests.builders import MadePod
+
+T0 = "2026-11-22T03:12:07Z"
+"""The time of every condition."""
+LOW = (
+    "The node was low on resource: memory. Threshold quantity: 100Mi, available: 82Mi. "
+    "Container app was using 412Mi, request is 100Mi, has larger consumption of memory. "
+)
+
+
+def why(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, made: Sequence[Made], about: str, *arguments: str
+) -> tuple[int, str, str]:
+    dump = tmp_path / "dump.json"
+    dump.write_text("\n".join(json.dumps(one.obj) for one in made))
+    status = main(["why", about, "--cluster", str(dump), *arguments])
+    return status, *capsys.readouterr()
+
+
+def condition(reason: str, message: str = "", kind: str = "DisruptionTarget", status: str = "True") -> dict[str, str]:
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": T0}
+
+
+def pod(*conditions: dict[str, str], phase: str = "Failed", **status: Any) -> MadePod:
+    return make_pod("web").priority(5).on("n1").status(conditions=[*conditions], phase=phase, **status)
+
+
+def owned(made: MadePod, kind: str, name: str) -> MadePod:
+    return made.metadata(ownerReferences=[{"apiVersion": "x/v1", "kind": kind, "name": name, "controller": True}])
+
+
+def event(reason: str, message: str, about: str = "web", kind: str = "Pod", at: str = T0) -> Made:
+    made = Made("v1", "Event", f"{about}.{reason}.{at}", "default")
+    regarding = {"kind": kind, "name": about, **({} if kind == "Node" else {"namespace": "default"})}
+    made.obj.update(involvedObject=regarding, reason=reason, message=message, lastTimestamp=at)
+    return made
+
+
+def ended(reason: str, code: int, **more: Any) -> dict[str, Any]:
+    end = {"terminated": {"reason": reason, "exitCode": code, "finishedAt": T0}}
+    return {"name": "c", "restartCount": 0, "state": end, **more}
+
+
+def job(name: str, reason: str = "BackoffLimitExceeded", message: str = "", **spec: Any) -> Made:
+    made = Made("batch/v1", "Job", name, "default").spec(backoffLimit=0, template={"spec": {}}, **spec)
+    return made.status(conditions=[condition(reason, message, "Failed")])
+
+
+LOST = make_node("n1").taint("node.kubernetes.io/unreachable", effect="NoExecute")
+LOST.status(conditions=[condition("NodeStatusUnknown", "Kubelet stopped posting node status.", "Ready", "Unknown")])
+CORDONED = make_node("n1").spec(unschedulable=True)
+PRESSED = make_node("n1").status(conditions=[condition("KubeletHasInsufficientMemory", "", "MemoryPressure")])
+SCALED = "Scaled down replica set web-5f from 3 to 2"
+
+
+def by_kubelet(message: str) -> MadePod:
+    return pod(condition("TerminationByKubelet", message), reason="Evicted", message=message)
+
+
+def terminating(**metadata: Any) -> MadePod:
+    made = pod(phase="Running", containerStatuses=[{"name": "c", "state": {"running": {}}}])
+    return made.metadata(deletionTimestamp=T0, deletionGracePeriodSeconds=30, **metadata)
+
+
+@pytest.mark.parametrize(
+    ("made", "state", "expected"),
+    [
+        ([by_kubelet(LOW), PRESSED], "ended",
+         [("node-pressure-evicted: evicted by the kubelet on n1, which was low on memory (available 82Mi, threshold "
+          "100Mi): container app used 412Mi and requests 100Mi"), "node-condition: n1 has MemoryPressure"]),
+        ([by_kubelet("The node was low on resource: ephemeral-storage. "), make_node("n1")], "ended",
+         ["node-pressure-evicted: evicted by the kubelet on n1, which was low on ephemeral-storage"]),
+        ([pod(reason="Evicted", message='Usage of EmptyDir volume "t" exceeds the limit "1". ')], "ended",
+         ['storage-limit-exceeded: evicted by the kubelet on n1: Usage of EmptyDir volume "t" exceeds the limit "1"']),
+        ([by_kubelet("Pod was terminated in response to imminent node shutdown."), make_node("n1")], "ended",
+         ["node-shutdown: terminated by the kubelet: n1 shuts down (graceful node shutdown)"]),
+        ([by_kubelet("Pod was preempted by Kubelet to accommodate a critical pod.")], "ended",
+         ["preempted-by-kubelet: preempted by the kubelet on n1 to admit a critical Pod"]),
+        ([pod(condition("DeletionByTaintManager"), phase="Running").metadata(deletionTimestamp=T0), LOST],
+         "terminating",
+         ["taint-evicted: deleted on n1 because of the NoExecute taint node.kubernetes.io/unreachable",
+          "node-not-ready: n1 has been not ready (NodeStatusUnknown: Kubelet stopped posting node status.)",
+          "stuck-terminating: the kubelet on n1 does not confirm that its containers stopped"]),
+        ([pod(condition("DeletionByDeviceTaintManager"))], "ended",
+         ["device-taint-evicted: deleted on n1: a device that it uses has a NoExecute taint"]),
+        ([pod(condition("DeletionByPodGC", "PodGC: node no longer exists")), make_node("n2")], "ended",
+         ["node-gone: deleted: its node n1 no longer exists"]),
+        ([pod(condition("EvictionByEvictionAPI")), CORDONED], "ended",
+         [("evicted-by-api: evicted on n1 by the eviction API; n1 is cordoned, as in a drain (kubectl drain, an "
+          "upgrade, an autoscaler)")]),
+        ([pod(condition("EvictionByEvictionAPI")), make_node("n1")], "ended",
+         [("evicted-by-api: evicted on n1 by the eviction API; the requester is only in the API server's audit log "
+          "(pods/eviction)")]),
+        ([pod(condition("SomethingNew", "of a later release"))], "ended",
+         ["disrupted: disrupted on n1: SomethingNew: of a later release"]),
+        ([pod(reason="OutOfcpu", message="Pod was rejected: Node didn't have enough resource: cpu")], "ended",
+         [("rejected-by-kubelet: never started: the kubelet rejected it on n1 (OutOfcpu: Pod was rejected: Node didn't "
+          "have enough resource: cpu)")]),
+        ([pod(reason="NodeShutdown", message="Pod was rejected as the node is shutting down.")], "ended",
+         [("rejected-by-kubelet: never started: the kubelet rejected it on n1 (NodeShutdown: Pod was rejected as the "
+          "node is shutting down)")]),
+        ([pod(reason="DeadlineExceeded")], "ended",
+         ["deadline-exceeded: failed: it ran longer than activeDeadlineSeconds"]),
+        ([pod(containerStatuses=[ended("OOMKilled", 137)])], "ended",
+         ["oom-killed: container c was OOMKilled without a memory limit: its node ran out of memory"]),
+        ([pod(phase="Running", containerStatuses=[{"name": "c", "state": {"running": {}}, "restartCount": 4,
+                                                   "lastState": ended("Error", 1)["state"]}])], "running",
+         ["container-failed: container c exited with 1; 4 restarts"]),
+        ([terminating(), event("SuccessfulDelete", "Deleted pod: web", "we", "ReplicaSet")], "terminating", []),
+        ([terminating(finalizers=["a.io/b"])], "terminating",
+         ["deleted: deleted by a request; the requester is only in the API server's audit log (verb delete)"]),
+        ([terminating(finalizers=["a.io/b"]).status(containerStatuses=[ended("Error", 137)]), make_node("n1")],
+         "terminating",
+         ["deleted: deleted by a request; the requester is only in the API server's audit log (verb delete)",
+          "stuck-terminating: still exists because of finalizer a.io/b"]),
+        ([pod(phase="Running").labels(app="web"), CORDONED, make_budget("b", 0, app="web")], "running",
+         ["drain-blocked: n1 is cordoned, and PodDisruptionBudget b allows no disruption"]),
+        ([owned(by_kubelet(LOW), "Job", "web"), job("web")], "ended",
+         [("node-pressure-evicted: evicted by the kubelet on n1, which was low on memory (available 82Mi, threshold "
+          "100Mi): container app used 412Mi and requests 100Mi"),
+          "job-failed: Job web failed: BackoffLimitExceeded (backoffLimit 0)"]),
+    ],
+)  # fmt: skip
+def test_the_cause_is_read_from_condition_and_status(
+    made: list[Made], state: str, expected: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = why(capsys, tmp_path, made, "default/web", "-o", "json")
+    assert (status, err) == (0, "")
+    answer = json.loads(out)
+    assert answer["state"] == state
+    if expected:
+        assert [f"{each['id']}: {each['message']}" for each in answer["troubles"]] == expected
+    status, out, _ = why(capsys, tmp_path, made, "default/web", "--fail-on", state)
+    assert status == 1
+    assert all(line.split(": ", 1)[1] in out for line in expected)
+
+
+GONE = "default/web-5f-x1"
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ([event("Evicted", LOW, "web-5f-x1")], ["node-pressure-evicted"]),
+        ([event("TaintManagerEviction", "Marking for deletion Pod default/web-5f-x1", "web-5f-x1"),
+          event("Scheduled", "Successfully assigned default/web-5f-x1 to n1", "web-5f-x1"), LOST],
+         ["taint-evicted", "node-not-ready"]),
+        ([event("TaintManagerEviction", "Cancelling deletion of Pod default/web-5f-x1", "web-5f-x1")], ["deleted"]),
+        ([event("Killing", "Stopping container c", "web-5f-x1")], ["deleted"]),
+        ([event("Preempting", "Preempted in order to admit critical pod", "web-5f-x1")], ["preempted-by-kubelet"]),
+        ([event("SuccessfulDelete", "Deleted pod: web-5f-x1", "web-5f", "ReplicaSet")], ["deleted-by-controller"]),
+        ([event("SuccessfulDelete", "(combined from similar events): Deleted pod: web-5f-x1", "web-5f", "ReplicaSet"),
+          event("ScalingReplicaSet", SCALED, "web", "Deployment"),
+          event("SuccessfulRescale", "New size: 2; reason: All metrics below target", "web",
+                "HorizontalPodAutoscaler")], ["deleted-by-controller", "scaled", "scaled"]),
+        ([event("SuccessfulDelete", "delete Pod web-5f-x1 in StatefulSet web-5f successful", "web-5f", "StatefulSet")],
+         ["deleted-by-controller"]),
+        ([event("Evicted", LOW, "web-5f-x1"),
+          job("web-5f", "PodFailurePolicy", "Pod default/web-5f-x1 has condition DisruptionTarget matching FailJob")],
+         ["node-pressure-evicted", "job-failed"]),
+    ],
+)  # fmt: skip
+def test_of_a_pod_that_is_gone_events_name_the_cause(
+    made: list[Made], expected: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = why(capsys, tmp_path, [make_node("n2"), *made], GONE, "-o", "json")
+    answer = json.loads(out)
+    assert (answer["state"], [each["id"] for each in answer["troubles"]]) == ("gone", expected)
+    if expected != ["deleted"]:
+        assert answer["troubles"][0]["time"] == T0
+
+
+def test_a_rollout_is_told_from_a_scale_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    deleted = event("SuccessfulDelete", "Deleted pod: web-5f-x1", "web-5f", "ReplicaSet")
+    down = event("ScalingReplicaSet", SCALED, "web", "Deployment")
+    up = event("ScalingReplicaSet", "Scaled up replica set web-9c from 0 to 1", "web", "Deployment")
+    for made, expected in (([], "a scale-down of Deployment web"), ([up], "a rollout of Deployment web")):
+        _, out, _ = why(capsys, tmp_path, [deleted, down, *made], GONE)
+        assert f"  scaled at {T0}: {expected}: {SCALED}\n" in out
+
+
+def test_a_job_that_fails_by_its_policy_names_the_pod(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = "Pod default/web-5f-x1 has condition DisruptionTarget matching FailJob rule at index 0"
+    made = [event("Evicted", LOW, "web-5f-x1"), job("web-5f", "PodFailurePolicy", told)]
+    _, out, _ = why(capsys, tmp_path, made, GONE)
+    assert f"Job web-5f failed: PodFailurePolicy because of this Pod ({told})" in out
+
+
+def test_what_the_snapshot_lacks_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare = make_pod("web").on("n1")
+    _, out, _ = why(capsys, tmp_path, [bare], "default/web")
+    assert "  no Events in the cluster snapshot; add --cluster FILE with `kubectl get events -A -o json`\n" in out
+    assert (
+        "  no conditions and container statuses of Pods; add --cluster FILE with `kubectl get pods -n default -o json`"
+        in out
+    )
+    _, out, _ = why(capsys, tmp_path, [pod(condition("EvictionByEvictionAPI")), event("Killing", "m")], "default/web")
+    assert "cluster snapshot" not in out
+    redacted = pod(condition("X", kind="Ready"), phase="Running", containerStatuses=[{"name": "c"}])
+    _, out, _ = why(capsys, tmp_path, [redacted, event("Killing", "m")], "default/web")
+    assert "  no conditions and container statuses of Pods" in out
+    status, _, err = why(capsys, tmp_path, [bare], "default/none")
+    assert status == 2
+    assert "Pod not found in the cluster; found web; no Events in the cluster snapshot" in err
+
+
+def test_the_earlier_pod_of_a_stateful_set_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    former = event("Evicted", LOW)
+    former.obj["involvedObject"]["uid"] = "earlier"
+    _, out, _ = why(capsys, tmp_path, [pod(phase="Running"), former], "default/web")
+    assert f"  former-ended at {T0}: the previous Pod of this name: evicted by the kubelet" in out
+
+
+def test_a_daemon_set_pod_names_its_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+    pending = make_pod("web").priority(5).request(cpu="1").affinity("nodeAffinity", term)
+    made = [owned(pending, "DaemonSet", "agent"), make_node("n1"), make_pod("x").priority(5).request(cpu="4").on("n1")]
+    _, out, _ = why(capsys, tmp_path, [*made, make_node("n2")], "default/web")
+    assert (
+        "daemonset-pod-pending: DaemonSet agent creates it for n1 only: 1 Pod there of equal or higher priority" in out
+    )
+
+
+HOSTILE: list[dict[str, Any]] = [
+    {"conditions": 5}, {"conditions": [5]}, {"conditions": [{"type": {}, "status": []}]},
+    {"containerStatuses": [None, {"state": {"terminated": {"exitCode": "x", "finishedAt": 5}}}]},
+    {"containerStatuses": {"a": 1}}, {"reason": "Evicted", "message": "The node was low on resource: " * 10_000},
+    {"reason": "Evicted", "message": "\x1b[31m::error::x\u202e"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("status", HOSTILE)
+def test_a_malformed_status_stops_nothing_and_prints_nothing_unprintable(
+    status: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = make_pod("web").on("n1").metadata(finalizers=[5, "a\x1b"], deletionTimestamp=T0).status(**status)
+    found, out, _ = why(capsys, tmp_path, [made, event("Evicted", "x\x1b[0m" * 1000)], "default/web")
+    assert found in (0, 3)
+    assert "\x1b" not in out
+    assert all(len(line) < 700 for line in out.splitlines())
+
+
+def deployment() -> list[Made]:
+    owner = [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": True}]
+    template: dict[str, Any] = {"template": {"spec": {"containers": []}}}
+    return [
+        Made("apps/v1", "Deployment", "web", "default").spec(replicas=3, **template),
+        Made("apps/v1", "ReplicaSet", "web-5f", "default").spec(**template).metadata(ownerReferences=owner),
+    ]
+
+
+def test_a_workload_gets_a_timeline_of_its_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def of(name: str, made: MadePod) -> MadePod:
+        return owned(made.metadata(name=name), "ReplicaSet", "web-5f")
+
+    made = [
+        *deployment(), make_node("n1"),
+        of("web-5f-a", pod(phase="Running")), of("web-5f-b", by_kubelet(LOW)),
+        of("web-5f-c", make_pod("c").priority(5)),
+        event("SuccessfulDelete", "Deleted pod: web-5f-d", "web-5f", "ReplicaSet", "2026-11-22T04:00:00Z"),
+        event("Evicted", LOW, "web-5f-e", at="2026-11-22T03:30:00Z"),
+        event("Evicted", LOW, "web-api-5f-e"),
+        owned(pod(condition("EvictionByEvictionAPI")).metadata(name="web-api-5f-x"), "ReplicaSet", "web-api-5f"),
+    ]  # fmt: skip
+    status, out, _ = why(capsys, tmp_path, made, "deploy/web", "--fail-on", "node-pressure-evicted")
+    lines = out.splitlines()
+    assert status == 1
+    assert lines[0] == "Deployment default/web: 1 running, 1 ended, 1 pending, 2 gone"
+    assert [line.split(": ")[0] for line in lines[1:4]] == [
+        "  2026-11-22T03:30:00Z web-5f-e", f"  {T0} web-5f-b", "  2026-11-22T04:00:00Z web-5f-d",
+    ]  # fmt: skip
+    assert "  pending: web-5f-c; see `forewarn why default/web-5f-c`" in lines
+    assert "web-api" not in out
+    _, out, _ = why(capsys, tmp_path, made, "default/deployments.apps/web", "-o", "json")
+    assert [each["pod"] for each in json.loads(out)["endings"]] == [
+        "default/web-5f-e", "default/web-5f-b", "default/web-5f-d",
+    ]  # fmt: skip
+
+
+def test_a_timeline_is_at_most_a_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    many = [event("Evicted", LOW, f"web-5f-{number:05}") for number in range(300)]
+    _, out, _ = why(capsys, tmp_path, [*deployment(), *many], "deploy/web")
+    assert len(out.splitlines()) <= 24
+    assert "  and 280 more Pods: 280 node-pressure-evicted" in out
+
+
+def test_of_too_many_events_the_latest_count_and_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = [event(f"R{number}", "m", at=f"2026-11-22T03:{number % 60:02}:00Z") for number in range(300)]
+    _, out, _ = why(capsys, tmp_path, [pod(phase="Running"), *many], "default/web")
+    assert "  only the latest 100 Events about Pods, and about their owners and nodes, count\n" in out
+
+
+def test_a_namespace_with_the_name_of_a_kind_is_hinted_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = [make_node("n1"), make_pod("web").metadata(namespace="jobs").on("n1")]
+    status, _, err = why(capsys, tmp_path, made, "jobs/web")
+    assert status == 2
+    assert "Job default/web not found, and no Event names its Pods; for the Pod, use pod/web -n jobs" in err
+    assert why(capsys, tmp_path, made, "pod/web", "-n", "jobs")[0] == 0
+
+
+def test_an_unknown_workload_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = why(capsys, tmp_path, [make_node("n1")], "sts/none")
+    assert status == 2
+    assert "StatefulSet default/none not found, and no Event names its Pods; no Events in the cluster snapshot" in err

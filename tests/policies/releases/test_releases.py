@@ -1,0 +1,110 @@
+"""Versions and feature gates that somebody names."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from forewarn.policies.cli import main
+from forewarn.policies.releases.minors import CHECKED_WITH, PREDICTED_MINORS, PREVIEW_MINORS
+from forewarn.policies.releases.release import (
+    CHANGES,
+    LOCKED,
+    NOT_MODELLED,
+    OF_ADMISSION,
+    PATCH_CHANGES,
+    UNFIXED,
+    BadGates,
+    Release,
+    UnknownRelease,
+    known_minor,
+    minor_of,
+    parse_gates,
+    semantics_of,
+)
+from forewarn.policies.releases.semantics import FEATURE_GATES, Semantics
+
+
+@pytest.mark.parametrize(
+    ("version", "minor"),
+    [("1.36", 36), ("v1.36.3", 36), ("1.35.8-gke.100", 35), ("v1.34.1+k3s1", 34), (" 1.37 ", 37), ("1.40", 40)],
+)
+def test_versions(version: str, minor: int) -> None:
+    assert minor_of(version) == minor
+
+
+@pytest.mark.parametrize("version", ["", "36", "2.0", "1.x", "v1", "1.99999", "1.36.3 or so", "1.36" + "-x" * 99])
+def test_what_is_no_version(version: str) -> None:
+    with pytest.raises(UnknownRelease, match="no version of Kubernetes"):
+        minor_of(version)
+
+
+@pytest.mark.parametrize("version", ["1.33", "1.39", "1.39.0-alpha.1"])
+def test_an_unknown_minor_is_refused_and_those_that_are_known_are_named(version: str) -> None:
+    with pytest.raises(UnknownRelease, match=r"1\.34, 1\.35, 1\.36, 1\.37"):
+        known_minor(version)
+    assert "predictions hold for 1.34 to 1.37" in Semantics(minor_of(version)).unknown
+
+
+def test_gates_as_the_components_take_them() -> None:
+    assert parse_gates("A=true, B=false,,C=True") == {"A": True, "B": False, "C": True}
+
+
+@pytest.mark.parametrize("text", ["A", "A=1", "A:true", "=true,B"])
+def test_what_is_no_list_of_gates(text: str) -> None:
+    with pytest.raises(BadGates, match=r"NAME=true or NAME=false"):
+        parse_gates(text)
+
+
+def test_gates_that_play_no_part_are_named() -> None:
+    release = Release(36, {"StorageCapacityScoring": True, "ContextualLogging": False})
+    assert release.semantics().storage_capacity_is_scored
+    assert release.without_part == ["ContextualLogging"]
+
+
+def test_where_nobody_says_the_release_it_is_the_newest_that_takes_the_gates() -> None:
+    assert Release().semantics().minor == 37
+    assert Release(gates={"NodeDeclaredFeatures": False}).semantics().minor == 36
+    with pytest.raises(BadGates):
+        Release(gates={"TopologyAwareWorkloadScheduling": True}).semantics()
+
+
+@pytest.mark.parametrize(
+    ("minor", "gates", "why"),
+    [
+        (37, {"NodeDeclaredFeatures": False}, "locked to true"),
+        (34, {"NodeDeclaredFeatures": True}, "1.34 does not know it"),
+        (36, {"GangScheduling": True}, "is not predicted"),
+        (36, {"PodLevelResources": False}, "is not predicted"),
+        (36, {"AllAlpha": True}, "one by one"),
+    ],
+)
+def test_gates_that_are_refused(minor: int, gates: dict[str, bool], why: str) -> None:
+    with pytest.raises(BadGates, match=why):
+        semantics_of(minor, gates)
+
+
+def test_a_locked_gate_may_be_given_as_it_is() -> None:
+    assert semantics_of(37, {"NodeDeclaredFeatures": True}).declared_features_are_checked
+
+
+def test_every_change_is_of_a_known_minor_and_has_one_before_it() -> None:
+    assert {change.minor for change in CHANGES} <= set(PREDICTED_MINORS[1:])
+    assert {change.minor for change in CHANGES if change.source} == {*PREVIEW_MINORS}
+    assert LOCKED.keys() <= FEATURE_GATES.keys()
+    assert not (NOT_MODELLED.keys() & FEATURE_GATES.keys()) - OF_ADMISSION
+
+
+def test_the_differences_of_earlier_patch_releases_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    checked = {minor: int(release.rpartition(".")[2]) for minor, release in CHECKED_WITH.items()}
+    assert all(0 < change.fixed <= checked[change.minor] for change in PATCH_CHANGES)
+    assert main(["info", "releases", "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    before = {entry["release"]: [each["before"] for each in entry["earlierPatchReleases"]] for entry in told}
+    assert before["1.34"] == ["1.34.2"] * 3
+    assert before["1.37"] == []
+    assert main(["info", "releases", "1.36"]) == 0
+    printed = capsys.readouterr().out
+    assert "before 1.36.4, queue: a flush of unschedulable Pods does not retry" in printed
+    assert all(fix in printed for fix, _, _ in UNFIXED)

@@ -1,0 +1,109 @@
+"""One manifest has one count of preempted, Pending and fitting Pods: in the linter, the webhook and `predict`."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from forewarn.policies.config import Config
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of
+from forewarn.policies.forecast.impact import Impact, victims_of
+from forewarn.policies.forecast.rollout import place_all
+from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from tests.builders import Made, cluster, make_pod
+from tests.cases import cases
+from tests.policies.rollouts import random_rollout
+from tests.policies.test_aftermath import random_world
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+
+SEEDS = range(cases(20))
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Count(NamedTuple):
+    victims: frozenset[str]
+    preempting: int
+    pending: int
+    fitting: int
+
+
+def of_impact(impact: Impact | None) -> Count:
+    if impact is None:
+        return Count(frozenset(), 0, 0, 0)
+    victims = frozenset(victim.identity for victim in victims_of(impact.preempting))
+    fits = impact.fitting + sum(prediction.outcome == "fits" for prediction in impact.predictions)
+    return Count(victims, len(impact.preempting), impact.pending, fits)
+
+
+def by_predict(state: ClusterSnapshot, change: dict[str, Any]) -> Count:
+    [placement] = place_all(state, [change]).placed
+    preempting = tuple(p for p in placement.predictions if p.outcome == "preempts")
+    outcomes = placement.outcomes
+    victims = frozenset(victim.identity for victim in victims_of(preempting))
+    return Count(victims, len(preempting), outcomes.get("pending", 0), outcomes.get("fits", 0))
+
+
+def by_lint(state: ClusterSnapshot, change: dict[str, Any]) -> Count:
+    """The linter does not know what is stored of the object."""
+    impacts: list[Impact] = []
+    evaluate(
+        EvaluationRequest(
+            ChangeSet((ReviewedObject(change),)), state, Config(), phase=Phase.LINT, now=NOW, predicted=impacts.append
+        )
+    )
+    return of_impact(impacts[0] if impacts else None)
+
+
+def by_webhook(made: Sequence[Made], state: ClusterSnapshot, change: dict[str, Any]) -> Count:
+    """The API server stores quantities in canonical form."""
+    name = (change["kind"], change["metadata"]["name"])
+    old = next((one.obj for one in made if (one.obj["kind"], one.obj["metadata"]["name"]) == name), None)
+    operation = Operation.CREATE if old is None else Operation.UPDATE
+    old = old and json.loads(json.dumps(old).replace('"1000m"', '"1"'))
+    return of_impact(impact_of(ReviewedObject(change, operation, old), state, Config()))
+
+
+def manifests(kind: str) -> list[tuple[int, Sequence[Made], dict[str, Any]]]:
+    """(seed, cluster, change). "new": a Deployment, ReplicaSet, StatefulSet, Job or Pod that is not stored."""
+    if kind != "new":
+        found = ((seed, random_rollout(seed, [kind])) for seed in SEEDS)
+        return [(seed, *given) for seed, given in found if given is not None]
+    return [(seed, random_world(seed, waits=False)[0], new_object(Random(seed))) for seed in SEEDS]
+
+
+def new_object(dice: Random) -> dict[str, Any]:
+    pod = make_pod("new").request(cpu=dice.choice(["500m", "1", "2"])).priority(dice.choice([15, 30, 60]))
+    kind = dice.choice(["Deployment", "ReplicaSet", "StatefulSet", "Job", "Pod"])
+    if kind == "Pod":
+        return pod.obj
+    template = {"metadata": {"labels": {"app": "new"}}, "spec": pod.obj["spec"]}
+    if kind == "Job":
+        template["spec"] = {**template["spec"], "restartPolicy": "Never"}
+        return Made("batch/v1", "Job", "new", "default").spec(parallelism=dice.randint(1, 6), template=template).obj
+    selector = {"matchLabels": {"app": "new"}}
+    made = Made("apps/v1", kind, "new", "default").spec(replicas=dice.randint(1, 6), template=template)
+    return made.spec(selector=selector, podManagementPolicy="Parallel").obj
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "new"])
+def test_the_linter_the_webhook_and_predict_agree(kind: str) -> None:
+    different, compared = [], 0
+    for seed, made, change in manifests(kind):
+        state = cluster(*made)
+        counts = {
+            "predict": by_predict(state, change),
+            "lint": by_lint(state, change),
+            "webhook": by_webhook(made, state, change),
+        }
+        compared += 1
+        different += [(seed, counts)] if len(set(counts.values())) > 1 else []
+    assert not different
+    assert compared >= len(SEEDS) // 2

@@ -1,0 +1,104 @@
+"""`forewarn headroom --placeholders`: the reported Pods start without waiting, and preempt placeholder Pods alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.policies.options import Options
+from forewarn.policies.rules.support.placeholders import is_placeholder
+from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.whatif.headroom import fill, headroom
+from forewarn.policies.whatif.placeholders import Placeholders, placeholders
+from tests.builders import Made, MadePod, cluster, make_node, make_pod
+
+if TYPE_CHECKING:
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+
+CUTOFF = -10
+
+
+def placeholder(name: str, cpu: int, node: str) -> MadePod:
+    pod = make_pod(name).priority(-5).request(cpu=str(cpu)).on(node).spec(terminationGracePeriodSeconds=0)
+    pod.container["image"] = "pause:3.10"
+    return pod
+
+
+def asked(state: ClusterSnapshot, pod: Made, wanted: int) -> Placeholders:
+    return placeholders(state, pod.obj, headroom(state, pod.obj), wanted, Options(), CUTOFF)
+
+
+def random_cluster(seed: int) -> list[Made]:
+    dice = Random(seed)
+    made: list[Made] = []
+    for number in range(dice.randint(1, 4)):
+        node, free = f"n{number}", 8
+        made.append(make_node(node).has(cpu="8").label("pool", dice.choice("ab")))
+        for index in range(dice.randint(0, 5)):
+            cpu = dice.randint(1, 3)
+            if cpu <= free:
+                name, free = f"p{number}-{index}", free - cpu
+                busy = make_pod(name).priority(dice.choice([0, 10, 20])).request(cpu=str(cpu)).on(node)
+                made.append(placeholder(name, cpu, node) if dice.random() < 0.5 else busy)
+    return made
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_as_many_pods_as_are_reported_start_and_preempt_placeholder_pods_alone(seed: int) -> None:
+    state, wanted = cluster(*random_cluster(seed)), 1 + seed % 7
+    new = make_pod("new").priority(10).request(cpu=str(1 + seed % 3))
+    found, pod = asked(state, new, wanted), headroom(state, new.obj).pod
+    assert found.more == max(wanted - found.reserved, 0)
+    assert sum(pool.free for pool in found.pools) <= fill(state.scheduling, pod)[0].pods
+    snapshot = state.scheduling
+    for number in range(found.fit):  # the new placeholder Pods that fit now
+        own = replace(pod, name=f"own-{number}", uid=f"own-{number}", priority=-5, priority_class_name="")
+        own = replace(own, spec=replace(own.spec, images=("pause",)))
+        prediction = Prediction(snapshot, own)
+        assert prediction.fits
+        snapshot = prediction.in_the_end()
+    for number in range(min(wanted, found.reserved + found.fit)):
+        prediction = Prediction(snapshot, replace(pod, name=f"new-{number}", uid=f"new-{number}"))
+        assert prediction.fits or prediction.outcome == "preempts"
+        assert all(is_placeholder(victim, Options()) for victim in prediction.victims)
+        snapshot = prediction.in_the_end()
+
+
+def test_pods_that_never_preempt_cannot_use_placeholder_pods() -> None:
+    state = cluster(make_node("n1"), placeholder("p", 4, "n1"))
+    found = asked(state, make_pod("new").priority(10).spec(preemptionPolicy="Never").request(cpu="1"), 2)
+    assert (found.existing, found.reserved, found.more) == (0, 0, 0)
+    assert found.obstacle == "preemptionPolicy Never: the Pods cannot preempt placeholder Pods"
+
+
+def test_pods_below_the_cutoff_have_no_placeholder_pods() -> None:
+    found = asked(cluster(make_node("n1")), make_pod("new").priority(-10).request(cpu="1"), 1)
+    assert found.obstacle.startswith("priority -10: no lower priority")
+
+
+def test_the_class_of_placeholder_pods_is_proposed_first() -> None:
+    classes = []
+    for name, value in (("idle", -1), ("pause", -5), ("never", -20)):
+        classes.append(Made("scheduling.k8s.io/v1", "PriorityClass", name))
+        classes[-1].obj.update(PriorityClass(name, value).to_api())
+    new = make_pod("new").request(cpu="1")
+    assert asked(cluster(make_node("n1"), *classes), new, 1).priority_class == "idle"
+    used = placeholder("p", 4, "n1").spec(priorityClassName="pause")
+    assert asked(cluster(make_node("n1"), used, *classes), new, 1).priority_class == "pause"
+
+
+def test_a_capacity_buffer_names_the_workload() -> None:
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
+    deployment = Made("apps/v1", "Deployment", "web", "shop").spec(replicas=1, template=template)
+    found = asked(cluster(make_node("n1")), deployment, 3)
+    assert found.buffer is not None
+    assert found.buffer["metadata"] == {"name": "web", "namespace": "shop"}
+    assert found.buffer["spec"] == {
+        "scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "web"},
+        "replicas": 3,
+    }
+    assert asked(cluster(make_node("n1")), make_pod("bare"), 3).buffer is None

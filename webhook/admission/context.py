@@ -1,0 +1,77 @@
+"""One admission request, with everything that the decision on it depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from forewarn.policies.disclosure import EXACT, Shown
+from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.policies.objects.reviewed_object import ReviewedObject
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.config import Config
+    from forewarn.policies.rules.support.predictions import Recall
+    from forewarn.webhook.admission.call import Hook
+    from forewarn.webhook.admission.review import AdmissionRequest
+
+Confirm = Callable[[], Mapping[str, PriorityClass]]
+"""The PriorityClasses by name, read from the API server by one live GET. Raises OSError if the request fails."""
+
+AnnotationLookup = Callable[[ReviewedObject, Callable[[], str | None]], str | None]
+"""The impact annotation of an object: a recent one, or the result of the function."""
+
+
+def computed(_: ReviewedObject, compute: Callable[[], str | None]) -> str | None:
+    """An AnnotationLookup without memory."""
+    return compute()
+
+
+def given(classes: Mapping[str, PriorityClass] | None) -> Mapping[str, PriorityClass]:
+    """The live PriorityClasses of an earlier request. Raises OSError if there was no answer."""
+    if classes is None:
+        raise OSError("the API server does not answer")
+    return classes
+
+
+class Time(NamedTuple):
+    """The time (UTC), and whether the time for predictions is used up.
+
+    `late`: how old the cluster state is, as a message, if it is too old. `clock`: seconds from any start; the default
+    measures nothing.
+    """
+
+    now: datetime
+    expired: Callable[[], bool]
+    late: str = ""
+    clock: Callable[[], float] = lambda: 0.0
+
+
+class ReviewContext(NamedTuple):
+    """`cluster`: None if unknown, or if the caller has no token of the webhook.
+
+    `confirm`: checks findings that depend on the cache. `recall`: a second call for the same object gets the annotation
+    of the first one. `impacts`: known predictions. `shown`: how much of a prediction the requester may see; called
+    after the prediction.
+    """
+
+    request: AdmissionRequest
+    hook: Hook
+    cluster: ClusterSnapshot | None
+    config: Config
+    time: Time
+    confirm: Confirm | None = None
+    recall: AnnotationLookup = computed
+    impacts: Recall | None = None
+    shown: Callable[[], Shown] = lambda: EXACT
+
+    def live_classes(self) -> Mapping[str, PriorityClass] | None:
+        """The PriorityClasses from the API server; None without an answer or without time. Needs `confirm`."""
+        assert self.confirm is not None
+        try:
+            return None if self.time.expired() else self.confirm()
+        except OSError:
+            return None

@@ -1,0 +1,126 @@
+"""What forewarn does with a request before it reads the object: the table in docs/reference/failure-modes.md."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.kinds.registry import BY_GROUP_KIND, NAMESPACE, plurals
+from forewarn.policies.metering import TooLarge
+from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, EXEMPT_UNTIL_ANNOTATION, Namespace
+from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.config import Config
+    from forewarn.webhook.admission.review import AdmissionRequest
+
+
+class Direction(Enum):
+    """What forewarn does with a request."""
+
+    PASS = "pass"
+    """Allow the request without reading its object."""
+    EVALUATE = "evaluate"
+    """Evaluate the object in the request."""
+    LOOK_UP = "look up"
+    """Evaluate the stored workload that a `scale` object refers to."""
+
+
+class DirectionRow(NamedTuple):
+    """One row of docs/reference/failure-modes.md."""
+
+    id: str
+    applies: Callable[[AdmissionRequest, Config], bool]
+    direction: Direction
+
+
+_EVALUATED: Final = frozenset(spec.group_kind for spec in BY_GROUP_KIND.values() if spec.is_judged)
+
+
+def is_evaluated(request: AdmissionRequest, config: Config) -> bool:
+    """Whether a rule exists for the kind of the request."""
+    kind = request.kind.group_kind
+    return kind in _EVALUATED or kind in config.options.pod_template_paths
+
+
+def _changes_a_namespace(request: AdmissionRequest) -> bool:
+    """Whether a subresource request changes forewarn's annotations: these subresources also store metadata.
+
+    Source: pkg/registry/core/namespace/strategy.go.
+    """
+    if request.kind.group_kind != NAMESPACE or request.subresource not in ("status", "finalize"):
+        return False
+    new, old = (
+        [
+            at(obj or NOTHING, "metadata", "annotations", key)
+            for key in (DEFAULT_CLASS_ANNOTATION, EXEMPT_UNTIL_ANNOTATION)
+        ]
+        for obj in (request.object, request.old)
+    )
+    return new != old
+
+
+ROWS: Final = (
+    DirectionRow("connect", lambda request, _: request.operation is Operation.CONNECT, Direction.PASS),
+    DirectionRow("scale", lambda request, _: request.subresource == "scale", Direction.LOOK_UP),
+    DirectionRow("namespace-subresource", lambda request, _: _changes_a_namespace(request), Direction.EVALUATE),
+    DirectionRow("other-subresource", lambda request, _: bool(request.subresource), Direction.PASS),
+    DirectionRow("unknown-kind", lambda request, config: not is_evaluated(request, config), Direction.PASS),
+    DirectionRow("delete-without-object", lambda request, _: not (request.object or request.old), Direction.PASS),
+    DirectionRow("delete", lambda request, _: request.operation is Operation.DELETE, Direction.EVALUATE),
+    DirectionRow("update", lambda request, _: request.operation is Operation.UPDATE, Direction.EVALUATE),
+    DirectionRow("create", lambda _request, _config: True, Direction.EVALUATE),
+)
+"""The first row that applies decides."""
+
+
+def row_of(request: AdmissionRequest, config: Config) -> DirectionRow:
+    """The first row that applies to the request."""
+    return next(row for row in ROWS if row.applies(request, config))
+
+
+def exemption_of(
+    request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config, now: datetime
+) -> str | None:
+    """Why forewarn does not evaluate the request: "" if no rule applies; None if forewarn evaluates it."""
+    if row_of(request, config).direction is Direction.PASS:
+        return ""
+    return config.exemption(request.user, namespace_of(request, cluster), now) or None
+
+
+def namespace_of(request: AdmissionRequest, cluster: ClusterSnapshot | None) -> Namespace | None:
+    """The stored Namespace of the object. A request about a Namespace must not exempt itself."""
+    if not request.namespace:
+        return None
+    known = cluster.namespace(request.namespace) if cluster else None
+    known = known or Namespace(request.namespace, {}, {})
+    return known._replace(annotations={}) if request.kind.group_kind == NAMESPACE else known
+
+
+def subject_of(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config) -> ReviewedObject | None:
+    """The object to evaluate: of the request, or the scaled workload; None if the workload is unknown."""
+    looked_up = row_of(request, config).direction is Direction.LOOK_UP
+    return _scaled(request, cluster, config) if looked_up else request.subject
+
+
+def _scaled(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config) -> ReviewedObject | None:
+    """The stored workload with the requested replicas; None if it is unknown."""
+    resource = request.resource
+    for kind in config.options.pod_template_paths if cluster else ():
+        group = kind.rpartition("/")[0]
+        if group == resource.group and resource.resource in plurals(kind):
+            assert cluster is not None
+            found = cluster.workload(kind, request.namespace, request.name)
+            if found is None:
+                return None
+            try:
+                spec = {**(at(found.object, "spec") or {}), "replicas": at(request.object, "spec", "replicas")}
+            except TooLarge:  # The cache has no content of this object: each rule reports that it was not evaluated.
+                return request.subject._replace(object=found.object, old=None, subresource="")
+            return request.subject._replace(object={**found.object, "spec": spec}, old=found.object, subresource="")
+    return None

@@ -1,0 +1,236 @@
+"""The evaluation of one request: rules, prediction, confirmation, access review, reservation, response."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.metering import CutShort, metered
+from forewarn.webhook.admission.answer_cache import Answered
+from forewarn.webhook.admission.context import ReviewContext, Time, given
+from forewarn.webhook.admission.deadlines import Attempt, Deadline, parse_timeout
+from forewarn.webhook.admission.decide import evaluate_review
+from forewarn.webhook.admission.decision import in_full
+from forewarn.webhook.admission.directions import subject_of
+from forewarn.webhook.admission.global_default import default_candidate_of, needs_reservation, refuse_default
+from forewarn.webhook.admission.lanes import Cost
+from forewarn.webhook.admission.pods_to_come import AUDIT_KEY as NOT_COUNTED
+from forewarn.webhook.admission.prediction_job import PredictionJob
+from forewarn.webhook.admission.prediction_process import Unanswered
+from forewarn.webhook.admission.replies import NOT_RESERVED, UNKNOWN_CALLER, Reply
+from forewarn.webhook.admission.review import parse_review
+from forewarn.webhook.admission.steps import Step, Steps, Where
+from forewarn.webhook.logs import log_event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.config import Config
+    from forewarn.policies.disclosure import Shown
+    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.webhook.admission.answer_cache import Key
+    from forewarn.webhook.admission.call import AdmissionCall
+    from forewarn.webhook.admission.callers import Grant
+    from forewarn.webhook.admission.decision import Decision
+    from forewarn.webhook.admission.global_default import DefaultCandidate
+    from forewarn.webhook.admission.pods_to_come import Admitted
+    from forewarn.webhook.admission.prediction_access import RequestAccess
+    from forewarn.webhook.admission.review import AdmissionRequest
+    from forewarn.webhook.admission.services import Services
+
+_ATTEMPT_SECONDS: Final = {Cost.RULES: 0.025, Cost.POD: 0.025, Cost.PODS: 0.004}
+"""CPU time of a prediction on the evaluating thread; a longer prediction continues in a prediction process. One Pod
+gets more, because its prediction may have to update what all predictions share."""
+_UPKEEP_SECONDS: Final = 0.01
+"""CPU time for such an update before a prediction."""
+_LEAST_SECONDS: Final = 0.02
+"""With less time left, no prediction process is used."""
+_LATE_SECONDS: Final = 0.3
+"""Time for the response of a prediction process after its deadline, if the API server waits that long: on a busy
+machine the process has to wait for a CPU before it can stop."""
+
+
+class _Attempted(NamedTuple):
+    """`used_up`: the time for the attempt stopped the prediction."""
+
+    decision: Decision
+    used_up: bool
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """One request that needs an evaluation.
+
+    `request` has no objects (`is_stripped`) if the body is large: an evaluation parses the body again, in its turn.
+    `first` is the attempt that parsing a large body included. `late`: see `context.Time`. `key`: of the answer cache.
+    """
+
+    services: Services
+    call: AdmissionCall
+    request: AdmissionRequest
+    started: float
+    deadline: Deadline
+    cost: Cost
+    cluster: ClusterSnapshot | None
+    config: Config
+    late: str
+    key: Key | None
+    grant: Grant
+    access: RequestAccess
+    admitted: tuple[Admitted, ...] = ()
+    confirmed: bool = False
+    classes: Mapping[str, PriorityClass] | None = None
+    first: _Attempted | None = None
+
+    def steps(self) -> Steps[Reply]:
+        """Everything up to the response."""
+        services, request = self.services, self.request
+        decision = yield from self._evaluated()
+        if not isinstance(decision, str) and decision.unconfirmed and services.confirm is not None:
+            self.classes = yield Step(self._live_classes, Where.REQUEST)
+            self.confirmed = True
+            decision = yield from self._evaluated()
+        if isinstance(decision, str):
+            return services.not_evaluated(self.call, decision)
+        if decision.withholds:
+            may_read = services.reviews.known(request.user) if services.reviews else False
+            if may_read is None:
+                seconds = self.deadline.seconds()
+                may_read = yield Step(self._may_read, Where.REQUEST, self.cost, lambda: False, seconds)
+            decision = in_full(request, decision) if may_read else replace(decision, withholds=False)
+        candidate = default_candidate_of(request, self.call.hook, self.config) if services.reserve else None
+        if candidate is None or not needs_reservation(decision):
+            return self._finished(decision)
+        if not self.grant.covers(*request.resource_parts):
+            return services.refused(self.call.hook, UNKNOWN_CALLER, client=self.call.client, name=request.name)
+        reserved = yield Step(partial(self._reserved, candidate, decision), Where.REQUEST)
+        if isinstance(reserved, str):
+            return services.refused(self.call.hook, NOT_RESERVED, why=reserved, client=self.call.client)
+        return self._finished(reserved, keep=False)  # The next request with these bytes must reserve, too.
+
+    def attempt(self, whole: AdmissionRequest | None = None) -> _Attempted:
+        """On the evaluating thread: the decision, with a prediction that fits into a few milliseconds.
+
+        `whole`: the request with its objects, if they have just been parsed.
+        """
+        if whole is None:
+            whole = parse_review(self.call.body) if self.request.is_stripped else self.request
+        if self.services.predictors is None:
+            decision = self._decide(whole, self.deadline.expired, self.deadline.expired)
+            return _Attempted(decision.cut_short_if(self.deadline.expired()), used_up=False)
+        if self.cost is not Cost.RULES and self.cluster is not None:
+            self._update_shared(self.cluster)
+        attempt = self._time(_ATTEMPT_SECONDS[self.cost])
+        decision = self._decide(whole, attempt.expired, lambda: attempt.used_up).cut_short_if(attempt.used_up)
+        return _Attempted(decision, attempt.used_up)
+
+    def _evaluated(self) -> Steps[Decision | str]:
+        """The decision, with as much prediction as time allows; a string says why the request cannot be evaluated."""
+        attempted = self.first or (yield Step(self.attempt, cost=self.cost))
+        self.first = None
+        while self.access.to_ask:
+            ask = partial(self.access.ask, self.deadline.expired)
+            yield Step(ask, Where.REQUEST, self.cost, self.access.go_on, self.deadline.seconds())
+            attempted = yield Step(self.attempt, cost=self.cost)
+        left, decision = self.deadline.seconds(), attempted.decision
+        if not attempted.used_up or left < _LEAST_SECONDS:
+            return decision
+        carried = self.services.memory.recent(self.request.subject)
+        predict = partial(self._predicted, decision, carried, self.access.settle(self.request.subject), monotonic())
+        skipped = replace(decision, outcome=decision.outcome and "skipped")
+        predicted: Decision | str = yield Step(predict, Where.PREDICT, self.cost, lambda: skipped, left)
+        return predicted
+
+    def _time(self, seconds: float) -> Attempt:
+        return Attempt(seconds, self.deadline, lambda: self.services.give_way(self.cost))
+
+    def _update_shared(self, cluster: ClusterSnapshot) -> None:
+        """Update what all predictions share: a forked process would keep the update for itself."""
+        with suppress(CutShort), metered(self._time(_UPKEEP_SECONDS).expired):
+            cluster.prepare()
+
+    def _decide(self, whole: AdmissionRequest, expired: Callable[[], bool], was_up: Callable[[], bool]) -> Decision:
+        """`was_up`: whether `expired` has returned true; forewarn then does not keep the predictions."""
+        services = self.services
+        arriving = services.arriving(self.cluster, self.admitted, expired)
+        review = ReviewContext(
+            request=whole,
+            hook=self.call.hook,
+            cluster=arriving.cluster,
+            config=self.config,
+            time=Time(datetime.now(UTC), expired, self.late, monotonic),
+            confirm=partial(given, self.classes) if self.confirmed else None,
+            recall=services.memory.recall,
+            impacts=self.access.recalling(partial(services.impacts.of, time_is_up=was_up)),
+            shown=self.access.shown,
+        )
+        return evaluate_review(review).audited(NOT_COUNTED, arriving.not_counted)
+
+    def _predicted(self, cut: Decision, carried: str | None, shown: Shown, since: float) -> Decision | str:
+        """A prediction process's decision; without one, the incomplete decision `cut`.
+
+        `carried`, `shown`: see PredictionJob. `since`: when the wait for the process began.
+        """
+        services, call = self.services, self.call
+        assert services.predictors is not None
+        services.metrics.prediction_queue_duration.observe(monotonic() - since)
+        latest = Deadline.after(call.received, parse_timeout(call.timeout)).at
+        until = max(self.deadline.at, min(latest, self.deadline.at + _LATE_SECONDS))
+        job = PredictionJob(
+            call, self.deadline.at, self.late, carried, self.confirmed, self.classes, shown, self.admitted
+        )
+        state = (self.cluster, self.config)
+        try:
+            answer: Decision | str = services.predictors.ask(job, until, state, services.frozen(*state).predict)
+        except Unanswered as fault:
+            log_event("prediction abandoned", {"uid": self.request.uid, "reason": str(fault)}, logging.WARNING)
+            return cut
+        return answer
+
+    def _live_classes(self) -> Mapping[str, PriorityClass] | None:
+        """The PriorityClasses from the API server; None without an answer."""
+        assert self.services.confirm is not None
+        try:
+            return None if self.deadline.expired() else self.services.confirm()
+        except OSError:
+            return None
+
+    def _may_read(self) -> bool:
+        """Whether the requester may read all names, by an access review."""
+        assert self.services.reviews is not None
+        return not self.deadline.expired() and self.services.reviews.ask(self.request.user)
+
+    def _reserved(self, candidate: DefaultCandidate, decision: Decision) -> Decision | str:
+        """The decision after the reservation of the global default; a string if the API server does not answer."""
+        assert self.services.reserve is not None
+        try:
+            why = self.services.reserve(candidate, self.deadline.seconds())
+        except OSError as error:
+            return str(error)
+        return refuse_default(self.request, decision, why) if why else decision
+
+    def _finished(self, decision: Decision, *, keep: bool = True) -> Reply:
+        """Record the decision, and build the response. `keep`: the answer cache may keep it."""
+        services = self.services
+        services.count_prediction(decision)
+        services.remember(self.request, decision, self.started)
+        is_real = decision.response.allowed and not (self.request.dry_run or self.grant.is_shown)
+        if decision.brings and is_real:
+            subject = subject_of(self.request, self.cluster, self.config)
+            if subject is not None:
+                services.to_come.note(subject, self.request.user.name, decision.brings, len(self.call.body))
+        if decision.written is not None:
+            services.memory.note(decision.written)
+        decision = services.patience.told(self.request, decision, self.config)
+        if self.grant.is_shown:
+            decision = replace(decision, response=replace(decision.response, audit={}))
+        answered = Answered.of(decision)
+        if keep and self.key is not None and not (self.confirmed or decision.unconfirmed or decision.is_cut_short):
+            services.answers.put(self.key, (self.cluster, self.config), answered)
+        return services.respond(self.call.hook, self.request, answered, self.started)

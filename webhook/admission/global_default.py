@@ -1,0 +1,75 @@
+"""Requests for a new global default: forewarn allows one only after it has reserved the global default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from forewarn.policies.findings import Action, Finding, Severity, Text
+from forewarn.policies.kinds.registry import PRIORITY_CLASS
+from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.policies.rules.priority_class import global_default_not_unique
+from forewarn.policies.rules.support.context import Target
+from forewarn.webhook.admission.call import Hook
+from forewarn.webhook.admission.decision import Verdict, decision_of
+from forewarn.webhook.admission.review import STORING, text_at
+
+if TYPE_CHECKING:
+    from forewarn.policies.config import Config
+    from forewarn.webhook.admission.decision import Decision
+    from forewarn.webhook.admission.review import AdmissionRequest
+
+
+class DefaultCandidate(NamedTuple):
+    """A PriorityClass for which a request asks globalDefault. `request`: `create UID` or `update UID VERSION`.
+
+    The API server stores the update only if the stored object still has this resourceVersion.
+    """
+
+    name: str
+    request: str
+
+
+Reserve = Callable[[DefaultCandidate, float], str]
+"""Reserves the global default within a number of seconds; returns why that is impossible, or "".
+
+Raises OSError if the API server does not answer.
+"""
+
+
+def default_candidate_of(request: AdmissionRequest, hook: Hook, config: Config) -> DefaultCandidate | None:
+    """The PriorityClass to reserve the global default for; None if the request needs no reservation.
+
+    A dry run reserves nothing.
+    """
+    stores = hook is Hook.VALIDATE and not request.dry_run and request.operation in STORING
+    if not stores or request.kind.group_kind != PRIORITY_CLASS or request.subresource:
+        return None
+    old = request.old or NOTHING
+    becomes = at(request.object, "globalDefault") is True and at(old, "globalDefault") is not True
+    if not becomes or config.action(global_default_not_unique, Target.PRIORITY_CLASS) is not Action.DENY:
+        return None
+    name = request.name or text_at(request.object, "metadata", "name")
+    if not name:
+        return None  # The API server stores no PriorityClass without a name.
+    uid, version = text_at(request.object, "metadata", "uid"), text_at(old, "metadata", "resourceVersion")
+    text = f"create {uid}" if request.operation is Operation.CREATE else f"update {uid} {version}" if version else ""
+    return DefaultCandidate(name, text if uid else "")
+
+
+def needs_reservation(decision: Decision) -> bool:
+    """Whether the rules allow the request: only then forewarn reserves the global default."""
+    return decision.response.allowed and decision.verdict is not Verdict.EXEMPT
+
+
+def refuse_default(request: AdmissionRequest, decision: Decision, why: str) -> Decision:
+    """The denial of a class because the global default is reserved, with the audit annotations of the decision."""
+    subject = request.subject
+    location, ref = subject.locate(("globalDefault",)), subject.ref
+    rule, remedy = global_default_not_unique.ID, "try again, or set globalDefault: false"
+    finding = Finding(location, Severity.ERROR, rule, ref, Text(why, remedy), Action.DENY, "globalDefault")
+    denied = decision_of(request.uid, (*decision.findings, finding))
+    audit = {**decision.response.audit, **denied.response.audit}
+    return replace(denied, response=replace(denied.response, audit=audit))

@@ -1,0 +1,32 @@
+"""One request for a prediction process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from forewarn.policies.disclosure import EXACT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from forewarn.policies.disclosure import Shown
+    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.webhook.admission.call import AdmissionCall
+    from forewarn.webhook.admission.pods_to_come import Admitted
+
+
+class PredictionJob(NamedTuple):
+    """`at`: the deadline (monotonic clock). `late`: see `context.Time`. `carried`: the annotation of `/mutate`.
+
+    `classes`: the live PriorityClasses if `confirmed`; None without an answer. `shown`: how much of the prediction the
+    requester may see. `admitted`: recently admitted objects whose Pods are not in the cluster state yet.
+    """
+
+    call: AdmissionCall
+    at: float
+    late: str
+    carried: str | None
+    confirmed: bool = False
+    classes: Mapping[str, PriorityClass] | None = None
+    shown: Shown = EXACT
+    admitted: tuple[Admitted, ...] = ()

@@ -1,0 +1,76 @@
+"""HTTP responses without an AdmissionReview: a metav1.Status with the reason."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+from forewarn.webhook.admission.review import status_body
+from forewarn.webhook.admission.sizes import MAX_DECODED, MAX_SMALL, MAX_WIRE
+from forewarn.webhook.metrics import Refusal
+
+JSON: Final = (("content-type", "application/json"),)
+_CLOSE: Final = (("connection", "close"),)
+_RETRY: Final = (("retry-after", "0"), *_CLOSE)
+_REASONS: Final = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    408: "Timeout",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+}
+"""metav1.StatusReason by status code."""
+
+
+class Reply(NamedTuple):
+    """An HTTP response."""
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = JSON
+
+
+def refusal(status: int, message: str, headers: tuple[tuple[str, str], ...] = ()) -> Reply:
+    """A response without an AdmissionReview: a metav1.Status."""
+    reason = _REASONS.get(status) or HTTPStatus(status).phrase.replace(" ", "")
+    return Reply(status, status_body(status, reason, message), JSON + headers)
+
+
+TOO_LARGE: Final = refusal(413, f"the body is larger than {MAX_WIRE} bytes", _CLOSE)
+TOO_LARGE_FOR_A_STRANGER: Final = refusal(
+    413, f"without an API server token the body is limited to {MAX_SMALL} bytes", _CLOSE
+)
+TOO_MANY: Final = refusal(503, "too many requests in flight; try again", _RETRY)
+STOPPING: Final = refusal(503, "the webhook is shutting down; try again", _RETRY)
+TOO_DEEP: Final = "the JSON is nested too deeply"
+TOO_LONG: Final = f"the JSON is larger than {MAX_DECODED} bytes"
+NO_MEMORY: Final = "forewarn has no memory left for a request of this size"
+NOT_IN_TIME: Final = "the request body did not arrive in time"
+"""Why forewarn does not evaluate an AdmissionReview."""
+TOO_SLOW: Final = refusal(408, "the request body did not arrive in time", _CLOSE)
+NOT_RESERVED: Final = refusal(
+    503, "cannot reserve the global default: the API server does not answer; try again", (("retry-after", "1"),)
+)
+UNKNOWN_CALLER: Final = refusal(
+    503,
+    "only API servers with the token of the webhook configuration can reserve the global default; try again if the "
+    "token has just changed",
+    (("retry-after", "1"),),
+)
+NO_TOKEN: Final = refusal(401, "the request has no valid API server token", _CLOSE)
+BROKEN: Final = refusal(500, "internal error; see the webhook's log")
+_REASON: Final = {
+    TOO_MANY: Refusal.OVERLOAD,
+    STOPPING: Refusal.STOPPING,
+    NOT_RESERVED: Refusal.RESERVATION,
+    UNKNOWN_CALLER: Refusal.CLIENT,
+}
+
+
+def reason_of(reply: Reply) -> Refusal:
+    """Why a request was rejected, as a label of metrics."""
+    return _REASON.get(reply) or Refusal.of(reply.status)

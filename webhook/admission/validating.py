@@ -1,0 +1,91 @@
+"""The decision of `/validate`: the findings of the rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.objects.reviewed_object import ChangeSet
+from forewarn.webhook.admission import impact_annotation, several_defaults
+from forewarn.webhook.admission.decision import VISIBLE, Decision, decision_of
+from forewarn.webhook.admission.prediction_access import is_on_behalf, without_prediction
+from forewarn.webhook.admission.stale_cache import doubted, rests_on_the_cache, unproven, with_classes
+from forewarn.webhook.admission.unchanged import without_repeats
+from forewarn.webhook.expectations import expectation_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.findings import Finding
+    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.webhook.admission.context import ReviewContext
+
+
+def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decision:
+    """The findings about the object, confirmed by the API server if they depend on the cache."""
+    request, cluster, config, time = review.request, review.cluster, review.config, review.time
+    impacts: list[Impact] = []
+    seconds = 0.0
+
+    def found(cluster: ClusterSnapshot | None) -> tuple[Finding, ...]:
+        nonlocal seconds
+        started = time.clock()
+        new = EvaluationRequest(
+            ChangeSet((subject,)),
+            cluster,
+            config,
+            Phase.VALIDATE,
+            time.now,
+            time.expired,
+            predicted=impacts.append,
+            recall=review.impacts,
+            disclose=config.disclose,
+            shown=review.shown,
+        )
+        old = new._replace(predicted=lambda _: None, recall=None)
+        findings = without_repeats(
+            subject,
+            evaluate(new),
+            config.options.pod_template_paths,
+            lambda stored: evaluate(old._replace(change_set=ChangeSet((stored,)))),
+        )
+        seconds = time.clock() - started
+        return tuple(doubted(finding) if time.late else finding for finding in findings)
+
+    findings = found(cluster)
+    if review.confirm is not None and cluster is not None and rests_on_the_cache(findings):
+        classes = review.live_classes()
+        if classes is None:
+            findings = tuple(unproven(finding) for finding in findings)
+        else:
+            live = with_classes(cluster, classes)
+            findings = findings if live is cluster else found(live)
+    if impacts and (why := review.shown().not_predicted):
+        findings = without_prediction(findings, subject, config, why)
+    withheld = any(finding.for_requester and finding.action in VISIBLE for finding in findings)
+    if withheld and config.disclose_to.covers(request.user):
+        withheld, findings = False, tuple(finding._replace(for_requester=None) for finding in findings)
+    decision = replace(
+        decision_of(request.uid, findings, time.late),
+        withholds=withheld and config.disclose_to.by_access_review and not is_on_behalf(request.user, request.object),
+        predicting=seconds,
+    )
+    if impacts:
+        decision = _with_impacts(decision, subject, impacts, late=bool(time.late))
+    text = several_defaults.said_of(subject, cluster, config) if cluster is not None else ""
+    return decision.audited(several_defaults.AUDIT_KEY, text)
+
+
+def _with_impacts(decision: Decision, subject: ReviewedObject, impacts: Sequence[Impact], *, late: bool) -> Decision:
+    """The decision with the latest prediction; one that missed the deadline is not compared with the outcome."""
+    latest = impacts[-1]
+    return replace(
+        decision,
+        outcome=impact_annotation.outcome_of(latest),
+        expected=None if late else expectation_of(subject, latest),
+        is_cut_short=any(impact.is_cut_short for impact in impacts),
+        brings=latest.brings,
+    )

@@ -1,0 +1,217 @@
+"""One connection: requests within limits of size and time."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from forewarn.webhook.admission.call import route
+from forewarn.webhook.admission.replies import refusal
+from forewarn.webhook.http.asgi import DEFAULT_LIMITS, WHOLE
+from forewarn.webhook.http.connections import Connection, Connections
+from forewarn.webhook.http.tls import client_names
+from forewarn.webhook.logs import RareEvents
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+
+MAX_HEADER: Final = 64 * 1024
+"""Bytes of a request that are not of its body: header, trailer, and the lines between chunks."""
+_TOO_LARGE: Final = f"the header is larger than {MAX_HEADER} bytes"
+_AT_ONCE: Final = 64 * 1024
+"""Bytes of a body that are delivered at once; a larger body is read in parts, with flow control."""
+_AROUND: Final = len(": \r\n")
+_REFUSED: Final = RareEvents()
+
+
+def _has_no_request(cycle: RequestResponseCycle | None) -> bool:
+    return cycle is None or cycle.response_complete
+
+
+def report_nothing(_status: int) -> None:
+    """Ignore the status: the default for servers without metrics."""
+
+
+class _WhileOpen:
+    """A transport that ignores writes after the client has closed the connection; uvicorn would log an exception."""
+
+    __slots__ = ("_transport",)
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def write(self, data: bytes) -> None:
+        """Write it, if the client is still there."""
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class _InOneWrite(_WhileOpen):
+    """A transport that sends the first write, the header of a response, together with the second write, its body.
+
+    Two writes are two TLS records and two system calls: a quarter of the time for a short response.
+    """
+
+    __slots__ = ("_head",)
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self._head = b""
+
+    def write(self, data: bytes) -> None:
+        """Buffer the first write; send it with the second."""
+        if self._head:
+            super().write(self._head + data)
+            self._head = b""
+        else:
+            self._head = data
+
+    def close(self) -> None:
+        """Close the transport after the buffered write."""
+        if self._head:
+            super().write(self._head)
+        self._transport.close()
+
+
+class Protocol(HttpToolsProtocol):
+    """HTTP/1.1 with bounds that uvicorn lacks: on the header's time and size, and on connections never used."""
+
+    def __init__(
+        self,
+        *arguments: Any,
+        header_seconds: float = DEFAULT_LIMITS.header,
+        client_names: frozenset[str] = frozenset(),
+        refused: Callable[[int], None] = report_nothing,
+        connection: Connection | None = None,
+        connections: Connections | None = None,
+        **keywords: Any,
+    ) -> None:
+        """`refused`: called with the status of each rejected request. `connection`: its entry in `connections`."""
+        super().__init__(*arguments, **keywords)
+        self._connections = connections or Connections()
+        self._connection = connection or Connection("", monotonic())
+        self._header_seconds, self._client_names, self._refused = header_seconds, client_names, refused
+        self._stranger = ""
+        self._in_header = False
+        self._in_message = self._is_large = self._mixed = False
+        self._packet = 0
+        self._outside = 0
+        """Bytes of this request that are not of its body."""
+        self._header_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the idle timeout, so that a connection without any request ends, too."""
+        super().connection_made(transport)
+        self._connection.end = transport.abort
+        if self._client_names:
+            names = client_names(transport.get_extra_info("peercert") or {})
+            if not names & self._client_names:
+                self._stranger = ", ".join(f'"{name[:80]}"' for name in sorted(names)[:3]) or "(no name)"
+        self._rest()
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser, and watch that the header ends."""
+        if self._stranger:
+            self._refuse(403, f"the client certificate for {self._stranger} is not allowed by --client-name")
+            return
+        self._packet, self._mixed = len(data), self._in_message
+        self._outside += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._outside > MAX_HEADER:
+            self._refuse(431, _TOO_LARGE)
+        elif self._in_header:
+            if self._header_timer is None:
+                self._header_timer = self.loop.call_later(self._header_seconds, self._too_slow)
+        elif self.timeout_keep_alive_task is None and _has_no_request(self.cycle):
+            self._rest()
+
+    def on_message_begin(self) -> None:
+        """A header begins; in a packet that has the end of another request it is counted once it is whole."""
+        self._in_header = self._in_message = True
+        self._outside = 0 if self._mixed else self._packet
+        self._connection.busy = True
+        super().on_message_begin()
+
+    def on_response_complete(self) -> None:
+        """Handle the end of a response; the next request of the same packet starts."""
+        self._connections.rest(self._connection)
+        super().on_response_complete()
+        self._connection.busy = not _has_no_request(self.cycle)
+
+    def on_headers_complete(self) -> None:
+        """Handle the end of a header, and check the size of a header that arrived in one packet."""
+        self._in_header = False
+        self._stop_header_timer()
+        if self._outside > MAX_HEADER or self._mixed:
+            size = len(self.url) + sum(len(name) + len(value) + _AROUND for name, value in self.headers)
+            if size > MAX_HEADER:
+                self._is_large = True
+                raise ValueError(_TOO_LARGE)  # ends the parser's work, and comes back by `send_400_response`
+        before = self.cycle
+        super().on_headers_complete()
+        if self.cycle is not before:
+            kind = _InOneWrite if self._is_ours() and not self.expect_100_continue else _WhileOpen
+            self.cycle.transport = cast("asyncio.Transport", kind(self.transport))
+
+    def _is_ours(self) -> bool:
+        """True for an admission request: its response is one header and one body."""
+        return self.scope["method"] == "POST" and route(self.scope["path"])[0] is not None
+
+    def on_body(self, body: bytes) -> None:
+        """Count a part of the body: all other bytes are header, trailer or chunk lines."""
+        self._outside -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """A request ends; what follows in the same packet is another one."""
+        self._in_message, self._mixed, self._outside = False, True, 0
+        if len(self.cycle.body) <= _AT_ONCE:
+            # The task that answers has not run yet where all came in one packet. Who runs already looks here no more.
+            cast("dict[str, Any]", self.scope)[WHOLE] = self.cycle.body
+        super().on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing more is waited for."""
+        self._stop_header_timer()
+        self._connections.leave(self._connection)
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer input that is not HTTP with a Status."""
+        if self._is_large:
+            self._refuse(431, _TOO_LARGE)
+        else:
+            self._refuse(400, msg)
+
+    def _rest(self) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def _too_slow(self) -> None:
+        if self._in_header and not self.transport.is_closing():
+            self._refuse(408, "the request header did not arrive in time")
+
+    def _refuse(self, status: int, message: str) -> None:
+        self._refused(status)
+        told = {"status": status, "reason": message, "client": self.client[0] if self.client else ""}
+        _REFUSED.log("connection rejected", told)
+        body = refusal(status, message).body
+        head = (
+            f"HTTP/1.1 {status} \r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close"
+        )
+        self.transport.write(head.encode() + b"\r\n\r\n" + body)
+        self.transport.close()
+
+    def _stop_header_timer(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None

@@ -1,0 +1,159 @@
+"""What the webhook predicts of a workload's rollout."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.objects.fields import at, group_kind, int32
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Sequence
+
+    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.scheduling.schedule_one import Prediction
+
+_LONGEST: Final = 253
+_MOST_QUIET: Final = 300.0
+KINDS_FOLLOWED: Final = {
+    "apps/Deployment": "Deployment",
+    "apps/StatefulSet": "StatefulSet",
+    "apps/ReplicaSet": "ReplicaSet",
+    "apps/DaemonSet": "DaemonSet",
+    "batch/Job": "Job",
+}
+"""The workloads whose Pods are followed: `group/Kind` -> kind."""
+MOST_WORKLOADS: Final = 64
+MOST_PODS: Final = 500
+"""New Pods of one workload."""
+NAMED: Final = 32
+"""Victims that are kept by name."""
+QUIET: Final = 13.0
+"""Seconds without an event after which a rollout has come to an end: more than kube-scheduler's longest back-off."""
+SLOW: Final = 40.0
+"""Seconds to wait while the result differs from the prediction, because controllers may lag."""
+Key = tuple[str, str, str]
+"""Namespace, kind and name of what people create."""
+
+
+class Lost(NamedTuple):
+    """A Pod that is preempted: `namespace/name`, and its priority."""
+
+    key: str
+    priority: int
+
+
+class WorkloadExpectation(NamedTuple):
+    """The prediction for one workload, in plain values: it can be pickled.
+
+    `placed`: new Pods that get a node, in the end; `pending`: those that get none; `victims`: Pods that are preempted
+    by new Pods, or by Pods that waited; None if there are too many to be kept. `lost`: how many. `more`: how many
+    their replacements preempt; None: not known. `timing`: whether the prediction depends on timing; `ties`: whether
+    several nodes or Pods tie; `assumes`: what it assumes. `quiet`: seconds without an event after which the rollout has
+    ended.
+    """
+
+    key: Key
+    placed: int
+    pending: int
+    victims: tuple[Lost, ...] | None = ()
+    lost: int = 0
+    more: int | None = 0
+    timing: bool = False
+    ties: bool = False
+    assumes: str = ""
+    incomplete: bool = False
+    quiet: float = QUIET
+
+    @property
+    def new(self) -> int:
+        """The number of new Pods."""
+        return self.placed + self.pending
+
+    def __str__(self) -> str:
+        preempted = preempted_pods(self.lost, () if self.victims is None else self.victims)
+        more = f" and {self.more} more by replacements" if self.more else ""
+        return f"{self.placed} placed, {self.pending} Pending, {preempted}{more}"
+
+    def agrees(self, placed: int, pending: int, victims: Sequence[Lost], let_in: int = 0) -> bool:
+        """Report whether a rollout ended as predicted, except for ties.
+
+        `victims`: of the Pods that ran before; `let_in`: the number of other victims, possibly of replacement Pods.
+        """
+        if (placed, pending) != (self.placed, self.pending) or len(victims) < self.lost:
+            return False
+        if self.more is not None and not len(victims) <= self.lost + self.more <= len(victims) + let_in:
+            return False
+        predicted = Counter(victim.priority for victim in self.victims or ())
+        return predicted <= Counter(victim.priority for victim in victims)
+
+
+def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> WorkloadExpectation | None:
+    """Return the recorded part of a workload's prediction; None for other kinds.
+
+    Pods of controllers belong to the top-level workload. Raises InvalidObject.
+    """
+    kind = KINDS_FOLLOWED.get(group_kind(subject.object))
+    ref = subject.ref
+    if (
+        impact.group is not None
+        or kind is None
+        or not 0 < len(ref.name) <= _LONGEST
+        or (kind == "ReplicaSet" and _is_controlled(subject.object))
+    ):
+        return None
+    preempting = (*impact.preempting, *impact.by_waiting)
+    victims = _victims(preempting, impact.let_in)
+    more: int | None = 0
+    if victims:
+        more = impact.aftermath.pushed_out if impact.aftermath is not None and impact.aftermath.known else None
+    lost = tuple(Lost(v.key, v.effective_priority) for v in victims.values()) if len(victims) <= NAMED else None
+    return WorkloadExpectation(
+        (subject.effective_namespace, kind, ref.name),
+        impact.fitting + sum(p.outcome in ("fits", "preempts") for p in impact.predictions),
+        impact.pending,
+        lost,
+        len(victims),
+        more,
+        impact.by_timing,
+        any(p.may_be_others or p.may_be_elsewhere or len(p.best_nodes) > 1 for p in preempting),
+        "; ".join(impact.assumes)[:_LONGEST],
+        impact.is_incomplete or bool(impact.why_not),
+        QUIET + min(max(int32(subject.object, "spec", "minReadySeconds") or 0, 0), _MOST_QUIET),
+    )
+
+
+def _victims(preempting: Iterable[Prediction], let_in: Container[str]) -> dict[str, Pod]:
+    """Identity -> each Pod that is preempted, other than new Pods of the rollout."""
+    every = (victim for prediction in preempting for victim in prediction.victims)
+    return {v.identity: v for v in every if not (v.terminating or v.preempted) and v.identity not in let_in}
+
+
+def workload_of(pod: Pod) -> Key:
+    """Return the top-level workload of a Pod: the Deployment of a ReplicaSet's Pod, or the Pod itself.
+
+    Source: pkg/controller/deployment, `getNewReplicaSet`: the name of a ReplicaSet is that of its Deployment with the
+    hash in its Pods' label.
+    """
+    if pod.owner is None:
+        return pod.namespace, "Pod", pod.name
+    name, hash_ = pod.owner.name, pod.labels.get("pod-template-hash", "")
+    if pod.owner.kind == "ReplicaSet" and hash_ and name.endswith(f"-{hash_}"):
+        return pod.namespace, "Deployment", name.removesuffix(f"-{hash_}")
+    return pod.namespace, pod.owner.kind, name
+
+
+def _is_controlled(obj: Any) -> bool:
+    references = at(obj, "metadata", "ownerReferences")
+    return isinstance(references, list) and any(isinstance(r, dict) and r.get("controller") for r in references)
+
+
+def preempted_pods(count: int, victims: Iterable[Lost]) -> str:
+    """A number of preempted Pods, with the names of some."""
+    if not count:
+        return "no Pod preempted"
+    named = sorted(victim.key for victim in victims)[:3]
+    more = f"{count - len(named)} more" if count > len(named) else ""
+    return f"preempts {', '.join(named)}{' and ' if named and more else ''}{more}"
