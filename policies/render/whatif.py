@@ -54,6 +54,21 @@ def render(
     yield from (f"  {line}" for line in _ending(answer, noun, paint))
 
 
+def verdict(answer: Answer) -> str:
+    """One sentence with the effects that need attention, or that there are none."""
+    more = sum(each.pending - each.pending_before for each in answer.standings)
+    beyond = sum(answer.summary.broken_budgets.values())
+    effects = [
+        f"{plural(answer.fewer, 'replica')} lost" if answer.fewer else "",
+        f"{plural(more, 'more Pod')} Pending" if more > 0 else "",
+        f"{plural(len(answer.pushes), 'Pod')} preempted" if answer.pushes else "",
+        f"{plural(beyond, 'Pod')} beyond PDBs" if beyond else "",
+        f"{plural(len(answer.stuck), 'node')} not drained" if answer.stuck else "",
+    ]
+    found = [effect for effect in effects if effect]
+    return f"{', '.join(found)}." if found else "No replica lost, no Pod preempted or newly Pending."
+
+
 def _afterwards(change: ClassChange) -> str:
     """What is simulated with a class change."""
     if not change.restarted:

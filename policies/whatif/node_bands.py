@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from forewarn.policies.whatif.occupancy import BEFORE, HERE
+from forewarn.policies.whatif.priority_levels import Requested
 from forewarn.policies.whatif.questions import ZONE
 
 if TYPE_CHECKING:
@@ -98,6 +99,18 @@ class NodeBands:
             wanted = np.searchsorted(reached, reached[-1] * np.arange(1, most + 1) / most)
             seconds = seconds[np.unique(wanted)]
         return [float(second) for second in seconds[:most]]
+
+
+def requests_by_class(stays: Iterable[Stay]) -> dict[tuple[int, str], tuple[Requested, Requested]]:
+    """(priority, PriorityClass) -> number and requests of the Pods on nodes before and after the run."""
+    found: dict[tuple[int, str], tuple[Requested, Requested]] = {}
+    for stay in stays:
+        key = stay.priority, stay.priority_class
+        before, after = found.get(key, (Requested(), Requested()))
+        pod = Requested(1, stay.milli_cpu, stay.memory)
+        before = before.plus(pod) if stay.start == BEFORE else before
+        found[key] = before, after.plus(pod) if stay.end == inf else after
+    return found
 
 
 def zone_of(node: Node) -> str:

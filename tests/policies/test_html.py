@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from math import inf
@@ -88,7 +89,8 @@ def last_of(data: Any) -> tuple[list[int], list[int]]:
 def test_what_is_drawn_is_the_state_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:
     data = drawn(page(capsys, "lose", "zone", "a", "--cluster", SHOWN))
     assert data["names"] == ["a-1", "a-2", "b-1", "b-2"]
-    assert data["zones"] == ["a", "b"]
+    assert data["titles"] == ["zone a", "zone b"]
+    assert data["title"] == [0, 0, 1, 1]
     assert data["bands"] == ["batch · 100", "gold · 100000"]
     lasts = [75, 0, 0, 0, 100, 0, 0, 0]
     doomed = [0, 0, 75, 0, 100, 0, 0, 0]
@@ -134,6 +136,39 @@ def test_the_page_needs_nothing_from_elsewhere(capsys: pytest.CaptureFixture[str
     for _, tag in read.tags:
         for reference in ("aria-labelledby", "aria-describedby", "for"):
             assert tag.get(reference, ids[0]) in ids
+
+
+def test_the_first_line_and_a_table_summarize_the_change(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [text for _, text in Elements(page(capsys, "lose", "zone", "a", "--cluster", SHOWN)).texts]
+    assert "4 replicas lost, 4 more Pods Pending, 2 Pods preempted. Steady state after 1 min 35 s." in texts
+    start = texts.index("batch", texts.index("Requests by PriorityClass"))
+    assert texts[start : start + 9] == ["batch", "100", "4", "0", "6", "0", "0Gi", "0Gi", "2"]
+
+
+@pytest.mark.parametrize(("pools", "first"), [(2, "pool p-0 · zone a"), (1, "zone a"), (61, "zone a")])
+def test_nodes_are_grouped_by_pool_if_there_are_several_but_not_too_many(pools: int, first: str) -> None:
+    watched = Watched([f"n{number}" for number in range(61)], [])
+    for number, node in enumerate([*watched.nodes.values()]):
+        labels = {"pool": f"p-{number % pools}", "topology.kubernetes.io/zone": "a"}
+        watched.nodes[node.name] = replace(node, labels=labels)
+    data = node_data(NodeBands(watched, []), [])
+    assert data["titles"][0] == first
+    assert len(data["titles"]) == (pools if pools == 2 else 1)
+    assert data["title"] == sorted(data["title"])
+
+
+def test_a_long_timeline_is_folded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arrive = [{"at": number, "create": make_pod(f"p{number}").obj} for number in range(60)]
+    (tmp_path / "cluster.json").write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [make_node("n").obj]})
+    )
+    found = {}
+    for name, count in (("short", 10), ("long", 60)):
+        (tmp_path / "events.json").write_text(json.dumps(arrive[:count]))
+        arguments = ("--events", str(tmp_path / "events.json"), "--cluster", str(tmp_path / "cluster.json"))
+        found[name] = [tag for tag, _ in Elements(page(capsys, "events", *arguments)).tags]
+    assert "details" in found["long"]
+    assert "details" not in found["short"]
 
 
 def test_hostile_names_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,11 +12,13 @@ import numpy as np
 from forewarn.policies.render.html.elements import told
 from forewarn.policies.render.simulation import duration
 from forewarn.policies.whatif.node_bands import zone_of
+from forewarn.policies.whatif.node_groups import pool_of
 from forewarn.policies.whatif.occupancy import BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from forewarn.policies.objects.node import Node
     from forewarn.policies.whatif.answer import Push
     from forewarn.policies.whatif.node_bands import Band, Frame, NodeBands
     from forewarn.policies.whatif.occupancy import Stay
@@ -28,21 +30,25 @@ _POD_BYTES: Final = 650_000
 _MOST_FRAMES: Final = 16
 _MOST_GROUPS: Final = 8_000
 _LONGEST_NAME: Final = 100
+_MOST_TITLES: Final = 60
+"""Groups of nodes by pool and zone: beyond that, by zone only."""
 
 
 def node_data(bands: NodeBands, pushes: Sequence[Push], *, between: bool = True) -> dict[str, Any]:
-    """Names, zones and bands; `frames`: the first whole, each other as what differs from the one before it.
+    """Names, pools, zones and bands; `frames`: the first whole, each other as what differs from the one before it.
 
     `between`: also the moments between the first and the last.
     """
     first, last = bands.frame(BEFORE), bands.frame(inf)
     drawn = _drawn(first, last)
-    zones = sorted({zone_of(bands.nodes[place]) for place in drawn})
-    known = {zone: number for number, zone in enumerate(zones)}
+    groups = _node_groups([bands.nodes[place] for place in drawn])
+    drawn.sort(key=lambda place: (groups[bands.nodes[place].name], place))
+    titles = sorted(set(groups.values()))
+    known = {title: number for number, title in enumerate(titles)}
     return {
         "names": [_short(bands.nodes[place].name) for place in drawn],
-        "zones": [_short(zone) for zone in zones],
-        "zone": [known[zone_of(bands.nodes[place])] for place in drawn],
+        "titles": [" · ".join(filter(None, title)) for title in titles],
+        "title": [known[groups[bands.nodes[place].name]] for place in drawn],
         "notDrawn": len(bands.nodes) - len(drawn),
         "bands": [band_label(band) for band in bands.bands],
         "start": _whole(first, drawn),
@@ -50,6 +56,24 @@ def node_data(bands: NodeBands, pushes: Sequence[Push], *, between: bool = True)
         "pushes": _pushes(bands, drawn, pushes),
         **_pods(bands, drawn),
     }
+
+
+def _node_groups(nodes: Sequence[Node]) -> dict[str, tuple[str, str]]:
+    """Name of a node -> its pool and zone, as titles; without pools if there is only one, or if there are too many."""
+    pools = {pool_of(node) for node in nodes}
+    zones = {zone_of(node) for node in nodes}
+    by_pool = len(pools) > 1 and len(pools) * len(zones) <= _MOST_TITLES
+    return {
+        node.name: (
+            _titled("pool", pool_of(node)) if by_pool else "",
+            _titled("zone", zone_of(node)) if len(zones) > 1 or zones != {""} else "",
+        )
+        for node in nodes
+    }
+
+
+def _titled(kind: str, name: str) -> str:
+    return f"{kind} {_short(name)}" if name else f"no {kind}"
 
 
 def band_label(band: Band) -> str:

@@ -95,16 +95,16 @@
     );
   };
 
-  const zones = data.zones.map((zone, number) => {
+  const groupsOfNodes = data.titles.map((text, number) => {
     const group = make("div", "zone");
     group.setAttribute("role", "group");
-    const title = make("h3", "", zone ? `zone ${zone}` : "no zone");
-    title.id = `zone-${number}`;
+    const title = make("h3", "", text);
+    title.id = `group-${number}`;
     title.setAttribute("role", "presentation");
-    group.setAttribute("aria-labelledby", title.id);
+    if (text) group.setAttribute("aria-labelledby", title.id);
     const list = make("div", "cells");
     list.setAttribute("role", "presentation");
-    if (data.zones.length > 1 || zone) group.append(title);
+    if (text) group.append(title);
     group.append(list);
     return { group, list };
   });
@@ -117,9 +117,9 @@
     if (size === "large") cell.append(make("span", "name", data.names[node]));
     cells.push(cell);
     paint(node);
-    zones[data.zone[node]].list.append(cell);
+    groupsOfNodes[data.title[node]].list.append(cell);
   }
-  holder.append(...zones.map((zone) => zone.group));
+  holder.append(...groupsOfNodes.map(({ group }) => group));
   if (count) {
     holder.removeAttribute("tabindex");
     cells[0].tabIndex = 0;
@@ -140,10 +140,10 @@
   const show = (node) => {
     shown = node;
     const name = data.names[node];
-    const zone = data.zones[data.zone[node]];
+    const title = data.titles[data.title[node]];
     const parts = [make("h3", "", name)];
     const state = ["", " · cordoned", " · removed"][states[node]];
-    parts.push(make("p", "dim", `${zone ? `zone ${zone}` : "no zone"}${state}`));
+    parts.push(make("p", "dim", `${title}${state}`));
     const lines = [];
     for (let band = bands - 1; band >= 0; band--) {
       const sum = share(node, band, 0) + share(node, band, 1);
@@ -271,7 +271,7 @@
   const groups = data.groups.map((group) => group.toLowerCase());
   const matches = (node, wanted, named) =>
     data.names[node].toLowerCase().includes(wanted) ||
-    data.zones[data.zone[node]].toLowerCase().includes(wanted) ||
+    data.titles[data.title[node]].toLowerCase().includes(wanted) ||
     (data.pods[node] || []).some((flat) => flat.some((part, place) => place % 2 === 0 && named.has(part)));
   byId("search").addEventListener("input", (event) => {
     const wanted = event.target.value.trim().toLowerCase();

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.render import autoscalers
 from forewarn.policies.render import simulation as timeline_text
+from forewarn.policies.render.headroom import cpu, memory
 from forewarn.policies.render.html.charts import cascade
-from forewarn.policies.render.html.elements import chart, data, document, element, section, table, tile, told
+from forewarn.policies.render.html.elements import Amount, chart, data, document, element, section, table, tile, told
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import nodes, pushed
 from forewarn.policies.render.simulation import duration, missing, settled, violated
-from forewarn.policies.render.whatif import arrived, class_change, emptied, too_few_healthy, without_it
-from forewarn.policies.whatif.node_bands import NodeBands
+from forewarn.policies.render.whatif import arrived, class_change, emptied, too_few_healthy, verdict, without_it
+from forewarn.policies.whatif.node_bands import NodeBands, requests_by_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.class_change import ClassChange
 
 _MOST_NOTES: Final = 100
+_MOST_OPEN: Final = 40
+"""Events of a timeline that is not folded."""
 
 
 def page(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> str:
@@ -29,7 +33,7 @@ def page(answer: Answer, change: ClassChange | None = None, notes: Iterable[str]
     assert answer.occupancy is not None
     bands = NodeBands(answer.occupancy, answer.pushes)
     drawn = node_data(bands, answer.pushes)
-    parts = [*_change(change), nodes(drawn), *pushed(answer.pushes), *_workloads(answer)]
+    parts = [*_change(change), nodes(drawn), *_classes(answer), *pushed(answer.pushes), *_workloads(answer)]
     parts += [*_autoscalers(answer), *_timeline(answer), *_odds_and_ends(answer, notes)]
     main = element("main", _header(answer), *parts)
     skip = element("a", "skip to the workloads", href="#workloads", class_="skip")
@@ -51,11 +55,12 @@ def _header(answer: Answer) -> Element:
         tile("time to steady state", duration(answer.summary.settled_at), not answer.summary.settled),
     ]
     figures = element("dl", *tiles, class_="tiles")
+    state = settled(answer.summary)
     return element(
         "header",
         element("p", "forewarn", class_="brand"),
         element("h1", told(answer.title)),
-        element("p", settled(answer.summary)[:1].upper() + settled(answer.summary)[1:] + ".", class_="lead"),
+        element("p", f"{verdict(answer)} {state[:1].upper()}{state[1:]}.", class_="lead"),
         figures,
     )
 
@@ -64,6 +69,29 @@ def _change(change: ClassChange | None) -> Iterator[Element]:
     if change is not None:
         lines = [element("li", told(line.strip())) for line in class_change(change)]
         yield section("PriorityClass", "class-title", element("ul", *lines, class_="plain"))
+
+
+def _classes(answer: Answer) -> Iterator[Element]:
+    """Running Pods and their requests by PriorityClass, before and after."""
+    assert answer.occupancy is not None
+    preempted = Counter((push.priority, push.priority_class) for push in answer.pushes)
+    found = requests_by_class(answer.occupancy.stays)
+    rows = (
+        (
+            name or "-",
+            priority,
+            before.pods,
+            after.pods,
+            Amount(cpu(before.milli_cpu), before.milli_cpu),
+            Amount(cpu(after.milli_cpu), after.milli_cpu),
+            Amount(memory(before.memory), before.memory),
+            Amount(memory(after.memory), after.memory),
+            preempted[priority, name],
+        )
+        for (priority, name), (before, after) in sorted(found.items(), reverse=True)
+    )
+    heads = ("class", "priority", "Pods before", "after", "cpu before", "after", "memory before", "after", "preempted")
+    yield section("Requests by PriorityClass", "classes", table("PriorityClasses", heads, rows, len(found)))
 
 
 def _workloads(answer: Answer) -> Iterator[Element]:
@@ -89,7 +117,10 @@ def _timeline(answer: Answer) -> Iterator[Element]:
     lines = [_moment(line) for line in timeline_text.timeline(answer.simulation)]
     if lines:
         drawn = chart("Preemptions over time, chart", cascade(answer.pushes)) if answer.pushes else None
-        yield section("Timeline", "timeline-title", drawn, element("ol", *lines, class_="timeline"))
+        events = element("ol", *lines, class_="timeline")
+        if len(lines) > _MOST_OPEN:
+            events = element("details", element("summary", f"{len(lines)} events"), events)
+        yield section("Timeline", "timeline-title", drawn, events)
 
 
 def _moment(line: str) -> Element:
