@@ -46,7 +46,7 @@ def webhook(plane: ControlPlane, installed: Installation, api: Api) -> Iterator[
 
 
 @pytest.fixture(scope="module")
-def tenant(api: Api) -> Iterator[None]:
+def tenant(plane: ControlPlane, api: Api) -> Iterator[None]:
     """Developers may work in `default`."""
     role = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": {"name": "tenant"}, "rules": [TENANT]}
     binding = {
@@ -59,6 +59,8 @@ def tenant(api: Api) -> Iterator[None]:
     path = f"apis/{RBAC}/v1/namespaces/default"
     api.do("POST", f"{path}/roles", role)
     api.do("POST", f"{path}/rolebindings", binding)
+    asked = "get", "deployment", "--ignore-not-found", "tenants"
+    wait_until(lambda: plane.kubectl(*asked, user="developer").status == 0, 30, "developers have the new role")
     yield
     api.do("DELETE", f"{path}/rolebindings/tenant")
     api.do("DELETE", f"{path}/roles/tenant")

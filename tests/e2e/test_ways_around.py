@@ -12,6 +12,7 @@ import pytest
 
 from tests.e2e.api import Refused, identity, path_of
 from tests.e2e.objects import pod
+from tests.e2e.truth import wait_until
 from tests.e2e.webhook import Webhook
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def tenant(plane: ControlPlane, api: Api) -> Iterator[Api]:
     api.create(binding)
     with closing(plane.api()) as client:
         client._headers["Impersonate-User"] = "tenant"
+        wait_until(lambda: client.ask("GET", "api/v1/pods").code == 200, 30, "the tenant has the new role")
         yield client
     api.delete(binding)
 
