@@ -106,7 +106,7 @@ def _rows(
     autoscaling: Autoscaling,
 ) -> Iterator[dict[str, Any]]:
     """The lines of `-o json`: one for each Pod; for a rollout's other Pods, and for PodGroups, one in all."""
-    from forewarn.policies.forecast.placement import rollout_notes
+    from forewarn.policies.rules.wording.forecasts import rollout_notes
     from forewarn.policies.whatif.autoscalers import as_dict
 
     waits = [each for each in applied.predictions if each.outcome == "pending"][-1:]

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.stateful_set import ordinal_of
 from forewarn.policies.disclosure import count_range
-from forewarn.policies.findings import plural
 from forewarn.policies.forecast.replacements import AFTER_TERMINATION, Replacements, kind_of
 from forewarn.policies.forecast.waiting import may_be_helped, waiting_in_turn
 from forewarn.policies.kube_apiserver.quota import QuotaRoom
@@ -60,48 +59,6 @@ class Aftermath(NamedTuple):
     known: bool = True
     refused: int = 0
     left_out: int = 0
-
-    def facts(self, *, coarse: bool = False) -> tuple[str, ...]:
-        """The result as phrases, the worst first: `replacements preempt 3 more Pods`, `1 not recreated`.
-
-        `coarse`: the worst only, without numbers.
-        """
-        if not self.known:
-            return ("cascade not predicted",)
-        if coarse:
-            worst = (
-                (self.pushed_out, "replacements preempt more Pods"),
-                (self.pending, "replacements stay Pending"),
-                (self.refused, "replacements rejected by a quota"),
-                (self.replaced, "replacements fit"),
-                (1, "not recreated"),
-            )
-            return (next(text for number, text in worst if number),)
-        found = tuple(self._outcomes()) or ("replacement fits" if self.replaced == 1 else "replacements fit",)
-        return (*found, f"{self.left_out:,} pending Pods ignored") if self.left_out else found
-
-    def _outcomes(self) -> Iterator[str]:
-        """All results that are worse than a replacement that fits."""
-        if self.pushed_out:
-            depth = f" in a cascade of depth {self.levels}" if self.levels > 1 else ""
-            yield f"replacements preempt {plural(self.pushed_out, 'more Pod')}{depth}"
-        if self.pending:
-            is_one = self.pending == 1 and (self.replaced == 1 or bool(self.pushed_out))
-            yield f"{self._replacements(self.pending)} {'stays' if is_one else 'stay'} Pending"
-        if self.refused:
-            yield f"{self._replacements(self.refused)} rejected by a quota"
-        if not self.replaced:
-            yield "not recreated"
-        elif self.lost:
-            yield f"{self.lost} not recreated"
-
-    def _replacements(self, count: int) -> str:
-        """Which replacement Pods: `replacement`, `replacements`, `2 of 3 replacements`."""
-        if self.pushed_out:
-            return plural(count, "replacement")
-        if self.replaced == 1:
-            return "replacement"
-        return "replacements" if count == self.replaced else f"{count} of {self.replaced} replacements"
 
     def to_dict(self) -> dict[str, object]:
         """For programs: what is not zero."""

@@ -164,20 +164,6 @@ class Impact(NamedTuple):
             told["assumes"] = list(self.assumes)
         return told
 
-    def gaps(self, audience: Audience = OPEN) -> tuple[str, ...]:
-        """Gaps and assumptions of the prediction as sentences, in lower case: `time ran out after 3 of 10 new Pods`."""
-        return (*self._unfinished(audience), *self.assumes)
-
-    def _unfinished(self, audience: Audience) -> tuple[str, ...]:
-        if self.rest != "unknown":
-            return ("the rollout is too large to predict it to its end",) if self.first_only else ()
-        if self.excess is not None:
-            after = "" if audience.coarse else f" after {self.predicted} of {self.new} new Pods"
-            return (f"not evaluated{after}: {self.excess.problem}",)
-        if audience.coarse:
-            return ("time ran out before all new Pods were predicted",)
-        return (f"time ran out after {self.predicted} of {self.new} new Pods",)
-
     def stopped(self, why: CutShort) -> Impact:
         """The impact, with an unknown outcome for the remaining Pods."""
         return self._replace(rest="unknown", excess=excess_of(why))

@@ -4,45 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.new_pods import (
     MOST_IN_TURN,
-    WITHOUT_CLAIMS,
     NewPods,
     new_pods,
     without_missing_claims,
 )
 from forewarn.policies.controllers.pod_sequences import Same
-from forewarn.policies.findings import plural
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidObject, ref_of
 from forewarn.policies.objects.workload import pod_template_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.schedule_one import Prediction
-
-IN_TURN: Final = (
-    "Pods are placed one after the other; a Pod that fits is bound to the first of the tied nodes by name; while "
-    "victims terminate, the preemptor waits and their PDBs allow that many fewer disruptions"
-)
-
-MISSING_ONLY: Final = (
-    "counts cover the missing replicas only; --cascade and `forewarn whatif apply` count the whole rollout"
-)
-"""The basis of the counts for a workload that has Pods already."""
-
-ROLLOUT: Final = (
-    "counts cover the new Pods of the rollout; --cascade and `forewarn whatif apply` also count replacement Pods"
-)
-"""The basis of the counts if the Pod template of a stored workload changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,36 +62,6 @@ class Placement:
     def basis(self) -> str:
         """The scope of the counts: "rollout", "missing-replicas", or "" for all Pods of the object."""
         return "rollout" if self.rollout is not None else "missing-replicas" if self.existing else ""
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """The assumptions of the placement, in addition to those of each prediction."""
-        beyond = f"only the first {len(self.predictions)} new Pods are evaluated, {self.left_out} more are not"
-        in_turn = len(self.predictions) > 1
-        if self.rollout is not None:
-            return tuple(rollout_notes(self.rollout))
-        notes = (
-            (self.without_claims, WITHOUT_CLAIMS),
-            (self.existing > 0, MISSING_ONLY),
-            (in_turn, IN_TURN),
-            (self.left_out > 0, beyond),
-        )
-        return tuple(note for holds, note in notes if holds)
-
-
-def rollout_notes(impact: Impact) -> Iterator[str]:
-    """The assumptions and gaps of a rollout's impact, as sentences without a full stop."""
-    if impact.new == 0:
-        yield "the controller creates the new Pods after existing Pods are ready; this is not evaluated"
-    if impact.by_timing:
-        yield "the new Pods preempt Pods of their own workload only if they are scheduled before the old Pods terminate"
-    if impact.by_waiting:
-        victims = plural(sum(len(prediction.victims) for prediction in impact.by_waiting), "Pod")
-        yield f"{plural(len(impact.by_waiting), 'Pending Pod')} would use capacity of old Pods, and preempt {victims}"
-    if impact.why_not:
-        yield f"not predicted: {impact.why_not}"
-    yield from impact.gaps()
-    yield ROLLOUT
 
 
 def place(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None) -> Placement:

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import listed, plural
-from forewarn.policies.forecast.placement import IN_TURN, outcomes, waits
+from forewarn.policies.forecast.placement import outcomes, waits
 from forewarn.policies.objects.pod import wait_seconds
 from forewarn.policies.render.why_not import explanations, why_not
+from forewarn.policies.rules.wording.forecasts import IN_TURN, placement_notes
 from forewarn.policies.scheduling.explanation import explanation_of
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _caveats(placement: Placement, applied: Applied | None) -> Iterator[str]:
     if any(prediction.not_predicted and prediction.pod.spec.pod_group for prediction in predictions):
         yield GROUPS
     if not predictions or not all(prediction.not_predicted for prediction in predictions):
-        yield from (line for line in placement.caveats if applied is None or line is not IN_TURN)
+        yield from (line for line in placement_notes(placement) if applied is None or line is not IN_TURN)
 
 
 def _reasons(

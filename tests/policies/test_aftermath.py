@@ -18,6 +18,7 @@ from forewarn.policies.findings import ended
 from forewarn.policies.forecast.aftermath import MOST_CYCLES, MOST_WORK, NOT_KNOWN, Aftermath, aftermath_of
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.rules.wording.forecasts import cascade
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
@@ -139,7 +140,7 @@ def test_the_outage_of_2019_is_told_in_a_sentence() -> None:
     impact = impact_of(ReviewedObject(tenant.object), shown, Config())
     assert impact is not None
     assert impact.aftermath == Aftermath(replaced=4, pushed_out=3, levels=3, pending=1)
-    assert impact.aftermath.facts() == (
+    assert cascade(impact.aftermath) == (
         "replacements preempt 3 more Pods in a cascade of depth 3",
         "1 replacement stays Pending",
     )
@@ -177,8 +178,8 @@ def test_the_outage_of_2019_is_told_in_a_sentence() -> None:
     ],
 )
 def test_it_is_a_few_facts_and_numbers(found: Aftermath, facts: str, told: dict[str, object]) -> None:
-    assert ", ".join(found.facts()) == facts
-    assert len(found.facts(coarse=True)) == 1
+    assert ", ".join(cascade(found)) == facts
+    assert len(cascade(found, coarse=True)) == 1
     assert found.to_dict() == told
 
 

@@ -29,6 +29,7 @@ from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
 from forewarn.policies.releases.semantics import DEFAULT
 from forewarn.policies.rules.support.names import nearest
+from forewarn.policies.rules.wording.forecasts import placement_notes
 from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses
 from tests.builders import Made, cluster, make_node, make_pod
 from tests.work import cpu_seconds
@@ -77,7 +78,7 @@ def test_the_preempt_command_places_so_many_and_says_so(monkeypatch: pytest.Monk
     monkeypatch.setattr("forewarn.policies.forecast.placement.MOST_IN_TURN", 4)
     found = place(cluster(make_node("n1")), workload(replicas=HUGE))
     assert (len(found.predictions), found.left_out, found.existing) == (4, HUGE - 4, 0)
-    assert f"only the first 4 new Pods are evaluated, {HUGE - 4} more are not" in found.caveats
+    assert f"only the first 4 new Pods are evaluated, {HUGE - 4} more are not" in placement_notes(found)
     many = place(cluster(make_node("n1")), make_pod("p").request(cpu="1").obj, HUGE)
     assert (len(many.predictions), many.left_out) == (4, HUGE - 4)
 

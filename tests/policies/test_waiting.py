@@ -14,6 +14,7 @@ from forewarn.policies.evaluation.evaluator import impact_of
 from forewarn.policies.forecast.aftermath import Aftermath
 from forewarn.policies.forecast.waiting import MOST_WAITING, waiting_in_turn
 from forewarn.policies.objects.reviewed_object import ReviewedObject
+from forewarn.policies.rules.wording.forecasts import cascade
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
@@ -183,5 +184,5 @@ def test_beyond_so_many_it_says_how_many_were_left_out() -> None:
     made += [make_pod(f"w-{number}").request(cpu="1") for number in range(MOST_WAITING + 1200)]
     found = aftermath(made, make_pod("new").priority(1).request(cpu="1"))
     assert found == Aftermath(lost=1, left_out=1200)
-    assert found.facts() == ("not recreated", "1,200 pending Pods ignored")
+    assert cascade(found) == ("not recreated", "1,200 pending Pods ignored")
     assert found.to_dict() == {"notReplaced": 1, "pendingNotEvaluated": 1200}

@@ -11,6 +11,7 @@ from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.rules.support.details import Cause
 from forewarn.policies.rules.support.pending_reasons import node_of
 from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS, naming
+from forewarn.policies.rules.wording import forecasts
 from forewarn.policies.rules.wording.phrases import counted, of_namespaces, priorities
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def preemption(found: Preemption, audience: Audience) -> Text:
     are_placeholders = bool(found.placeholders) and len(found.placeholders) == len(found.victims)
     noun = "placeholder Pod" if are_placeholders else "Pod"
     facts = tuple(_facts(found, audience)) if found.grace_seconds is not None else ()
-    gaps = capitalized(impact.gaps(audience)) if cause is not Cause.PENDING_PODS else ()
+    gaps = capitalized(forecasts.gaps(impact, audience)) if cause is not Cause.PENDING_PODS else ()
     by_timing = cause is Cause.OWN_ROLLOUT and impact.by_timing
     more = ("It depends on which old Pods terminate first", *gaps) if by_timing else gaps
     text = victims_text(_head(found, audience), found.preempting, found.victims, audience, facts, noun)
@@ -90,7 +91,7 @@ def _facts(found: Preemption, audience: Audience) -> Iterator[str]:
         known = sum(audience.may_name(victim.namespace) for victim in found.placeholders)
         yield from (plural(known, "placeholder"),) if known else ()
     if found.impact.aftermath is not None:
-        yield from found.impact.aftermath.facts(coarse=audience.coarse)
+        yield from forecasts.cascade(found.impact.aftermath, coarse=audience.coarse)
     longest = shown_seconds(found.grace_seconds or 0, audience).highest
     if longest is None:
         yield f"more than {_MINUTES} minutes grace"
@@ -231,7 +232,7 @@ def not_predicted(found: NotPredicted, audience: Audience) -> Text:
 
 def stays_pending(found: StaysPending, audience: Audience) -> Text:
     """`2 of 3 new Pods stay Pending even with preemption: 0/3 nodes fit (2 Insufficient cpu, 1 cordoned)`."""
-    impact, stuck, gaps = found.impact, found.stuck, capitalized(found.impact.gaps(audience))
+    impact, stuck, gaps = found.impact, found.stuck, capitalized(forecasts.gaps(found.impact, audience))
     if found.is_restart:
         which = "it" if impact.new == 1 else of_new_pods(impact.pending, impact, audience).rstrip()
         after = ("The old Pods stay, and the rollout is blocked",) if impact.beside_old else ()

@@ -8,6 +8,7 @@ from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.pod import Pod
+from forewarn.policies.rules.wording.forecasts import placement_notes
 from tests.builders import Made, MadePod, cluster, make_claim, make_node, make_pod, make_volume
 from tests.policies.scheduling.consistency import check
 
@@ -63,7 +64,7 @@ def test_each_pod_sees_those_before_it() -> None:
     )
     placement = place(cluster(make_node("n1"), make_node("n2")), made.obj)
     assert [p.node for p in placement.predictions] == ["n1", "n2", ""]
-    assert placement.caveats
+    assert placement_notes(placement)
 
 
 def test_a_placed_pod_carries_the_zone_of_its_node() -> None:
@@ -118,7 +119,7 @@ def test_a_stateful_set_brings_the_claims_that_are_there() -> None:
     placement = place(snapshot, made.obj)
     assert placement.predictions[0].feasible == ["n2"]
     assert placement.predictions[1].feasible == ["n1", "n2"]
-    assert WITHOUT_CLAIMS in placement.caveats
+    assert WITHOUT_CLAIMS in placement_notes(placement)
 
 
 @pytest.mark.parametrize("there", [(), (make_claim("v0-web-0", "v"), make_volume("v"))], ids=["new", "there"])
@@ -135,7 +136,7 @@ def test_ephemeral_volumes_of_new_pods_are_left_out() -> None:
     pod = make_pod("new").volume(ephemeral={})
     placement = place(cluster(make_node("n1")), pod.obj)
     assert placement.predictions[0].fits
-    assert placement.caveats == (WITHOUT_CLAIMS,)
+    assert placement_notes(placement) == (WITHOUT_CLAIMS,)
 
 
 def test_a_deployment_spreads_with_its_newest_replica_set() -> None:

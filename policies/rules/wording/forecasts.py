@@ -1,0 +1,123 @@
+"""Texts about forecasts: their assumptions and gaps, and the cascade after a preemption."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.controllers.new_pods import WITHOUT_CLAIMS
+from forewarn.policies.disclosure import OPEN
+from forewarn.policies.findings import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.disclosure import Audience
+    from forewarn.policies.forecast.aftermath import Aftermath
+    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.forecast.placement import Placement
+
+IN_TURN: Final = (
+    "Pods are placed one after the other; a Pod that fits is bound to the first of the tied nodes by name; while "
+    "victims terminate, the preemptor waits and their PDBs allow that many fewer disruptions"
+)
+
+MISSING_ONLY: Final = (
+    "counts cover the missing replicas only; --cascade and `forewarn whatif apply` count the whole rollout"
+)
+"""The basis of the counts for a workload that has Pods already."""
+
+ROLLOUT: Final = (
+    "counts cover the new Pods of the rollout; --cascade and `forewarn whatif apply` also count replacement Pods"
+)
+"""The basis of the counts if the Pod template of a stored workload changes."""
+
+
+def placement_notes(placement: Placement) -> tuple[str, ...]:
+    """The assumptions of a placement, in addition to the caveats of each prediction."""
+    if placement.rollout is not None:
+        return tuple(rollout_notes(placement.rollout))
+    evaluated = len(placement.predictions)
+    beyond = f"only the first {evaluated} new Pods are evaluated, {placement.left_out} more are not"
+    notes = (
+        (placement.without_claims, WITHOUT_CLAIMS),
+        (placement.existing > 0, MISSING_ONLY),
+        (evaluated > 1, IN_TURN),
+        (placement.left_out > 0, beyond),
+    )
+    return tuple(note for holds, note in notes if holds)
+
+
+def rollout_notes(impact: Impact) -> Iterator[str]:
+    """The assumptions and gaps of a rollout's impact, as sentences without a full stop."""
+    if impact.new == 0:
+        yield "the controller creates the new Pods after existing Pods are ready; this is not evaluated"
+    if impact.by_timing:
+        yield "the new Pods preempt Pods of their own workload only if they are scheduled before the old Pods terminate"
+    if impact.by_waiting:
+        victims = plural(sum(len(prediction.victims) for prediction in impact.by_waiting), "Pod")
+        yield f"{plural(len(impact.by_waiting), 'Pending Pod')} would use capacity of old Pods, and preempt {victims}"
+    if impact.why_not:
+        yield f"not predicted: {impact.why_not}"
+    yield from gaps(impact)
+    yield ROLLOUT
+
+
+def gaps(impact: Impact, audience: Audience = OPEN) -> tuple[str, ...]:
+    """Gaps and assumptions of a prediction as sentences, in lower case: `time ran out after 3 of 10 new Pods`."""
+    return (*_unfinished(impact, audience), *impact.assumes)
+
+
+def _unfinished(impact: Impact, audience: Audience) -> tuple[str, ...]:
+    if impact.rest != "unknown":
+        return ("the rollout is too large to predict it to its end",) if impact.first_only else ()
+    if impact.excess is not None:
+        after = "" if audience.coarse else f" after {impact.predicted} of {impact.new} new Pods"
+        return (f"not evaluated{after}: {impact.excess.problem}",)
+    if audience.coarse:
+        return ("time ran out before all new Pods were predicted",)
+    return (f"time ran out after {impact.predicted} of {impact.new} new Pods",)
+
+
+def cascade(found: Aftermath, *, coarse: bool = False) -> tuple[str, ...]:
+    """The effects of a preemption as phrases, the worst first: `replacements preempt 3 more Pods`, `1 not recreated`.
+
+    `coarse`: the worst only, without numbers.
+    """
+    if not found.known:
+        return ("cascade not predicted",)
+    if coarse:
+        worst = (
+            (found.pushed_out, "replacements preempt more Pods"),
+            (found.pending, "replacements stay Pending"),
+            (found.refused, "replacements rejected by a quota"),
+            (found.replaced, "replacements fit"),
+            (1, "not recreated"),
+        )
+        return (next(text for number, text in worst if number),)
+    phrases = tuple(_effects(found)) or ("replacement fits" if found.replaced == 1 else "replacements fit",)
+    return (*phrases, f"{found.left_out:,} pending Pods ignored") if found.left_out else phrases
+
+
+def _effects(found: Aftermath) -> Iterator[str]:
+    """All effects that are worse than a replacement Pod that fits."""
+    if found.pushed_out:
+        depth = f" in a cascade of depth {found.levels}" if found.levels > 1 else ""
+        yield f"replacements preempt {plural(found.pushed_out, 'more Pod')}{depth}"
+    if found.pending:
+        is_one = found.pending == 1 and (found.replaced == 1 or bool(found.pushed_out))
+        yield f"{_replacements(found, found.pending)} {'stays' if is_one else 'stay'} Pending"
+    if found.refused:
+        yield f"{_replacements(found, found.refused)} rejected by a quota"
+    if not found.replaced:
+        yield "not recreated"
+    elif found.lost:
+        yield f"{found.lost} not recreated"
+
+
+def _replacements(found: Aftermath, count: int) -> str:
+    """Some of the replacement Pods: `replacement`, `replacements`, `2 of 3 replacements`."""
+    if found.pushed_out:
+        return plural(count, "replacement")
+    if found.replaced == 1:
+        return "replacement"
+    return "replacements" if count == found.replaced else f"{count} of {found.replaced} replacements"
