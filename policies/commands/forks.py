@@ -16,9 +16,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class _Share:
+    """The number of CPUs for this process; None: all."""
+
+    cores: int | None = None
+
+
 def cores() -> int:
     """Return the number of CPUs that this process may use; 1 if the platform cannot report it."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    return found if _Share.cores is None else min(found, _Share.cores)
+
+
+def share_cores(count: int) -> None:
+    """Use so many CPUs in this process from now on, because other processes use the rest."""
+    _Share.cores = count
 
 
 def forked(work: Callable[[int], None]) -> tuple[int, int] | None:

@@ -1,0 +1,141 @@
+"""A bounded pool of forked processes, each with a time limit: one that fails or hangs does not affect the others."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+from collections import deque
+from contextlib import contextmanager, suppress
+from selectors import EVENT_READ, DefaultSelector
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from forewarn.policies.commands.forks import cores, forked, share_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+T = TypeVar("T")
+_BLOCK: Final = 1 << 16
+MOST_BYTES: Final = 512 * 1024 * 1024
+"""Of the result of one process."""
+
+
+class Lost(NamedTuple):
+    """A process without a result, and why."""
+
+    why: str
+
+
+class _Running(NamedTuple):
+    item: Any
+    process: int
+    until: float
+    said: bytearray
+
+
+def pooled(items: Sequence[T], work: Callable[[T], Any], at_once: int, seconds: float) -> Iterator[tuple[T, Any]]:
+    """Yield each item with the JSON result of `work` as processes complete; at most `at_once` run at the same time.
+
+    The result is a `Lost` if a process ends without one, or after `seconds`, when it is killed with all processes that
+    it started. The processes share the CPUs, and standard input is empty for them. If a fork is impossible, `work` runs
+    in this process without a time limit.
+    """
+    waiting = deque(items)
+    with _frozen(), _Pool(work, max(1, cores() // max(1, min(at_once, len(items)))), seconds) as pool:
+        while waiting or pool.running:
+            while waiting and len(pool.running) < at_once:
+                item = waiting.popleft()
+                if not pool.start(item):
+                    yield item, work(item)
+            yield from pool.completed()
+
+
+class _Pool:
+    """Running processes by the pipe of their results."""
+
+    def __init__(self, work: Callable[[Any], Any], share: int, seconds: float) -> None:
+        self.running: dict[int, _Running] = {}
+        self._work, self._share, self._seconds = work, share, seconds
+        self._selector = DefaultSelector()
+
+    def __enter__(self) -> _Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in list(self.running):
+            self._end(pipe)
+        self._selector.close()
+
+    def start(self, item: Any) -> bool:
+        """False if a fork is impossible."""
+        started = forked(lambda pipe: _alone(pipe, self._work, item, self._share))
+        if started is None:
+            return False
+        process, pipe = started
+        with suppress(OSError):  # the process does the same: whichever is first
+            os.setpgid(process, process)
+        self.running[pipe] = _Running(item, process, monotonic() + self._seconds, bytearray())
+        self._selector.register(pipe, EVENT_READ)
+        return True
+
+    def completed(self) -> Iterator[tuple[Any, Any]]:
+        """Wait for something to read or the next time limit; yield what has completed, or is late."""
+        if not self.running:
+            return
+        wait = min(each.until for each in self.running.values()) - monotonic()
+        for key, _ in self._selector.select(max(0.0, wait)):
+            data = os.read(key.fd, _BLOCK)
+            said = self.running[key.fd].said
+            said += data
+            if not data:
+                yield self._end(key.fd).item, _result(said)
+            elif len(said) > MOST_BYTES:
+                yield self._end(key.fd).item, Lost(f"result larger than {MOST_BYTES >> 20} MiB")
+        now = monotonic()
+        for pipe in [pipe for pipe, each in self.running.items() if each.until <= now]:
+            yield self._end(pipe).item, Lost(f"timeout after {self._seconds:g} s")
+
+    def _end(self, pipe: int) -> _Running:
+        """Kill a process, if it still runs, with all that it started."""
+        ended = self.running.pop(pipe)
+        self._selector.unregister(pipe)
+        os.close(pipe)
+        try:
+            os.killpg(ended.process, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):  # it is not the leader of a group yet
+            with suppress(ProcessLookupError):
+                os.kill(ended.process, signal.SIGKILL)
+        os.waitpid(ended.process, 0)
+        return ended
+
+
+@contextmanager
+def _frozen() -> Iterator[None]:
+    """Keep the collector of forks from copying the memory that they share."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def _alone(pipe: int, work: Callable[[T], Any], item: T, share: int) -> None:
+    """In the fork."""
+    os.setpgid(0, 0)
+    share_cores(share)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    with os.fdopen(pipe, "w", encoding="utf-8") as stream:
+        json.dump(work(item), stream)
+
+
+def _result(said: bytearray) -> Any:
+    try:
+        return json.loads(said)
+    except ValueError:
+        return Lost("the process ended without a result; it may have been out of memory")
