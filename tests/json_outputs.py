@@ -23,6 +23,7 @@ _SCHEMAS: Final[Mapping[str, str]] = {
     "forewarn.policies.commands.headroom": "headroom",
     "forewarn.policies.commands.info_releases": "info-releases",
     "forewarn.policies.commands.info_scheduler": "info-scheduler",
+    "forewarn.policies.commands.many_clusters": "several-clusters",
     "forewarn.policies.commands.predict": "predict",
     "forewarn.policies.commands.pressure": "whatif-pressure",
     "forewarn.policies.commands.resize": "whatif-resize",

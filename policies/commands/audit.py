@@ -14,17 +14,23 @@ from forewarn.policies.commands.cluster_command import (
     add_since_option,
     loaded,
     options_with_cluster,
-    output_of,
 )
-from forewarn.policies.commands.known_findings import named_rules, read_baseline, read_report, write_baseline
+from forewarn.policies.commands.known_findings import (
+    earlier_report,
+    named_rules,
+    read_baseline,
+    read_report,
+    write_baseline,
+)
 from forewarn.policies.commands.lint_options import FAIL_ON
+from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, add_rule_options
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.config.search import find_config
 from forewarn.policies.evaluation.foreign_rules import with_rules
-from forewarn.policies.findings import plural
-from forewarn.policies.sources import SourceError, status_of
+from forewarn.policies.findings import Severity, plural
+from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.terminal import as_markdown, clean, complain, painter, say, wants_color
 
 if TYPE_CHECKING:
@@ -39,6 +45,10 @@ if TYPE_CHECKING:
 
 OK, FINDINGS, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "sarif", "markdown", "html")
+HEADS: Final = ("PODS", "ERRORS", "WARNINGS", "NOTES", "WORST FINDING")
+"""Of the table of several clusters."""
+
+_MODULES: Final = ("sources.cluster", "render.audit", "render.report", "evaluation.audit", "forecast.forecast")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -48,14 +58,13 @@ def main(arguments: Sequence[str]) -> int:
     release = release_of(options, parser)
     try:
         config, baseline = _config(options), read_baseline(options.baseline)
-        previous = read_report(options.since)
+        previous = read_report(options)
     except (ConfigError, ValueError) as fault:
         return complain("audit", fault, USAGE)
-    try:
-        with output_of(options):
-            return _audit(options, config, baseline, release, previous)
-    except SourceError as fault:
-        return complain("audit", fault, status_of(fault))
+    evaluation = Evaluation(
+        "audit", HEADS, lambda each: _audit(each, config, baseline, release, previous), modules=_MODULES
+    )
+    return answered_each(evaluation, options)
 
 
 def _config(options: argparse.Namespace) -> Config:
@@ -79,7 +88,7 @@ def _audit(
     baseline: dict[str, Any] | None,
     release: Release,
     previous: dict[str, Any] | None,
-) -> int:
+) -> Evaluated:
     from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppressed
 
     cache = settle(loaded(options, templates=config.options.pod_template_paths), release)
@@ -89,7 +98,7 @@ def _audit(
     subjects = tuple(stored_objects(cluster))
     findings, suppressed = unsuppressed(audit(cluster, subjects, config, now=now), subjects, config, now)
     if options.write_baseline and not write_baseline(options.write_baseline, findings, "audit"):
-        return FAILED
+        return Evaluated(FAILED)
     gone = 0
     if baseline is not None:
         from forewarn.policies.evaluation.suppressions import less_baseline
@@ -97,23 +106,40 @@ def _audit(
         try:
             findings, known, gone = less_baseline(findings, baseline)
         except ValueError as fault:
-            return complain("audit", f"{options.baseline}: {fault}", USAGE)
+            raise InvalidInput(f"{options.baseline}: {fault}") from None
         suppressed += known
-    changes: list[Change] | None = None
-    if previous is not None:
-        from forewarn.policies.render.changes import of_findings
-
-        try:
-            changes = of_findings(findings, previous)
-        except ValueError as fault:
-            return complain("audit", f"{options.since}: {fault}", USAGE)
+    changes = _changes(options, findings, previous)
     _print(options, findings, cache, subjects, suppressed, changes)
     if not options.quiet:
         _summarize(findings, cluster, len(subjects), suppressed, gone)
-    threshold = FAIL_ON[options.fail_on]
-    if options.exit_zero or options.write_baseline or threshold is None:
-        return OK
-    return FINDINGS if any(finding.severity <= threshold for finding in findings) else OK
+    return _evaluated(options, findings, cluster)
+
+
+def _evaluated(options: argparse.Namespace, findings: list[Finding], cluster: ClusterSnapshot) -> Evaluated:
+    from forewarn.policies.render.report import counts, said, worst_first
+
+    threshold, found = FAIL_ON[options.fail_on], counts(findings)
+    fails = threshold is not None and any(finding.severity <= threshold for finding in findings)
+    passes = options.exit_zero or options.write_baseline or not fails
+    numbers = [found[severity] for severity in Severity]
+    worst = worst_first(findings)[:1]
+    cells: list[str | int] = [len(cluster.pods), *numbers, f"{said(worst[0])} [{worst[0].rule}]" if worst else "-"]
+    return Evaluated(OK if passes else FINDINGS, numbers, cells)
+
+
+def _changes(
+    options: argparse.Namespace, findings: list[Finding], previous: dict[str, Any] | None
+) -> list[Change] | None:
+    """Raises InvalidInput."""
+    previous = earlier_report(previous, options)
+    if previous is None:
+        return None
+    from forewarn.policies.render.changes import of_findings
+
+    try:
+        return of_findings(findings, previous)
+    except ValueError as fault:
+        raise InvalidInput(f"{options.since}: {fault}") from None
 
 
 def _print(
@@ -197,10 +223,13 @@ def _parser() -> argparse.ArgumentParser:
         "workload would have now.",
         epilog="Exit status: 0: no finding at or above --fail-on. 1: findings. 2: wrong usage or configuration. 3: no "
         "answer.",
-        examples=("audit -v", "audit --cluster cluster.json.gz --since last-week.json -o html=audit.html"),
+        examples=(
+            "audit --cluster cluster.json.gz --since last-week.json -o html=audit.html",
+            "audit --context 'prod-*' -o json=audit.json",
+        ),
     )
     add = parser.add_argument
-    add_cluster_option(add)
+    add_cluster_option(add, several=True)
     add_release_options(add)
     add_rule_options(add)
     add_output_option(add, FORMATS)

@@ -9,10 +9,10 @@ from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
     add_output_option,
-    answered,
     loaded,
     options_with_cluster,
 )
+from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wants_color
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.release import Release
 
 FORMATS: Final = ("text", "json", "markdown")
+HEADS: Final = ("CLASSES", "RUNNING", "PENDING", "OLD VALUE", "REQUESTED")
+"""Of the table of several clusters. OLD VALUE: running Pods with a priority that new Pods of their class do not get."""
+
+_MODULES: Final = ("sources.cluster", "render.classes", "whatif.priority_levels", "releases.release")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -31,10 +35,10 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
-    return answered("classes", options, lambda: _answer(options, release))
+    return answered_each(Evaluation("classes", HEADS, lambda each: _answer(each, release), modules=_MODULES), options)
 
 
-def _answer(options: argparse.Namespace, release: Release) -> int:
+def _answer(options: argparse.Namespace, release: Release) -> Evaluated:
     from forewarn.policies.render import classes
     from forewarn.policies.whatif.priority_levels import as_dict, priority_levels
 
@@ -46,7 +50,11 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
     else:
         color = wants_color(options.color, sys.stdout)
         sys.stdout.writelines(clean(line, color) + "\n" for line in classes.render(found, painter(color)))
-    return 0
+    pending = sum(level.pending for level in found.levels)
+    old = sum(level.running.pods for level in found.levels if level.preempts is None)
+    running = sum(level.running.pods for level in found.levels)
+    cells = (classes.count(found), running, pending, old, classes.shares(found))
+    return Evaluated(0, (pending, old, classes.percent_of_cpu(found)), cells)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -55,10 +63,10 @@ def _parser() -> argparse.ArgumentParser:
         description="Show which PriorityClasses may preempt which, the cpu and memory that their Pods request, and how "
         "much each class could displace. `forewarn classes plan` orders a change of PriorityClasses.",
         epilog="Exit status: 0: shown. 2: wrong usage. 3: no answer.",
-        examples=("classes", "classes --cluster cluster.json.gz -o markdown"),
+        examples=("classes --cluster cluster.json.gz -o markdown", "classes --context 'prod-*'"),
     )
     add = parser.add_argument
-    add_cluster_option(add)
+    add_cluster_option(add, several=True)
     add_release_options(add)
     add_output_option(add, FORMATS)
     add_color_option(add)

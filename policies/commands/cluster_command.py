@@ -8,11 +8,13 @@ import os
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.commands.parser import whole
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject
 from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import USAGE, MissingFile
+from forewarn.policies.sources.files import STDIN, File
 from forewarn.policies.sources.output_file import write_file
 from forewarn.policies.terminal import COLOR_CHOICES, complain, say
 
@@ -25,24 +27,67 @@ if TYPE_CHECKING:
 LIVE: Final = "live"
 """The source of `--cluster` that reads a running cluster."""
 
+MOST_BY_DEFAULT: Final = 8
+"""Clusters at the same time, without `--jobs`."""
+DEFAULT_TIMEOUT: Final = 600
+"""Seconds for each of several clusters."""
+
 SEVERAL: Final = ("paths", "names")
 """Positional arguments that take any number of values."""
+SEVERAL_CLUSTERS: Final = ("audit", "classes", "headroom", "risk")
+"""Commands that evaluate several clusters in one run (`many_clusters`)."""
+NO_ANSWER: Final = (ConfigError, SourceError, InvalidObject, ValueError)
+"""Errors that end a command with a message."""
+_PATTERN: Final = frozenset("*?[")
 
 
-def add_cluster_option(add: Callable[..., object], *, required: bool = True) -> None:
+def add_cluster_option(add: Callable[..., object], *, required: bool = True, several: bool = False) -> None:
     """Add `--cluster`, `--context` and `--kubeconfig` by a parser's `add_argument`.
 
-    `required`: the command is about a cluster, so the current context is the default.
+    `required`: the command is about a cluster, so the current context is the default. `several`: the command evaluates
+    several clusters in one run, so `--context` takes several names and patterns; also add `--clusters` and its options.
     """
     default = "default: the current kubeconfig context" if required else "default: none"
     told = f"cluster snapshot (a file or directory, repeatable), or live for a running cluster ({default})"
     add("--cluster", action="append", default=[], metavar="SOURCE", help=told)
-    add_context_options(add, "" if required else "; implies --cluster live")
+    if several:
+        told = (
+            "snapshots of several clusters, for example 'snapshots/*.json.gz': one cluster for each match (repeatable)"
+        )
+        add("--clusters", action="append", default=[], metavar="PATTERN", help=told)
+    add_context_options(add, "" if required else "; implies --cluster live", several=several)
+    if several:
+        told = f"maximum number of clusters at the same time (default: number of CPUs, at most {MOST_BY_DEFAULT})"
+        add("--jobs", type=whole(1, 64), metavar="N", help=told)
+        told = f"time limit for each of several clusters (default: {DEFAULT_TIMEOUT})"
+        add("--cluster-timeout", type=whole(1, 86_400), default=DEFAULT_TIMEOUT, metavar="SECONDS", help=told)
 
 
-def add_context_options(add: Callable[..., object], more: str = "") -> None:
+class _Contexts(argparse.Action):
+    """Stores the last value as `context` and all values as `contexts`; rejects several if the command takes one."""
+
+    def __init__(self, *, several: bool, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._several = several
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: object) -> None:
+        given = [*getattr(namespace, "contexts", ()), value]
+        if not self._several and (len(given) > 1 or is_pattern(value)):
+            commands = ", ".join(SEVERAL_CLUSTERS)
+            parser.error(f"--context {cut(value, 80)}: this command takes one context; {commands} take several")
+        namespace.context, namespace.contexts = value, given
+
+
+def is_pattern(name: str) -> bool:
+    """True if the name of a context or file is a glob pattern."""
+    return not _PATTERN.isdisjoint(name)
+
+
+def add_context_options(add: Callable[..., object], more: str = "", *, several: bool = False) -> None:
     """Add `--context` and `--kubeconfig` likewise."""
-    add("--context", default="", metavar="NAME", help=f"kubeconfig context (default: current context{more})")
+    told = "kubeconfig context, repeatable, or a pattern such as 'prod-*'" if several else "kubeconfig context"
+    told = f"{told} (default: current context{more})"
+    add("--context", action=_Contexts, several=several, default="", metavar="NAME", help=told)
     add(
         "--kubeconfig",
         default="",
@@ -69,8 +114,14 @@ def choose_cluster(options: argparse.Namespace, *, required: bool = True) -> Non
     """Set the sources of `--cluster` by `--context` and `--kubeconfig`; the current context if none is given.
 
     `options.announced` becomes the running cluster that is used by default; `loaded` prints it on standard error.
+    `options.several` becomes true if the command line selects several clusters, also if a pattern matches only one.
     """
     use_kubeconfig(options)
+    options.contexts = contexts = getattr(options, "contexts", ())
+    snapshots = getattr(options, "clusters", ())
+    options.several = bool(snapshots) or len(contexts) > 1 or any(map(is_pattern, contexts))
+    if options.several:
+        return
     live = f"{LIVE}:{options.context}" if options.context else LIVE
     options.announced = ""
     options.cluster = [live if source == LIVE else source for source in options.cluster]
@@ -192,7 +243,25 @@ def options_with_cluster(parser: argparse.ArgumentParser, arguments: Sequence[st
     """The options of a command about a cluster."""
     options = parsed(parser, arguments)
     choose_cluster(options)
+    if options.several:
+        _check_several(options, parser)
     return options
+
+
+def _check_several(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Exit if an option does not work with several clusters."""
+    if options.cluster:
+        parser.error("--cluster combines its sources into one cluster; for several clusters, use --clusters")
+    if options.output == "html":
+        parser.error("-o html: takes one cluster")
+    for name in ("baseline", "write_baseline"):
+        if getattr(options, name, None):
+            parser.error(f"--{name.replace('_', '-')}: takes one cluster")
+    file = getattr(options, "filename", "")
+    if file not in ("", STDIN) and not os.path.exists(file):
+        parser.error(f"-f {cut(file, 200)}: no such file or directory")
+    if file and File(file).is_stream and not os.path.isdir(file):
+        parser.error(f"-f {cut(file, 80)}: takes one cluster, because forewarn can read it only once; pass a file")
 
 
 def answered(command: str, options: argparse.Namespace, answer: Callable[[], int], places: Places | None = None) -> int:
@@ -203,7 +272,10 @@ def answered(command: str, options: argparse.Namespace, answer: Callable[[], int
     try:
         with output_of(options):
             return answer()
-    except ConfigError as fault:
-        return complain(command, fault, USAGE)
-    except (SourceError, InvalidObject, ValueError) as fault:
-        return complain(command, places.located(fault) if places else fault, status_of(fault))
+    except NO_ANSWER as fault:
+        return complain(command, places.located(fault) if places else fault, status_without_answer(fault))
+
+
+def status_without_answer(fault: BaseException) -> int:
+    """The exit status of a command that ends with one of NO_ANSWER."""
+    return USAGE if isinstance(fault, ConfigError) else status_of(fault)

@@ -11,11 +11,11 @@ from forewarn.policies.commands.cluster_command import (
     add_color_option,
     add_namespace_option,
     add_output_option,
-    answered,
     loaded,
     options_with_cluster,
     require_nodes,
 )
+from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, whole
 from forewarn.policies.commands.places import Places
 from forewarn.policies.commands.predict import given_objects
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
 OK, FOUND, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "markdown", "html")
+HEADS: Final = ("WITHOUT PREEMPTION", "WITH PREEMPTION", "OBJECT")
+"""Of the table of several clusters, with the object of which the fewest replicas fit."""
+
+_MODULES: Final = ("sources.cluster", "render.headroom", "whatif.headroom", "releases.release")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -48,10 +52,20 @@ def main(arguments: Sequence[str]) -> int:
     release = release_of(options, parser)
     places = Places()
     autoscaling = autoscaling_of(options, parser)
-    return answered("headroom", options, lambda: _answer(options, release, autoscaling, places), places)
+    return answered_each(
+        Evaluation(
+            "headroom",
+            HEADS,
+            lambda each: _answer(each, release, autoscaling, places),
+            json_lines=True,
+            modules=_MODULES,
+            places=places,
+        ),
+        options,
+    )
 
 
-def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> int:
+def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> Evaluated:
     from forewarn.policies.whatif.headroom import headroom
 
     cluster = settle(loaded(options), release).snapshot()
@@ -74,8 +88,10 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
         sys.stdout.write(page(found[0], cluster))
     else:
         _print(options, found, reserves)
-    counts = [each.more[options.preempting] for each in found]
-    return FOUND if options.at_least is not None and min(counts) < options.at_least else OK
+    least = min(found, key=lambda each: each.more[options.preempting])
+    too_few = options.at_least is not None and least.more[options.preempting] < options.at_least
+    without, preempting = (least.more[each] for each in (False, True))
+    return Evaluated(FOUND if too_few else OK, (-without, -preempting), (without, preempting, least.name))
 
 
 def _one_of_each_group(objects: Sequence[ApiObject]) -> list[ApiObject]:
@@ -119,11 +135,14 @@ def _parser() -> argparse.ArgumentParser:
         "which resource runs out first.",
         epilog="Exit status: 0: counted. 1: fewer replicas (of a PodGroup: groups) fit than --at-least "
         "requires. 2: wrong usage. 3: no answer.",
-        examples=("headroom -f web.yaml", "headroom -f web.yaml --at-least 20 --cluster cluster.json.gz"),
+        examples=(
+            "headroom -f web.yaml --at-least 20 --cluster cluster.json.gz",
+            "headroom -f web.yaml --context 'prod-*'",
+        ),
     )
     add = parser.add_argument
     add("-f", "--filename", required=True, metavar="FILE", help="manifest of a Pod or workload (file, directory, or -)")
-    add_cluster_option(add)
+    add_cluster_option(add, several=True)
     add_release_options(add)
     add_namespace_option(add)
     add(

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.output_file import write_file
-from forewarn.policies.terminal import complain
+from forewarn.policies.terminal import complain, say
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from forewarn.policies.findings import Finding
@@ -21,9 +22,29 @@ def read_baseline(path: str | None) -> dict[str, Any] | None:
     return None if path is None else _read(path, "a baseline")
 
 
-def read_report(path: str | None) -> dict[str, Any] | None:
-    """An earlier report of `-o json`. Raises ValueError."""
-    return None if path is None else _read(path, "a report of -o json")
+def read_report(options: argparse.Namespace) -> dict[str, Any] | None:
+    """The earlier report of `--since`, on one or several clusters as now. Raises ValueError."""
+    if options.since is None:
+        return None
+    found = _read(options.since, "a report of -o json")
+    if options.several and not isinstance(found.get("clusters"), list):
+        raise ValueError(f"{options.since}: not a report on several clusters: no list clusters")
+    return found
+
+
+def earlier_report(found: dict[str, Any] | None, options: argparse.Namespace) -> dict[str, Any] | None:
+    """The earlier report on the cluster of these options; None without one.
+
+    `found`: what `read_report` returned; of several clusters, it contains the report of each by name.
+    """
+    if found is None or not options.several:
+        return found
+    for each in found["clusters"]:
+        if isinstance(each, dict) and each.get("cluster") == options.name and isinstance(each.get("report"), dict):
+            report: dict[str, Any] = each["report"]
+            return report
+    say(f"{options.since} has no report on this cluster")
+    return None
 
 
 def _read(path: str, what: str) -> dict[str, Any]:

@@ -11,16 +11,16 @@ from forewarn.policies.commands.cluster_command import (
     add_color_option,
     add_output_option,
     add_since_option,
-    answered,
     loaded,
     options_with_cluster,
 )
-from forewarn.policies.commands.known_findings import read_report
+from forewarn.policies.commands.known_findings import earlier_report, read_report
+from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Parser, whole
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import DEFAULT_UNTIL, add_until_option, world_with
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at
-from forewarn.policies.terminal import as_json, as_markdown, clean, painter, progress, wants_color
+from forewarn.policies.terminal import as_json, as_markdown, clean, complain, painter, progress, wants_color
 
 if TYPE_CHECKING:
     import argparse
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 OK, FOUND, USAGE, FAILED = range(4)
 MOST: Final = 100_000
 FORMATS: Final = ("text", "json", "markdown", "html")
+HEADS: Final = ("WORKLOADS", "LOSE REPLICAS", "WORST LOSS")
+"""Of the table of several clusters."""
+
+_MODULES: Final = ("sources.cluster", "render.risk", "whatif.risk", "simulation.dump", "commands.losses")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -43,14 +47,20 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
-    return answered("risk", options, lambda: _answer(options, release))
+    try:
+        previous = read_report(options)
+    except ValueError as fault:
+        return complain("risk", fault, USAGE)
+    return answered_each(
+        Evaluation("risk", HEADS, lambda each: _answer(each, release, previous), modules=_MODULES), options
+    )
 
 
-def _answer(options: argparse.Namespace, release: Release) -> int:
+def _answer(options: argparse.Namespace, release: Release, previous: dict[str, Any] | None) -> Evaluated:
     from forewarn.policies.simulation.dump import DumpCache, unknown_owners
     from forewarn.policies.whatif.risk import as_dict, risks
 
-    previous = _previous(options)
+    previous = earlier_report(previous, options)
     cache = DumpCache()
     cache.recreated = recreated_by(options)
     loaded(options, cache)
@@ -81,7 +91,16 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
         sys.stdout.write(as_markdown(markdown(found) + told))
     else:
         _print_text(options, found, changes)
-    return FOUND if options.fail_on == "loss" and any(risk.losses for risk in wanted) else OK
+    return _evaluated(options, found)
+
+
+def _evaluated(options: argparse.Namespace, found: Risks) -> Evaluated:
+    from forewarn.policies.render.risk import worst_loss
+
+    losing = [risk for risk in found.risks if risk.losses]
+    total = sum(loss.replicas for risk in losing for loss in risk.losses)
+    cells = (len(found.risks), len(losing), worst_loss(losing))
+    return Evaluated(FOUND if options.fail_on == "loss" and losing else OK, (len(losing), total), cells)
 
 
 def _print_text(options: argparse.Namespace, found: Risks, changes: list[Change] | None) -> None:
@@ -94,14 +113,6 @@ def _print_text(options: argparse.Namespace, found: Risks, changes: list[Change]
         from forewarn.policies.render.changes import lines as lines_of
 
         sys.stdout.writelines(clean(line, color) + "\n" for line in lines_of(changes, options.since))
-
-
-def _previous(options: argparse.Namespace) -> dict[str, Any] | None:
-    """Raises InvalidInput."""
-    try:
-        return read_report(options.since)
-    except ValueError as fault:
-        raise InvalidInput(str(fault)) from None
 
 
 def _changes(options: argparse.Namespace, found: Risks, previous: dict[str, Any] | None) -> list[Change] | None:
@@ -161,10 +172,10 @@ def _parser() -> argparse.ArgumentParser:
         description="For each workload, list the PriorityClasses whose Pods can preempt its Pods, and the nodes and "
         "zones that it cannot lose. Also show on how many nodes the kubelet evicts its Pods first.",
         epilog="Exit status: 0: listed. 1: --fail-on is met. 2: wrong usage. 3: no answer.",
-        examples=("risk -n shop", "risk --class gold --fail-on loss -o html=risk.html"),
+        examples=("risk --class gold --fail-on loss -o html=risk.html", "risk --context 'prod-*'"),
     )
     add = parser.add_argument
-    add_cluster_option(add)
+    add_cluster_option(add, several=True)
     add_config_option(add)
     add_release_options(add)
     refuse_node_templates(add, "risk counts losses before nodes are added; use `forewarn whatif lose --each node`")

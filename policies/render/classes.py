@@ -75,16 +75,29 @@ def notes(found: Levels) -> Iterator[str]:
 
 
 def _title(found: Levels) -> str:
-    total = [level.running for level in found.levels]
-    pods, milli = sum(each.pods for each in total), sum(each.milli_cpu for each in total)
-    size, has = sum(each.memory for each in total), found.allocatable
-    classes = sum(1 for level in found.levels if level.name and level.preempts is not None)
-    shares = f"{_share(milli, has.milli_cpu)} of cpu and {_share(size, has.memory)} of memory requested"
-    return f"{plural(classes, 'PriorityClass', 'PriorityClasses')}, {plural(pods, 'running Pod')}: {shares}"
+    pods = sum(level.running.pods for level in found.levels)
+    classes = plural(count(found), "PriorityClass", "PriorityClasses")
+    return f"{classes}, {plural(pods, 'running Pod')}: {shares(found)} requested"
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.0f} %" if whole > 0 else "0 %"
+def count(found: Levels) -> int:
+    """The number of PriorityClasses."""
+    return sum(1 for level in found.levels if level.name and level.preempts is not None)
+
+
+def shares(found: Levels) -> str:
+    """`63 % of cpu and 41 % of memory`, of the allocatable amounts."""
+    size, has = sum(level.running.memory for level in found.levels), found.allocatable
+    return f"{percent_of_cpu(found)} % of cpu and {_percent(size, has.memory)} % of memory"
+
+
+def percent_of_cpu(found: Levels) -> int:
+    """Of the allocatable cpu, how much running Pods request."""
+    return _percent(sum(level.running.milli_cpu for level in found.levels), found.allocatable.milli_cpu)
+
+
+def _percent(part: int, whole: int) -> int:
+    return round(100 * part / whole) if whole > 0 else 0
 
 
 def _rows(found: Levels) -> list[list[str | int]]:

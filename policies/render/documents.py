@@ -1111,6 +1111,27 @@ class Risk(TypedDict):
     changes: NotRequired[list[Change]]
 
 
+class OneOfSeveralClusters(TypedDict):
+    """A cluster, with the report of the command about it, or the reason why there is none.
+
+    `source`: the context or snapshot. `status`: the exit status of the command for this cluster alone.
+    """
+
+    cluster: str
+    source: str
+    status: int
+    report: NotRequired[Findings | Risk | Classes | list[Headroom]]
+    reason: NotRequired[str]
+
+
+class SeveralClusters(TypedDict):
+    """The output of a command about several clusters, the worst cluster first."""
+
+    version: Literal[1]
+    command: Literal["audit", "classes", "headroom", "risk"]
+    clusters: list[OneOfSeveralClusters]
+
+
 class ResolvedPriority(TypedDict):
     """What the Priority admission plugin writes into a Pod."""
 
@@ -1282,6 +1303,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "test": ("`test`", Expectations),
     "why": ("`why`", Why | WorkloadWhy),
     "risk": ("`risk`", Risk),
+    "several-clusters": ("`audit`, `classes`, `headroom` and `risk` about several clusters", SeveralClusters),
     "dry-run": ("each line of `dry-run`", DryRun),
     "explain": ("each line of `explain`", Rule),
     "info-releases": ("`info releases`", list[Release]),

@@ -48,6 +48,15 @@ def _summary_row(risk: Risk) -> list[str | int]:
     return [risk.workload, risk.priority_class or "-", risk.priority, risk.pods, loss, first, listed(pushers, 2) or "-"]
 
 
+def worst_loss(risks: Sequence[Risk]) -> str:
+    """`shop/web loses 2 of 3 with zone a`, of these workloads, which all lose replicas; `-` of none."""
+    found = [(risk, loss) for risk in risks for loss in risk.losses]
+    if not found:
+        return "-"
+    risk, loss = max(found, key=lambda each: each[1].replicas)
+    return f"{risk.workload} loses {loss.replicas} of {risk.pods} with {loss.what}"
+
+
 def verdict(found: Risks) -> str:
     """How many workloads lose replicas, as one sentence."""
     total = plural(len(found.risks), "workload")

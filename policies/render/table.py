@@ -41,7 +41,7 @@ def page_table(heads: Sequence[str], rows: Rows) -> Iterator[str]:
     """A table of at most WIDTH characters that can be pasted in a chat: numbers to the right, texts to the left."""
     texts = [[cut(one_line(str(cell)), LONGEST) for cell in row[:-1]] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads[:-1], *texts, strict=True)]
-    left = [not rows or not all(isinstance(row[index], int) for row in rows) for index in range(len(widths))]
+    left = [not any(isinstance(row[index], int) for row in rows) for index in range(len(widths))]
     rest = max(WIDTH - sum(width + 2 for width in widths), LONGEST)
     last = [heads[-1], *(cut(one_line(str(row[-1])), rest) for row in rows)]
     cells = [[*row, end] for row, end in zip([heads[:-1], *texts], last, strict=True)]

@@ -80,6 +80,15 @@ def definitions_of(source: str) -> Iterable[dict[str, Any]]:
     return _asked(source, "definitions")
 
 
+def contexts_of(source: str) -> list[str]:
+    """The clusters that a source by name can read, for example the contexts of a kubeconfig; empty of other sources.
+
+    Such a source is a function with an attribute `contexts`, a function of the argument. Raises SourceError.
+    """
+    function = _attribute(source, "contexts")
+    return [] if function is None else [str(name) for name in function()]
+
+
 def _asked(source: str, attribute: str, *arguments: str) -> Iterable[dict[str, Any]]:
     """Return the objects from a function of a named source; nothing if the source lacks the function."""
     function = _attribute(source, attribute)

@@ -12,7 +12,7 @@ from forewarn.policies.sources.errors import MissingFile
 from forewarn.webhook.apiserver.client import ApiServer, Timeouts
 from forewarn.webhook.apiserver.errors import ApiError, UnknownContext
 from forewarn.webhook.apiserver.raw_objects import mapping
-from forewarn.webhook.apiserver.transport import connect, current_context
+from forewarn.webhook.apiserver.transport import connect, contexts, current_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,6 +43,13 @@ class Live:
         """The context, or where the cluster is found without a kubeconfig."""
         name = context or current_context()
         return f"context {name}" if name else "the cluster of this Pod"
+
+    def contexts(self, context: str = "") -> list[str]:  # noqa: ARG002  (the signature of a source's attributes)
+        """The names of the kubeconfig's contexts. Raises SourceError."""
+        try:
+            return contexts()
+        except ApiError as error:
+            raise SourceError("", error.problem) from None
 
     def events(self, context: str, namespace: str, name: str) -> Iterator[dict[str, Any]]:
         """The Events about objects of this name, or of the whole namespace if `name` is empty; about a Node if

@@ -106,12 +106,30 @@ def connect(context: str = "") -> Connection:
     return Connection(configuration, client.ApiClient(configuration).rest_client.pool_manager)
 
 
-def _read_kubeconfig(config: Any, configuration: Any, context: str) -> None:
+def contexts() -> list[str]:
+    """The names of the kubeconfig's contexts, sorted. Raises ApiError."""
+    try:
+        from kubernetes import config
+    except ModuleNotFoundError as missing:
+        raise ApiError(0, f"{missing.name} is not installed; install forewarn with the extra `live`") from None
+    path = _required_kubeconfig("")
+    found = _contexts(config, path)
+    if found is None:
+        raise ApiError(0, f"cannot read the contexts of the kubeconfig {path}")
+    return list(dict.fromkeys(found))
+
+
+def _required_kubeconfig(otherwise: str) -> str:
     path = _kubeconfig()
     if not path:
         given = os.environ.get("KUBECONFIG")
         where = f"$KUBECONFIG: {given}" if given else "$KUBECONFIG, ~/.kube/config"
-        raise ApiError(0, f"no kubeconfig found ({where}) and not running in a cluster")
+        raise ApiError(0, f"no kubeconfig found ({where}){otherwise}")
+    return path
+
+
+def _read_kubeconfig(config: Any, configuration: Any, context: str) -> None:
+    path = _required_kubeconfig(" and not running in a cluster")
     try:
         config.load_kube_config(config_file=path, context=context or None, client_configuration=configuration)
     except Exception as error:  # the client answers a malformed kubeconfig with whatever comes up

@@ -27,6 +27,7 @@ _OF_A_NAMESPACE: Final = frozenset(
     ("predict", "why", "whatif", "test", "headroom", "lint", "dry-run", "webhook doctor")
 )
 """Commands whose -n names the namespace of objects without one."""
+_CLUSTERS: Final = frozenset(("--cluster", "--clusters"))
 _FILES_ONLY: Final = frozenset(("lint", "dry-run", "webhook review"))
 """Commands that read no cluster unless one is named: here they read the one that kubectl would talk to."""
 _NO_CLUSTER: Final = frozenset(("explain", "completion", "demo", "lsp", "info releases", "info scheduler"))
@@ -41,10 +42,11 @@ _LARGEST: Final = 8 << 20
 
 
 class Given(NamedTuple):
-    """Return kubectl's own flags, and the rest of the command line."""
+    """kubectl's own flags, all contexts, and the rest of the command line."""
 
     flags: Mapping[str, str]
     rest: list[str]
+    contexts: Sequence[str] = ()
 
 
 class WrongUsage(Exception):
@@ -71,6 +73,7 @@ def split(arguments: Sequence[str]) -> Given:
     """kubectl's flags out of a command line, wherever they stand before a `--`. Raises WrongUsage."""
     flags: dict[str, str] = {}
     rest: list[str] = []
+    contexts: list[str] = []
     left = iter(arguments)
     for argument in left:
         if argument == "--":
@@ -88,12 +91,14 @@ def split(arguments: Sequence[str]) -> Given:
                 raise WrongUsage(f"{name} requires a value")
             value = following
         flags[_FLAGS[name]] = value
-    return Given(flags, rest)
+        if name == "--context":
+            contexts.append(value)
+    return Given(flags, rest, contexts)
 
 
 def translated(given: Given) -> list[str]:
     """The command line of `forewarn` for one of `kubectl forewarn`."""
-    flags, rest = given
+    flags, rest, contexts = given
     if not rest or rest[0].startswith("-"):
         return list(rest)
     two = " ".join(rest[:2])
@@ -102,9 +107,9 @@ def translated(given: Given) -> list[str]:
     if _HELP.intersection(words):
         return list(rest)
     added: list[str] = []
-    has_cluster = any(word.partition("=")[0] == "--cluster" for word in words) or "--batch" in words
-    if "context" in flags and command not in (*_NO_CLUSTER, "webhook accuracy"):
-        added += ["--context", flags["context"]]
+    has_cluster = any(word.partition("=")[0] in _CLUSTERS for word in words) or "--batch" in words
+    if command not in (*_NO_CLUSTER, "webhook accuracy"):
+        added += [word for context in contexts for word in ("--context", context)]
     if command in _FILES_ONLY and not has_cluster:
         added += ["--cluster", "live"]
     if command in _OF_A_NAMESPACE and rest[:2] != ["whatif", "merge"]:

@@ -54,6 +54,8 @@ def forewarn(line: str) -> str:
         ("lint -- -n", "lint --cluster live --namespace shop -- -n"),
         ("audit", "audit"),
         ("audit --context production", "audit --context production"),
+        ("audit --context 'prod-*' --context=a", "audit --context 'prod-*' --context a"),
+        ("headroom -f x --clusters 'a*'", "headroom -f x --clusters 'a*' --namespace default"),
         ("why web-0 -o json", "why web-0 -o json --namespace shop"),
         ("risk", "risk"),
         ("risk -n web", "risk --namespace web"),

@@ -1,0 +1,228 @@
+"""Several clusters in one run: contexts by name and pattern, and snapshots. Each is evaluated in a process of a pool.
+
+A cluster without an answer (unreachable, forbidden, too slow) is reported with its reason, and the others as well. The
+exit status is the worst of all clusters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import re
+import sys
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from fnmatch import translate
+from glob import iglob
+from importlib import import_module
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.commands.cluster_command import (
+    LIVE,
+    MOST_BY_DEFAULT,
+    NO_ANSWER,
+    answered,
+    is_pattern,
+    status_without_answer,
+)
+from forewarn.policies.commands.forks import cores
+from forewarn.policies.commands.process_pool import Lost, pooled
+from forewarn.policies.findings import cut, no_command_in_json, one_line, quote
+from forewarn.policies.objects.fields import InvalidInput
+from forewarn.policies.sources.errors import FAILED, MissingFile
+from forewarn.policies.terminal import as_json, as_markdown, clean, painter, progress, say, wants_color
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from forewarn.policies.commands.places import Places
+    from forewarn.policies.render.clusters import Outcome
+
+MOST_CLUSTERS: Final = 1_000
+_SUFFIX: Final = re.compile(r"\.(json|ya?ml)(\.gz)?$")
+
+
+class Evaluated(NamedTuple):
+    """The answer about one cluster, whose report has been printed.
+
+    `rank`: numbers that are larger for a worse cluster. `cells`: its row in the table of several clusters.
+    """
+
+    status: int
+    rank: Sequence[int] = ()
+    cells: Sequence[str | int] = ()
+
+
+class Evaluation(NamedTuple):
+    """What a command evaluates, and how.
+
+    `heads`: of the cells of `Evaluated`. `evaluate`: prints the report on one cluster; raises one of NO_ANSWER.
+    `json_lines`: `-o json` prints one document for each object, not one for the cluster. `modules`: what `evaluate`
+    imports, so that it is imported once for all processes. `places`: where the objects of files stand.
+    """
+
+    command: str
+    heads: Sequence[str]
+    evaluate: Callable[[argparse.Namespace], Evaluated]
+    json_lines: bool = False
+    modules: Sequence[str] = ()
+    places: Places | None = None
+
+
+class Cluster(NamedTuple):
+    """A cluster of the command line. `source`: as in `load_cluster`; `shown`: the context or path."""
+
+    name: str
+    source: str
+    shown: str
+
+
+def answered_each(evaluation: Evaluation, options: argparse.Namespace) -> int:
+    """The exit status of a command about one or several clusters."""
+    if options.several:
+        return answered(evaluation.command, options, lambda: _all(evaluation, options))
+    return answered(evaluation.command, options, lambda: evaluation.evaluate(options).status, evaluation.places)
+
+
+def _all(evaluation: Evaluation, options: argparse.Namespace) -> int:
+    from forewarn.policies.render.clusters import Outcome, worst_first
+
+    found = clusters_of(options)
+    options.color = "always" if wants_color(options.color, sys.stdout) else "never"
+    for module in evaluation.modules:
+        import_module(f"forewarn.policies.{module}")
+    at_once = options.jobs or min(cores(), MOST_BY_DEFAULT)
+    results = pooled(found, lambda cluster: _evaluated(cluster, evaluation, options), at_once, options.cluster_timeout)
+    outcomes = []
+    for cluster, told in progress(results, len(found), "clusters", sys.stderr):
+        parts = {"status": FAILED, "reason": told.why} if isinstance(told, Lost) else told
+        outcomes.append(Outcome(cluster.name, cluster.shown, **parts))
+    outcomes = worst_first(outcomes)
+    _print(evaluation, options, outcomes)
+    return max(each.status for each in outcomes)
+
+
+def _evaluated(cluster: Cluster, evaluation: Evaluation, options: argparse.Namespace) -> dict[str, Any]:
+    """The parts of an Outcome, as JSON data. Raises nothing."""
+    own = argparse.Namespace(**{**vars(options), "cluster": [cluster.source], "announced": "", "name": cluster.name})
+    with redirect_stdout(io.StringIO()) as printed, redirect_stderr(io.StringIO()) as said:
+        try:
+            status, rank, cells = evaluation.evaluate(own)
+            report = _report(printed.getvalue(), options.output, evaluation)
+        except NO_ANSWER as fault:
+            told = evaluation.places.located(fault) if evaluation.places else fault
+            return {"status": status_without_answer(fault), "reason": _reason(told), "messages": _lines(said)}
+        except MemoryError:
+            return {"status": FAILED, "reason": "out of memory"}
+        except Exception as fault:
+            return {"status": FAILED, "reason": f"internal error: {type(fault).__name__}: {_reason(fault)}"}
+    return {"status": status, "rank": rank, "cells": cells, "report": report, "messages": _lines(said)}
+
+
+def _report(printed: str, form: str, evaluation: Evaluation) -> Any:
+    if form == "sarif":
+        return json.loads(printed)
+    if form != "json":
+        return printed
+    found = list(_documents(printed))
+    return found if evaluation.json_lines else found[0]
+
+
+def _reason(fault: BaseException) -> str:
+    return cut(one_line(str(fault)[:4_000]), 1_000) or type(fault).__name__
+
+
+def _lines(said: io.StringIO) -> list[str]:
+    return said.getvalue().splitlines()
+
+
+def _documents(text: str) -> Iterator[Any]:
+    """The JSON documents of a text, one after the other."""
+    decoder, at = json.JSONDecoder(), 0
+    while at < len(text.rstrip()):
+        found, at = decoder.raw_decode(text, at)
+        yield found
+        at += len(text[at:]) - len(text[at:].lstrip())
+
+
+def _print(evaluation: Evaluation, options: argparse.Namespace, outcomes: Sequence[Outcome]) -> None:
+    from forewarn.policies.render import clusters
+
+    command, heads = evaluation.command, evaluation.heads
+
+    if options.output == "json":
+        sys.stdout.write(as_json(clusters.as_dict(command, outcomes)))
+    elif options.output == "sarif":
+        from importlib.metadata import version
+
+        if len(outcomes) > clusters.MOST_RUNS:
+            say(f"sarif: {len(outcomes)} runs, one for each cluster; GitHub accepts {clusters.MOST_RUNS} in a file")
+        sys.stdout.write(no_command_in_json(clusters.sarif(outcomes, version("forewarn"))))
+    elif options.output == "markdown":
+        sys.stdout.write(as_markdown(clusters.markdown(command, heads, outcomes)))
+    else:
+        color = options.color == "always"
+        lines = clusters.render(heads, outcomes, painter(color), lambda line: clean(line, color=False))
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+    sys.stdout.flush()
+    for outcome in outcomes:
+        for line in outcome.messages:
+            say(f"{clusters.name_of(outcome)}: {line}")
+
+
+def clusters_of(options: argparse.Namespace) -> list[Cluster]:
+    """The clusters that `--context` and `--clusters` select, each once. Raises InvalidInput and SourceError."""
+    found = [*_contexts(options.contexts), *_snapshots(options.clusters)] if options.several else []
+    if len(found) > MOST_CLUSTERS:
+        raise InvalidInput(f"more than {MOST_CLUSTERS} clusters; run the command for a part of them")
+    return found
+
+
+def _contexts(given: Sequence[str]) -> Iterator[Cluster]:
+    if not given:
+        return
+    from forewarn.policies.rules.support.names import nearest, suggested
+    from forewarn.policies.sources.cluster import contexts_of
+
+    known = contexts_of(LIVE)
+    chosen: dict[str, None] = {}
+    for name in given:
+        if name in known:
+            matches = [name]
+        elif is_pattern(name):
+            fits = re.compile(translate(name)).match
+            matches = [each for each in known if fits(each)]
+        else:
+            matches = []
+        if not matches:
+            word = "".join(character for character in name if character not in "*?[]")
+            near = nearest(word, known) or suggested(word, known) or f"; the kubeconfig has {len(known)} contexts"
+            what = "matches no context" if is_pattern(name) else "no such context in the kubeconfig"
+            raise InvalidInput(one_line(f"--context {quote(cut(name, 80))}: {what}{cut(near, 300)}"))
+        chosen.update(dict.fromkeys(matches))
+    yield from (Cluster(name, f"{LIVE}:{name}", name) for name in chosen)
+
+
+def _snapshots(given: Sequence[str]) -> Iterator[Cluster]:
+    """Named after their files; after their paths if two files have the same name."""
+    paths: dict[str, None] = {}
+    for pattern in given:
+        matches = [pattern] if os.path.exists(pattern) else list(islice(iglob(pattern), MOST_CLUSTERS + 1))
+        if not matches:
+            raise MissingFile(cut(pattern, 200), _missing(pattern))
+        paths.update(dict.fromkeys(sorted(matches)))
+    names = [_SUFFIX.sub("", os.path.basename(path.rstrip("/"))) for path in paths]
+    for path, name in zip(paths, names, strict=True):
+        yield Cluster(name if names.count(name) == 1 else path, path, path)
+
+
+def _missing(pattern: str) -> str:
+    from forewarn.policies.rules.support.names import nearest
+
+    directory, name = os.path.split(pattern)
+    with suppress(OSError):
+        near = nearest(name, os.listdir(directory or os.curdir))
+        return f"{'no file matches' if is_pattern(pattern) else 'no such file or directory'}{cut(near, 300)}"
+    return "no such file or directory"

@@ -1,0 +1,314 @@
+"""Several clusters in one run: one table, each report as it is alone, and no cluster that hides the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from shutil import copy
+from typing import Any
+
+import pytest
+
+from forewarn.policies.cli import COMMANDS, main
+from forewarn.policies.commands import cluster_command, many_clusters
+from forewarn.policies.commands.completion import options_of
+from forewarn.policies.commands.process_pool import Lost, pooled
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "docs/examples"
+WEB = ("-f", str(EXAMPLES / "headroom/cache.yaml"))
+COMMAND_LINES = {"audit": ("audit",), "classes": ("classes",), "headroom": ("headroom", *WEB), "risk": ("risk",)}
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    try:
+        status = main([*arguments])
+    except SystemExit as exit_:
+        status = int(str(exit_.code))
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+@pytest.fixture
+def snapshots(tmp_path: Path) -> Path:
+    """One cluster with errors, one with warnings, and a file without objects."""
+    there = tmp_path / "snapshots"
+    there.mkdir()
+    copy(EXAMPLES / "audit/cluster.yaml", there / "prod-a.yaml")
+    copy(EXAMPLES / "whatif/cluster.yaml", there / "prod-b.yaml")
+    (there / "prod-c.yaml").write_text("nonsense\n")
+    return there
+
+
+def first_words(text: str) -> list[str]:
+    table = text.partition("\n\n")[0].splitlines()
+    return [line.split()[0] for line in table[1:-1]]
+
+
+def test_the_worst_cluster_is_first_and_a_broken_one_hides_no_other(
+    snapshots: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = run(capsys, "audit", "--clusters", f"{snapshots}/*")
+    assert status == 3
+    assert first_words(out) == ["prod-c", "prod-a", "prod-b"]
+    assert f"no answer: {snapshots}/prod-c.yaml: no Kubernetes objects found" in out.splitlines()
+    assert "3 clusters, 1 without an answer, 1 with exit status 1" in out
+    assert "\n\nprod-a\n" in out
+    assert "prod-a: 11 objects and 4 Pods checked: 1 error" in err
+
+
+@pytest.mark.parametrize("command", COMMAND_LINES)
+def test_the_report_on_a_cluster_is_that_of_the_command_alone(
+    command: str, snapshots: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = COMMAND_LINES[command]
+    _, out, _ = run(capsys, *line, "--clusters", f"{snapshots}/prod-[ab].yaml", "-o", "json")
+    found = json.loads(out)
+    assert (found["version"], found["command"]) == (1, command)
+    assert sorted(each["cluster"] for each in found["clusters"]) == ["prod-a", "prod-b"]
+    for each in found["clusters"]:
+        status, alone, err = run(capsys, *line, "--cluster", each["source"], "-o", "json")
+        assert each["status"] == status
+        if "reason" in each:  # the example of headroom names a class that one cluster lacks
+            assert (command, err) == ("headroom", f"forewarn headroom: {each['reason']}\n")
+            continue
+        documents = list(many_clusters._documents(alone))
+        assert each["report"] == (documents if command == "headroom" else documents[0])
+        text = run(capsys, *line, "--cluster", each["source"], "--color", "never")[1]
+        combined = run(capsys, *line, "--clusters", f"{snapshots}/prod-[ab].yaml")[1]
+        assert text in combined
+
+
+@pytest.mark.parametrize("command", COMMAND_LINES)
+def test_markdown_has_the_table_and_each_report(
+    command: str, snapshots: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = COMMAND_LINES[command]
+    out = run(capsys, *line, "--clusters", f"{snapshots}/*", "-o", "markdown")[1]
+    assert out.startswith(f"## forewarn {command}: 3 clusters, ")
+    assert "| prod\\-c | \\- |" in out
+    alone = run(capsys, *line, "--cluster", f"{snapshots}/prod-b.yaml", "-o", "markdown")[1]
+    assert f"## prod\\-b\n\n{alone.strip()}" in out
+
+
+def test_sarif_has_a_run_for_each_cluster(snapshots: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "audit", "-q", "--clusters", f"{snapshots}/*", "-o", "sarif")
+    runs = json.loads(out)["runs"]
+    assert status == 3
+    assert [each["automationDetails"]["id"] for each in runs] == [f"forewarn/prod-{name}/" for name in "cab"]
+    assert runs[0]["invocations"][0]["executionSuccessful"] is False
+    assert len(runs[1]["results"]) == 7
+    assert "warning" in capsys.readouterr().err or runs[2]["results"]
+
+
+def test_the_status_is_the_worst_of_all_clusters(snapshots: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = (("--clusters", f"{snapshots}/prod-{name}.yaml") for name in "ab")
+    assert [run(capsys, "audit", *given)[0] for given in (a, b, (*a, *b))] == [1, 0, 1]
+    status, out, _ = run(capsys, "risk", "--class", "batch", *a, *b)
+    assert (status, first_words(out)[0]) == (2, "prod-a")
+    assert "no answer: PriorityClass batch not found" in out
+
+
+def test_changes_since_an_earlier_report_are_those_of_each_cluster(
+    snapshots: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = tmp_path / "before.json"
+    given = ("--clusters", f"{snapshots}/prod-[ab].yaml")
+    run(capsys, "audit", *given, "-o", f"json={before}")
+    copy(EXAMPLES / "whatif/cluster.yaml", snapshots / "prod-a.yaml")
+    copy(EXAMPLES / "whatif/cluster.yaml", snapshots / "prod-ax.yaml")
+    out = run(capsys, "audit", "--clusters", f"{snapshots}/prod-[ab]*.yaml", "--since", str(before), "-o", "json")[1]
+    changes = {each["cluster"]: each["report"].get("changes") for each in json.loads(out)["clusters"]}
+    assert {each["change"] for each in changes["prod-a"]} >= {"gone"}
+    assert changes["prod-b"] == []
+    assert changes["prod-ax"] is None
+    alone = run(capsys, "audit", "--cluster", str(snapshots / "prod-a.yaml"), "-o", "json")[1]
+    before.write_text(alone)
+    status, out, err = run(capsys, "audit", *given, "--since", str(before))
+    assert (status, err) == (2, f"forewarn audit: {before}: not a report on several clusters: no list clusters\n")
+    assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("audit", "--clusters", "{there}/prod-x*.yaml"), "no file matches; did you mean"),
+        (("audit", "--clusters", "{there}/none.yaml"), "no such file or directory"),
+        (("audit", "--clusters", "{there}/*", "--cluster", "{there}/prod-a.yaml"), "use --clusters"),
+        (("audit", "--clusters", "{there}/*", "-o", "html"), "takes one cluster"),
+        (("audit", "--clusters", "{there}/*", "--baseline", "{there}/prod-a.yaml"), "--baseline: takes one cluster"),
+        (("audit", "--clusters", "{there}/*", "--write-baseline", "{there}/b"), "--write-baseline: takes one cluster"),
+        (("headroom", "-f", "-", "--clusters", "{there}/*"), "read it only once"),
+        (("headroom", "-f", "{there}/none", "--clusters", "{there}/*"), "none: no such file"),
+        (("audit", "--clusters", "{there}/*", "--jobs", "0"), "between 1 and 64"),
+        (("why", "default/p", "--context", "a", "--context", "b"), "one context; audit, classes, headroom, risk take"),
+        (("predict", "-f", "x", "--context", "prod-*"), "this command takes one context"),
+        (("snapshot", "-o", "x", "--context", "prod-*"), "this command takes one context"),
+    ],
+)
+def test_wrong_usage(
+    arguments: tuple[str, ...], told: str, snapshots: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = run(capsys, *(each.replace("{there}", str(snapshots)) for each in arguments))
+    assert (status, out) == (2, "")
+    assert told in err
+    assert "Traceback" not in err
+
+
+def test_the_named_commands_are_those_with_the_option() -> None:
+    taking = {
+        name for name, command in COMMANDS.items() if name != "completion" and "--clusters" in options_of(command)
+    }
+    assert taking == set(cluster_command.SEVERAL_CLUSTERS)
+
+
+CONTEXTS = ["staging", "prod-eu-1", "prod-eu-2", "prod-us-1", "arn:aws:eks:eu:1:cluster/x", "\x1b[2Jprod\n::error::"]
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kubeconfig with these contexts."""
+    monkeypatch.setattr("forewarn.policies.sources.cluster.contexts_of", lambda _: CONTEXTS)
+
+
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [
+        (("prod-*",), ["prod-eu-1", "prod-eu-2", "prod-us-1"]),
+        (("prod-us-1", "prod-*"), ["prod-us-1", "prod-eu-1", "prod-eu-2"]),
+        (("*-eu-?", "staging"), ["prod-eu-1", "prod-eu-2", "staging"]),
+        (("arn:*", "staging"), ["arn:aws:eks:eu:1:cluster/x", "staging"]),
+        (("*error*",), ["\x1b[2Jprod\n::error::"]),
+        (("*",), CONTEXTS),
+    ],
+)
+@pytest.mark.usefixtures("known")
+def test_contexts_by_name_and_pattern(given: tuple[str, ...], chosen: list[str]) -> None:
+    assert [cluster.source for cluster in many_clusters._contexts(given)] == [f"live:{name}" for name in chosen]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("prod-ue-*",), 'forewarn audit: --context "prod-ue-*": matches no context; did you mean "prod-us-1"?'),
+        (("staging", "stagin"), '--context "stagin": no such context in the kubeconfig; did you mean "staging"?'),
+        (("zzz*",), "; the kubeconfig has 6 contexts"),
+        (("\x1b]0;x\x07*",), "matches no context"),
+        (("x" * 10_000 + "*",), "matches no context"),
+    ],
+)
+@pytest.mark.usefixtures("known")
+def test_a_pattern_that_matches_no_context_is_wrong_usage(
+    given: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = run(capsys, "audit", *(word for name in given for word in ("--context", name)))
+    assert (status, out) == (2, "")
+    assert told in err
+    assert err.removesuffix("\n").isprintable()
+    assert len(err) < 700
+
+
+@pytest.mark.usefixtures("known")
+def test_more_clusters_than_the_limit_are_wrong_usage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(many_clusters, "MOST_CLUSTERS", 5)
+    assert run(capsys, "classes", "--context", "*")[0] == 2
+
+
+def test_names_are_paths_if_two_files_have_the_same_name(snapshots: Path) -> None:
+    (snapshots / "old").mkdir()
+    copy(snapshots / "prod-a.yaml", snapshots / "old/prod-a.json")
+    found = many_clusters._snapshots([f"{snapshots}/prod-[ab].yaml", f"{snapshots}/old/*"])
+    a, b, old = (cluster.name for cluster in found)
+    assert (a, b, old) == (f"{snapshots}/prod-a.yaml", "prod-b", f"{snapshots}/old/prod-a.json")
+
+
+def test_hostile_names_are_printed_on_one_short_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    there = tmp_path / "c"
+    there.mkdir()
+    names = ["\x1b[2J\x07\n::error::x", "\u202egnp", "x" * 240]
+    for name in names:
+        copy(EXAMPLES / "classes/cluster.yaml", there / f"{name}.yaml")
+    for form in ("text", "markdown"):
+        status, out, _ = run(capsys, "classes", "--clusters", f"{there}/*", "-o", form, "--color", "never")
+        assert status == 0
+        assert all(line.isprintable() and not line.startswith("::") for line in out.splitlines())
+        assert max(map(len, out.splitlines())) < 250
+    found = json.loads(run(capsys, "classes", "--clusters", f"{there}/*", "-o", "json")[1])
+    assert {each["cluster"] for each in found["clusters"]} == set(names)
+
+
+# The pool
+
+
+def test_results_of_a_hundred_items_and_never_more_processes_than_allowed(tmp_path: Path) -> None:
+    started = tmp_path / "running"
+    started.mkdir()
+
+    def work(item: int) -> list[int]:
+        own = started / str(item)
+        own.touch()
+        count = len(list(started.iterdir()))
+        own.unlink()
+        return [item * item, count]
+
+    found = dict(pooled(range(100), work, 4, 600))
+    assert {item: result[0] for item, result in found.items()} == {item: item * item for item in range(100)}
+    assert 1 <= max(count for _, count in found.values()) <= 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")
+def test_a_process_that_hangs_or_dies_is_lost_and_the_others_are_not(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    pids.mkdir()
+
+    def work(item: str) -> str:
+        if item == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if item == "hangs":
+            child = subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL)
+            (pids / str(child.pid)).touch()
+            child.wait()
+        if item == "reads":
+            return str(len(os.read(0, 10)))
+        return item
+
+    found = dict(pooled(["hangs", "killed", "reads", "a", "b"], work, 2, 3))
+    assert found["hangs"] == Lost("timeout after 3 s")
+    assert isinstance(found["killed"], Lost)
+    assert (found["reads"], found["a"], found["b"]) == ("0", "a", "b")
+    (child,) = pids.iterdir()
+    state = Path(f"/proc/{child.name}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+def test_a_platform_without_fork_evaluates_one_cluster_after_the_other(
+    snapshots: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("audit", "--clusters", f"{snapshots}/*", "-o", "json")
+    forked = run(capsys, *given)
+    monkeypatch.setattr("forewarn.policies.commands.process_pool.forked", lambda _: None)
+    assert run(capsys, *given) == forked
+
+
+def test_an_internal_error_about_one_cluster_is_its_reason(
+    snapshots: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original = many_clusters._report
+
+    def fails(printed: str, form: str, evaluation: Any) -> Any:
+        if "launch-day" in printed:
+            raise KeyError("of a bug")
+        return original(printed, form, evaluation)
+
+    monkeypatch.setattr(many_clusters, "_report", fails)
+    status, out, _ = run(capsys, "audit", "-v", "--clusters", f"{snapshots}/prod-[ab].yaml", "-o", "json")
+    first, second = json.loads(out)["clusters"]
+    assert (status, first["cluster"]) == (3, "prod-a")
+    assert first["reason"] == "internal error: KeyError: 'of a bug'"
+    assert "report" in second
