@@ -20,6 +20,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.config import read_config
 from forewarn.policies.findings import Action
 from forewarn.policies.kinds.registry import KINDS, OPTIONAL
+from forewarn.policies.render import openreports
 from forewarn.policies.rules import RULES
 from forewarn.webhook.controllers.audit import reports
 from forewarn.webhook.controllers.installation import Installation
@@ -423,7 +424,7 @@ def test_the_audit_may_write_its_lease_its_reports_and_new_events_and_nothing_el
     assert (by_name["resourceNames"], by_name["verbs"]) == ([last(PLACE.audit)], ["get", "update"])
     created, changed, events = cluster_role["rules"]
     assert created["verbs"] == events["verbs"] == ["create"]
-    assert (changed["resourceNames"], changed["verbs"]) == ([reports.NAME], ["get", "update"])
+    assert (changed["resourceNames"], changed["verbs"]) == ([openreports.NAME], ["get", "update"])
     assert created["apiGroups"] == changed["apiGroups"] == [reports.GROUP.split("/")[2]]
     assert f"{cluster_role['metadata']['name']}\n" in (MANIFESTS / "uninstall.sh").read_text()
     for obj in documents(component / "rbac.yaml"):

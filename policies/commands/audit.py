@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from forewarn.policies.render.changes import Change
 
 OK, FINDINGS, USAGE, FAILED = range(4)
-FORMATS: Final = ("text", "json", "sarif", "markdown", "html")
+FORMATS: Final = ("text", "json", "sarif", "openreports", "markdown", "html")
 HEADS: Final = ("PODS", "ERRORS", "WARNINGS", "NOTES", "WORST FINDING")
 """Of the table of several clusters."""
 
@@ -155,6 +155,10 @@ def _print(
     elif options.output in ("json", "sarif"):
         sys.stdout.writelines(_for_programs(options.output, findings, cache, len(subjects), suppressed, changes))
         sys.stdout.write("\n")
+    elif options.output == "openreports":
+        from forewarn.policies.render.openreports import as_list, cluster_report
+
+        sys.stdout.write(as_list([cluster_report(findings)]))
     elif options.output == "html":
         from forewarn.policies.render.html.audit import page
 

@@ -122,7 +122,7 @@ def _evaluated(cluster: Cluster, evaluation: Evaluation, options: argparse.Names
 
 
 def _report(printed: str, form: str, evaluation: Evaluation) -> Any:
-    if form == "sarif":
+    if form in ("sarif", "openreports"):
         return json.loads(printed)
     if form != "json":
         return printed
@@ -160,6 +160,8 @@ def _print(evaluation: Evaluation, options: argparse.Namespace, outcomes: Sequen
         if len(outcomes) > clusters.MOST_RUNS:
             say(f"sarif: {len(outcomes)} runs, one for each cluster; GitHub accepts {clusters.MOST_RUNS} in a file")
         sys.stdout.write(no_command_in_json(clusters.sarif(outcomes, version("forewarn"))))
+    elif options.output == "openreports":
+        sys.stdout.write(clusters.openreports(outcomes))
     elif options.output == "markdown":
         sys.stdout.write(as_markdown(clusters.markdown(command, heads, outcomes)))
     else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.render.markdown import text_of
+from forewarn.policies.render.openreports import as_list, of_cluster, without_answer
 from forewarn.policies.render.table import markdown_table, page_table
 
 if TYPE_CHECKING:
@@ -117,6 +118,16 @@ def sarif(outcomes: Sequence[Outcome], version: str) -> str:
         else:
             runs += [{**run, **name} for run in each.report["runs"]]
     return json.dumps({**document, "runs": runs}, indent=1) + "\n"
+
+
+def openreports(outcomes: Sequence[Outcome]) -> str:
+    """A ClusterReport for each cluster."""
+    return as_list(
+        [
+            of_cluster(without_answer(each.reason) if each.reason else each.report["items"][0], each.name)
+            for each in outcomes
+        ]
+    )
 
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"

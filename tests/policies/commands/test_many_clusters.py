@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from forewarn.policies.cli import COMMANDS, main
 from forewarn.policies.commands import cluster_command, many_clusters
 from forewarn.policies.commands.completion import options_of
 from forewarn.policies.commands.process_pool import Lost, pooled
+from forewarn.policies.render.openreports import of_cluster, without_answer
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "docs/examples"
@@ -103,6 +105,33 @@ def test_sarif_has_a_run_for_each_cluster(snapshots: Path, capsys: pytest.Captur
     assert runs[0]["invocations"][0]["executionSuccessful"] is False
     assert len(runs[1]["results"]) == 7
     assert "warning" in capsys.readouterr().err or runs[2]["results"]
+
+
+def test_openreports_are_a_report_for_each_cluster(snapshots: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (alone,) = json.loads(run(capsys, "audit", "--cluster", f"{snapshots}/prod-a.yaml", "-o", "openreports")[1])[
+        "items"
+    ]
+    assert (alone["kind"], alone["metadata"]["name"]) == ("ClusterReport", "forewarn-audit")
+    assert alone["summary"] == {"pass": 0, "fail": 1, "warn": 6, "error": 0, "skip": 0}
+    status, out, _ = run(capsys, "audit", "--clusters", f"{snapshots}/*", "-o", "openreports")
+    broken, first, second = json.loads(out)["items"]
+    assert status == 3
+    assert [each["metadata"]["annotations"] for each in (broken, first, second)] == [
+        {"forewarn.dev/cluster": f"prod-{name}"} for name in "cab"
+    ]
+    assert first["results"] == alone["results"]
+    assert broken["summary"]["error"] == 1
+    assert "no Kubernetes objects found" in broken["results"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    "name", ["prod", "Prod", "prod/", "\x1b[2J", "", "x" * 5_000, "arn:aws:eks:eu:1:cluster/a", "\ud800"]
+)
+def test_names_of_reports_are_valid_and_differ(name: str) -> None:
+    made = of_cluster(without_answer("no reason"), name)["metadata"]["name"]
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", made)
+    assert len(made) <= 63
+    assert made != of_cluster(without_answer("no reason"), f"{name}-2")["metadata"]["name"]
 
 
 def test_the_status_is_the_worst_of_all_clusters(snapshots: Path, capsys: pytest.CaptureFixture[str]) -> None:

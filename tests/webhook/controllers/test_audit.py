@@ -13,13 +13,14 @@ import pytest
 
 from forewarn.policies.config import Config, read_config
 from forewarn.policies.findings import ObjectRef, Severity
+from forewarn.policies.render.openreports import NAME
 from forewarn.policies.sources import load_cluster
 from forewarn.webhook.admission.prediction_process import Unanswered
 from forewarn.webhook.admission.workers import Workers
 from forewarn.webhook.apiserver.object_api import Forbidden, NotFound
 from forewarn.webhook.controllers.audit.auditor import Auditor
 from forewarn.webhook.controllers.audit.looking import MOST_TOLD, SHARE, Audited, Found, Throttle, look
-from forewarn.webhook.controllers.audit.reports import GROUP, MOST_EVENTS, MOST_REPORTS, NAME, publish
+from forewarn.webhook.controllers.audit.reports import GROUP, MOST_EVENTS, MOST_REPORTS, publish
 from forewarn.webhook.controllers.installation import Installation
 from forewarn.webhook.controllers.replica import ReplicaControllers
 from forewarn.webhook.metrics import Metrics

@@ -1,8 +1,7 @@
 """Audit results as objects: OpenReports if the cluster has these kinds, otherwise Events.
 
-Source: openreports.io/v1alpha1, Report and ClusterReport (github.com/openreports/reports-api, apis/openreports.io). A
-ClusterReport is for cluster administrators, and contains all names. Everybody with read access to a namespace can read
-its Report and Events: they contain no names of other namespaces.
+A ClusterReport is for cluster administrators, and contains all names. Everybody with read access to a namespace can
+read its Report and Events: they contain no names of other namespaces.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Severity, cut
 from forewarn.policies.objects.fields import at
+from forewarn.policies.render.openreports import NAME, SOURCE, outcome_of, report_of, result_of, summary_of
 from forewarn.webhook.apiserver.object_api import Conflict, Forbidden, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from forewarn.policies.objects.fields import ApiObject
@@ -25,17 +25,11 @@ if TYPE_CHECKING:
     from forewarn.webhook.controllers.audit.looking import Audited, Found
 
 GROUP: Final = "/apis/openreports.io/v1alpha1"
-NAME: Final = "forewarn-audit"
-SOURCE: Final = "forewarn"
 MOST_REPORTS: Final = 200
 """Namespaces that get a Report; those with the worst findings first."""
 MOST_EVENTS: Final = 20
 """Of one audit, the worst findings first."""
-_MOST_BYTES: Final = 900_000
-"""Maximum bytes of the results in one report: etcd accepts 1.5 MiB."""
 _WRITTEN: Final = "forewarn.dev/reported-namespaces"
-_RESULT: Final = {Severity.ERROR: "fail", Severity.WARNING: "warn", Severity.NOTE: "warn"}
-_SEVERITY: Final = {Severity.ERROR: "high", Severity.WARNING: "medium", Severity.NOTE: "low"}
 _EVENT_MESSAGE: Final = 1_000
 """Maximum characters; the API server accepts 1,024."""
 _DEFAULT: Final = "default"
@@ -77,7 +71,7 @@ def _report(api: ObjectApi, audited: Audited) -> None:
     had = at(before or {}, "metadata", "annotations", _WRITTEN) or ""
     left = [name for name in dict.fromkeys(had.split()) if name not in now][:MOST_REPORTS]
     body = _body("ClusterReport", audited.found, in_full=True)
-    body["summary"] = _summary(audited.counts.items())
+    body["summary"] = _summary(audited.counts)
     # The names come first: a Report that is written and not listed would never be emptied again.
     body["metadata"]["annotations"] = {_WRITTEN: " ".join((*now, *left))}
     _write(api, path, before, body)
@@ -118,46 +112,21 @@ def _write(api: ObjectApi, path: str, before: ApiObject | None, body: dict[str, 
 
 
 def _body(kind: str, found: Iterable[Found], *, in_full: bool) -> dict[str, Any]:
-    results, size = [], 0
-    every = list(found)
-    for one in every:
-        result = _result(one, in_full=in_full)
-        size += len(json.dumps(result))
-        if size > _MOST_BYTES:
-            break
-        results.append(result)
-    counts = Counter((one.rule, str(one.severity)) for one in every)
-    return {
-        "apiVersion": "openreports.io/v1alpha1",
-        "kind": kind,
-        "metadata": {"name": NAME, "labels": {"app.kubernetes.io/managed-by": SOURCE}},
-        "source": SOURCE,
-        "summary": _summary(counts.items()),
-        "results": results,
-    }
+    return report_of(kind, [_result(one, in_full=in_full) for one in found])
 
 
 def _result(found: Found, *, in_full: bool) -> dict[str, Any]:
-    ref, fix = found.object, found.fix if in_full else found.told_fix
-    subject = {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
-    about = {key: value for key, value in subject.items() if value}
-    return {
-        "source": SOURCE,
-        "policy": found.rule,
-        "category": "priority and preemption",
-        "severity": _SEVERITY[found.severity],
-        "result": _RESULT[found.severity],
-        "message": found.message if in_full else found.told,
-        **({"resources": [about]} if about else {}),
-        **({"properties": {"fix": fix}} if fix else {}),
-    }
+    message, fix = (found.message, found.fix) if in_full else (found.told, found.told_fix)
+    return result_of(found.severity, found.rule, found.object, message, fix)
 
 
-def _summary(counts: Iterable[tuple[tuple[str, str], int]]) -> dict[str, int]:
-    total = {"pass": 0, "fail": 0, "warn": 0, "error": 0, "skip": 0}
-    for (_, severity), count in counts:
-        total["fail" if severity == str(Severity.ERROR) else "warn"] += count
-    return total
+def _summary(counts: Mapping[tuple[str, str], int]) -> dict[str, int]:
+    """Of all findings, also those that are only counted."""
+    outcomes = {str(severity): outcome_of(severity) for severity in Severity}
+    total = Counter[str]()
+    for (_, severity), count in counts.items():
+        total[outcomes[severity]] += count
+    return summary_of(total.elements())
 
 
 def _tell_events(api: ObjectApi, audited: Audited, now: datetime, identity: str) -> None:

@@ -1,0 +1,107 @@
+"""Findings on a cluster as objects of OpenReports, which dashboards of policy engines read.
+
+Source: openreports.io/v1alpha1, Report and ClusterReport (github.com/openreports/reports-api, docs/api-docs.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.findings import Severity, cut, no_command_in_json, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from forewarn.policies.findings import Finding, ObjectRef
+
+API_VERSION: Final = "openreports.io/v1alpha1"
+NAME: Final = "forewarn-audit"
+SOURCE: Final = "forewarn"
+CLUSTER: Final = "forewarn.dev/cluster"
+"""The annotation with the name of the cluster, if there are several."""
+MOST_BYTES: Final = 900_000
+"""Maximum bytes of the results in one report: etcd accepts 1.5 MiB."""
+LONGEST: Final = 600
+"""Characters of a text."""
+_RESULT: Final = {Severity.ERROR: "fail", Severity.WARNING: "warn", Severity.NOTE: "warn"}
+_SEVERITY: Final = {Severity.ERROR: "high", Severity.WARNING: "medium", Severity.NOTE: "low"}
+_NOT_EVALUATED: Final = "error"
+
+
+def result_of(severity: Severity, rule: str, ref: ObjectRef, message: str, fix: str) -> dict[str, Any]:
+    """A finding as a result of a report."""
+    subject = {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
+    about = {key: value for key, value in subject.items() if value}
+    return {
+        "source": SOURCE,
+        "policy": rule,
+        "category": "priority and preemption",
+        "severity": _SEVERITY[severity],
+        "result": _RESULT[severity],
+        "message": message,
+        **({"resources": [about]} if about else {}),
+        **({"properties": {"fix": fix}} if fix else {}),
+    }
+
+
+def summary_of(results: Iterable[str]) -> dict[str, int]:
+    """The summary of a report, from what `result` says in each of its results."""
+    return {"pass": 0, "fail": 0, "warn": 0, "error": 0, "skip": 0, **Counter(results)}
+
+
+def outcome_of(severity: Severity) -> str:
+    """What `result` says of a finding."""
+    return _RESULT[severity]
+
+
+def report_of(kind: str, results: Sequence[dict[str, Any]], name: str = NAME) -> dict[str, Any]:
+    """A Report or ClusterReport, with as many results as an object can contain; its summary counts all."""
+    size, listed = 0, list[dict[str, Any]]()
+    for result in results:
+        size += len(json.dumps(result))
+        if size > MOST_BYTES:
+            break
+        listed.append(result)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": kind,
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": SOURCE}},
+        "source": SOURCE,
+        "summary": summary_of(result["result"] for result in results),
+        "results": listed,
+    }
+
+
+def cluster_report(findings: Iterable[Finding]) -> dict[str, Any]:
+    """The ClusterReport of an audit, with all names. The result `error` is a rule that was not evaluated."""
+    results = []
+    for finding in findings:
+        texts = (cut(one_line(text), LONGEST) for text in (finding.message, finding.remediation))
+        result = result_of(finding.severity, finding.rule, finding.object, *texts)
+        results.append({**result, "result": _NOT_EVALUATED} if finding.not_evaluated else result)
+    return report_of("ClusterReport", results)
+
+
+def without_answer(reason: str) -> dict[str, Any]:
+    """The ClusterReport of a cluster that could not be evaluated."""
+    result = {"source": SOURCE, "policy": "audit", "severity": "high", "result": _NOT_EVALUATED}
+    return report_of("ClusterReport", [{**result, "message": cut(one_line(reason), LONGEST)}])
+
+
+def of_cluster(report: dict[str, Any], cluster: str) -> dict[str, Any]:
+    """The report of one of several clusters: its object name is unique for the name of the cluster."""
+    digest = hashlib.sha256(cluster.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    word = re.sub(r"[^a-z0-9]+", "-", cluster[:200].lower()).strip("-")[:39].strip("-")
+    name = "-".join(part for part in (NAME, word, digest) if part)
+    metadata = {**report["metadata"], "name": name, "annotations": {CLUSTER: cut(one_line(cluster), LONGEST)}}
+    return {**report, "metadata": metadata}
+
+
+def as_list(reports: Sequence[dict[str, Any]]) -> str:
+    """The objects as JSON for `kubectl apply -f -`."""
+    listed = {"apiVersion": "v1", "kind": "List", "items": list(reports)}
+    return no_command_in_json(json.dumps(listed, indent=1)) + "\n"
