@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.config.search import find_config
-from forewarn.policies.controllers.recreated import RECREATED
 from forewarn.policies.findings import one_line
 
 if TYPE_CHECKING:
@@ -81,9 +80,8 @@ def _groups(path: str | None) -> Sequence[NodeGroup]:
 
 
 def recreated_by(options: argparse.Namespace) -> frozenset[str]:
-    """The `group/Kind` of controllers that create their pods again, those of the configuration too. Raises
-    ConfigError."""
-    return frozenset((*RECREATED, *_config(options).options.recreates_pods))
+    """The `group/Kind` of controllers that create their Pods again by the configuration. Raises ConfigError."""
+    return frozenset(_config(options).options.recreates_pods)
 
 
 def rule_options_of(options: argparse.Namespace) -> Options:

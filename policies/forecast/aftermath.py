@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.stateful_set import ordinal_of
 from forewarn.policies.disclosure import count_range
-from forewarn.policies.forecast.replacements import AFTER_TERMINATION, Replacements, kind_of
+from forewarn.policies.forecast.replacements import AFTER_TERMINATION, Replacements
 from forewarn.policies.forecast.waiting import may_be_helped, waiting_in_turn
 from forewarn.policies.kube_apiserver.quota import QuotaRoom
 from forewarn.policies.metering import CutShort, charge
@@ -216,7 +216,7 @@ class _Cascade:
         owner = pod.owner
         if owner is None or owner.kind != "StatefulSet":
             return False
-        known = self._cluster.workload(kind_of(owner), pod.namespace, owner.name)
+        known = self._cluster.workload(owner.group_kind, pod.namespace, owner.name)
         if known is None or at(known.object, "spec", "podManagementPolicy") == "Parallel":
             return False
         charge(len(self._waiting))

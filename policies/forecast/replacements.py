@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.daemon_set import on_node
+from forewarn.policies.controllers.recreated import Again, again
 from forewarn.policies.controllers.templates import made_of, template_of
 from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 from forewarn.policies.metering import CutShort, charge
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.kube_apiserver.quota import QuotaRoom
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.pod import Owner, Pod
+    from forewarn.policies.objects.pod import Pod
 
 
 AFTER_TERMINATION: Final = ("StatefulSet", "DaemonSet")
@@ -47,10 +48,10 @@ class Replacements:
     def of(self, victim: Pod) -> Pod | None:
         """The replacement of a victim; None if no controller creates one, or a quota rejects it."""
         owner = victim.owner
-        if owner is None or owner.kind == "Node":
+        if owner is None or owner.kind == "Node" or again(victim, (), is_there=False) is Again.NEVER:
             return None
         try:
-            made = self._made((kind_of(owner), victim.namespace, owner.name))
+            made = self._made((owner.group_kind, victim.namespace, owner.name))
         except CutShort:
             raise
         except InvalidObject:
@@ -96,7 +97,7 @@ class Replacements:
         """A Pod as quotas count it: the template of its workload with the class of the Pod. If the workload is
         unknown, or its template has other requests now, what kube-scheduler counts; limits are then unknown."""
         try:
-            made = self._made((kind_of(pod.owner), pod.namespace, pod.owner.name)) if pod.owner else None
+            made = self._made((pod.owner.group_kind, pod.namespace, pod.owner.name)) if pod.owner else None
         except InvalidObject:
             made = None
         if made is None or made.pod.occupies != pod.occupies:
@@ -110,9 +111,3 @@ class Replacements:
             "metadata": {"namespace": pod.namespace},
             "spec": {**spec, "priorityClassName": pod.priority_class_name},
         }
-
-
-def kind_of(owner: Owner) -> str:
-    """`group/Kind` of an owner."""
-    group, slash, _ = owner.api_version.partition("/")
-    return f"{group if slash else ''}/{owner.kind}"

@@ -47,3 +47,11 @@ def wanted_active(job: ApiObject, succeeded: int, active: int) -> int:
     if completions is None:
         return active if succeeded else parallelism
     return max(min(completions - succeeded, parallelism), 0)
+
+
+def fails_with_one_pod(job: ApiObject) -> bool:
+    """Report whether the eviction of one Pod fails a Job that had no failures. Raises InvalidObject."""
+    action = disruption_action(job)
+    if action in ("FailJob", "Ignore"):
+        return action == "FailJob"
+    return int32(job, "spec", "backoffLimitPerIndex") is None and backoff_limit(job) == 0

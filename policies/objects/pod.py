@@ -32,6 +32,11 @@ def once(text: str) -> str:
     return _kept(text) if len(text) <= _LONGEST else text
 
 
+@lru_cache(maxsize=256)
+def _group(api_version: str) -> str:
+    return api_version.rpartition("/")[0]
+
+
 class Owner(NamedTuple):
     """The controller of an object (`metadata.ownerReferences` with controller: true)."""
 
@@ -39,6 +44,11 @@ class Owner(NamedTuple):
     name: str
     uid: str
     api_version: str = ""
+
+    @property
+    def group_kind(self) -> str:
+        """`group/Kind`."""
+        return f"{_group(self.api_version)}/{self.kind}"
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> Owner | None:

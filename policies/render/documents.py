@@ -17,8 +17,18 @@ class ObjectReference(TypedDict):
     name: str
 
 
+class PodLoss(TypedDict):
+    """What the loss of a Pod does to the workload `kind` `name`. `condition`: when it does less or more."""
+
+    pod: str
+    effect: Literal["fails", "interrupts"]
+    kind: str
+    name: str
+    condition: NotRequired[str]
+
+
 class Victims(TypedDict):
-    """The victims of all preemptions, with the longest grace period."""
+    """The victims of all preemptions, with the longest grace period. `losses`: what fails or is interrupted."""
 
     count: int
     lowestPriority: int
@@ -26,6 +36,7 @@ class Victims(TypedDict):
     placeholders: NotRequired[int]
     pdbViolations: NotRequired[int]
     graceSeconds: NotRequired[int]
+    losses: NotRequired[list[PodLoss]]
 
 
 class PreemptionBy(TypedDict):
@@ -589,6 +600,7 @@ class WhatIf(TypedDict):
     pending: PendingPods
     autoscalers: Autoscalers
     preempted: list[SimulatedPreemption]
+    podLosses: NotRequired[list[PodLoss]]
     pdbs: DisruptionBudgets
     rejectedByQuota: dict[str, int]
     notDrained: dict[str, list[str]]
@@ -1081,6 +1093,7 @@ class WorkloadRisk(TypedDict):
     losesReplicasWith: dict[str, int]
     refusedByQuota: dict[str, int]
     evictedFirstOn: EvictedFirst
+    podLosses: NotRequired[list[PodLoss]]
     podGroups: NotRequired[list[PreemptedTogether]]
 
 

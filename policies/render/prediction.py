@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.forecast.placement import outcomes, waits
 from forewarn.policies.objects.pod import wait_seconds
+from forewarn.policies.objects.pod_loss import losses_of
 from forewarn.policies.render.why_not import explanations, why_not
 from forewarn.policies.rules.wording.forecasts import IN_TURN, placement_notes
 from forewarn.policies.scheduling.explanation import explanation_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.schedule_one import Prediction
 
 
+_MOST_LOSSES: Final = 5
 TOGETHER: Final = f"{IN_TURN}; replacement Pods are not included: see --cascade"
 GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup together"
 NONE_WANTED: Final = "it creates no Pods (0 replicas, suspended, or no node matches)"
@@ -192,6 +194,7 @@ def _preempts(
         yield f"  PDB: {violating} a PDB with no disruptions allowed ({listed(budgets)})"
     elif budgets:
         yield f"  PDB: disruptions allowed by {listed(budgets)}"
+    yield from (f"  {line}" for line in _affected(victims, cluster))
     yield f"  wait: up to {plural(wait_seconds(victims), 'second')} until the victims have terminated"
     others = [name for name in prediction.best_nodes if name != node]
     if others:
@@ -201,6 +204,14 @@ def _preempts(
     more = len(prediction.candidates) - len(prediction.best_nodes)
     if more:
         yield f"  other candidates: {plural(more, 'node')}, at a higher cost"
+
+
+def _affected(victims: Sequence[Pod], cluster: ClusterSnapshot) -> Iterator[str]:
+    """What fails or is interrupted without these victims."""
+    losses = losses_of(victims, cluster.workload)
+    yield from (f"preempting {loss.pod} {loss.sentence}" for loss in losses[:_MOST_LOSSES])
+    if len(losses) > _MOST_LOSSES:
+        yield f"{len(losses) - _MOST_LOSSES} more fail or are interrupted"
 
 
 def budgets_of(victims: Sequence[Pod], cluster: ClusterSnapshot) -> list[str]:

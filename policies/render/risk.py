@@ -23,12 +23,18 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
     return text
 
 
+_ONE_POD: Final = "ONE POD LOST"
 _SUMMARY_HEADS: Final = ("WORKLOAD", "CLASS", "PRIORITY", "PODS", "WORST LOSS", "EVICTED FIRST", "PREEMPTED BY")
 
 
 def render_summary(found: Risks, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
     """One page: a table of the workloads that lose most, and how many there are of each risk."""
-    lines = list(page_table(_SUMMARY_HEADS, [_summary_row(risk) for risk in found.risks[:MOST_WORKLOADS]]))
+    shown = found.risks[:MOST_WORKLOADS]
+    heads, rows = list(_SUMMARY_HEADS), [_summary_row(risk) for risk in shown]
+    if any(risk.pod_losses for risk in shown):
+        heads.append(_ONE_POD)
+        rows = [[*row, _worst(risk)] for row, risk in zip(rows, shown, strict=True)]
+    lines = list(page_table(heads, rows))
     yield paint(lines[0], "bold")
     yield from lines[1:]
     left = len(found.risks) - MOST_WORKLOADS
@@ -57,13 +63,20 @@ def worst_loss(risks: Sequence[Risk]) -> str:
     return f"{risk.workload} loses {loss.replicas} of {risk.pods} with {loss.what}"
 
 
+def _worst(risk: Risk) -> str:
+    """The largest effect of losing one Pod, as `fails SparkApplication`."""
+    return f"{risk.pod_losses[0].loss} {risk.pod_losses[0].kind}" if risk.pod_losses else "-"
+
+
 def verdict(found: Risks) -> str:
     """How many workloads lose replicas, as one sentence."""
     total = plural(len(found.risks), "workload")
+    failing = sum(any(loss.fails for loss in risk.pod_losses) for risk in found.risks)
+    fail = f", {failing} {'fails' if failing == 1 else 'fail'} if one Pod is preempted or evicted" if failing else ""
     if not any(found.tried):
-        return f"{total}; no loss simulated"
+        return f"{total}{fail}; no loss simulated"
     zone, node = (_losing(found, what) for what in ("zone", "node"))
-    return f"of {total}, {zone} with a lost zone, {node} with a lost node"
+    return f"of {total}, {zone} with a lost zone, {node} with a lost node{fail}"
 
 
 def _losing(found: Risks, what: str) -> str:
@@ -108,6 +121,10 @@ def _of_workload(risk: Risk, found: Risks, paint: Callable[[str, str], str]) -> 
         f"{plural(each.pods, 'Pod')} on {plural(each.nodes, 'node')}"
         for each in risk.wholes
     )
+    for loss in risk.pod_losses[:_MOST_LOSSES]:
+        yield paint(f"losing Pod {loss.pod.rpartition('/')[2]} {loss.sentence}", "warning")
+    if len(risk.pod_losses) > _MOST_LOSSES:
+        yield f"and {len(risk.pod_losses) - _MOST_LOSSES} more; use -o json for all"
     if risk.losses:
         told = [f"{loss.what} ({loss.replicas})" for loss in risk.losses]
         yield paint(f"loses replicas with the loss of {listed(told, _MOST_LOSSES)}{_refused(risk.losses)}", "warning")
@@ -139,6 +156,7 @@ HEADS: Final = (
     "loses replicas with",
     "may be preempted by",
     "lowest priority on nodes",
+    "loss of one Pod",
 )
 
 
@@ -146,7 +164,9 @@ def cells(risk: Risk) -> list[str | int]:
     """A workload by these columns."""
     losses = listed([f"{loss.what} ({loss.replicas})" for loss in risk.losses], _MOST_LOSSES) + _refused(risk.losses)
     pushers = preempted_by(risk) or "-"
-    return [risk.workload, risk.priority_class or "-", risk.priority, risk.pods, losses or "-", pushers, risk.first_on]
+    effects = listed([loss.sentence for loss in risk.pod_losses], 1) or "-"
+    named = risk.priority_class or "-"
+    return [risk.workload, named, risk.priority, risk.pods, losses or "-", pushers, risk.first_on, effects]
 
 
 def notes(found: Risks) -> Iterator[str]:

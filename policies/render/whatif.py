@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from forewarn.policies.kube_apiserver.priority import Resolved
+    from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.whatif.answer import Answer, Anyway, Push, Standing
     from forewarn.policies.whatif.blockers import Blocker
     from forewarn.policies.whatif.class_change import Cell, ClassChange, Ranked
@@ -106,9 +107,17 @@ def _ending(answer: Answer, noun: str, paint: Callable[[str, str], str]) -> Iter
     yield from autoscalers.lines(answer.autoscalers)
     yield from (paint(line, "warning") for line in islice(missing(answer.summary), MOST_LINES))
     yield from _pushed(answer, paint)
+    yield from (paint(line, "warning") for line in affected(answer.losses))
     yield from (paint(line, "warning") for line in _left_undone(answer))
     if answer.anyway is not None:
         yield without_it(answer)
+
+
+def affected(losses: Sequence[PodLoss]) -> Iterator[str]:
+    """What fails or is interrupted because a Pod of it is lost."""
+    yield from (f"losing {loss.pod} {loss.sentence}" for loss in losses[:MOST_LINES])
+    if len(losses) > MOST_LINES:
+        yield f"{len(losses) - MOST_LINES} more fail or are interrupted; use -o json for all"
 
 
 def _lost(answer: Answer) -> str:
@@ -426,7 +435,7 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in islice(missing(summary), MOST_LINES)]
     for name, count in sorted(summary.broken_budgets.items())[:MOST_LINES]:
         bullets.append(f"- {text_of(violated(name, count))}")
-    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _left_undone(answer)]
+    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.losses), *_left_undone(answer))]
     bullets += [f"- {text_of(without_it(answer))}"] if answer.anyway is not None else []
     bullets += [f"- {text_of(note)}" for note in notes]
     lines += [*([""] if lines[-1] else []), *bullets] if bullets else []

@@ -35,7 +35,6 @@ PodKey = tuple[str, str]
 BUDGET: Final = "policy/PodDisruptionBudget"
 EPOCH: Final = 1780272000.0
 """Time 0 of a simulation without a clock of its own: 2026-06-01T00:00:00Z, in seconds since 1970."""
-_GROUPS: Final = {"v1": "", "apps/v1": "apps", "batch/v1": "batch"}
 
 
 class Change(NamedTuple):
@@ -261,7 +260,7 @@ class ApiServer:
     def _note_origin(self, pod: Pod, *, before: bool) -> None:
         owner = controller_of(pod)
         state = self.workloads.get(owner) if owner else None
-        found = again(owner[0] if owner else "", self.recreated, is_there=state is not None)
+        found = again(pod, self.recreated, is_there=state is not None)
         top = state.controller if state and state.controller else owner
         self.timeline.origins[pod.key] = origin_of(pod, top, found, before=before)
 
@@ -394,5 +393,4 @@ def controller_of(pod: Pod) -> Key | None:
     owner = pod.owner
     if owner is None:
         return None
-    group = _GROUPS.get(owner.api_version, owner.api_version.rpartition("/")[0])
-    return f"{group}/{owner.kind}", pod.namespace, owner.name
+    return owner.group_kind, pod.namespace, owner.name

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.cluster.admission import admitted, admitted_group
 from forewarn.policies.cluster.cache import Cache, key_of
-from forewarn.policies.controllers.recreated import RECREATED, Again, again
+from forewarn.policies.controllers.recreated import Again, again
 from forewarn.policies.controllers.replica_set import deletion_cost
 from forewarn.policies.controllers.view import PodState
 from forewarn.policies.findings import listed, plural
@@ -47,8 +47,8 @@ class DumpCache(Cache):
         self.budgets: dict[Key, ApiObject] = {}
         self.times: dict[Key, dict[str, Any]] = {}
         """Pod -> the fields of its PodState that are not in its view, where they are not as usual."""
-        self.recreated = frozenset(RECREATED)
-        """The `group/Kind` of controllers that are not simulated, and create their pods again."""
+        self.recreated = frozenset[str]()
+        """The `group/Kind` of controllers that are not simulated, and create their Pods again by the configuration."""
 
     def add(self, obj: ApiObject) -> bool:
         """See Cache."""
@@ -155,9 +155,9 @@ def unknown_owners(cache: DumpCache) -> Iterator[str]:
 
 def _unknown(pod: Pod, recreated: frozenset[str]) -> str:
     """The `group/Kind` of the unknown controller of a Pod that has not terminated; "" for others."""
-    key = controller_of(pod)
-    kind = key[0] if key and not pod.terminal else ""
-    return kind if again(kind, recreated, is_there=False) is Again.UNKNOWN else ""
+    if pod.owner is None or pod.terminal or again(pod, recreated, is_there=False) is not Again.UNKNOWN:
+        return ""
+    return pod.owner.group_kind
 
 
 def _lost(pod: Pod, cluster: ClusterSnapshot) -> WorkloadKey | None:

@@ -1,14 +1,14 @@
-"""Controllers that are known by name alone: they create each Pod again that is gone."""
+"""Controllers that are not simulated: they create a lost Pod again, as known from data."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from forewarn.policies.controllers.recreated import Again, again
 from forewarn.policies.copies import replace
-from forewarn.policies.simulation.api_server import controller_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator
+    from collections.abc import Generator
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.simulation.api_server import ApiServer, Change
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Recreation:
-    """Watches Pods. `kinds`: the `group/Kind` of controllers that create the same Pod again, under its name."""
+    """Watches Pods, and creates the same Pod again, under its name."""
 
-    def __init__(self, clock: Clock, api: ApiServer, latencies: Latencies, kinds: Collection[str]) -> None:
-        self._clock, self._api, self._latencies, self._kinds = clock, api, latencies, kinds
+    def __init__(self, clock: Clock, api: ApiServer, latencies: Latencies) -> None:
+        self._clock, self._api, self._latencies = clock, api, latencies
 
     def start(self) -> None:
         """From now on."""
@@ -30,9 +30,18 @@ class Recreation:
         """Something was stored."""
         if change.kind != "Pod" or change.new is not None or change.old.pod.terminal:
             return
-        controller = controller_of(change.old.pod)
-        if controller is not None and controller[0] in self._kinds and controller not in self._api.workloads:
-            self._clock.spawn(self._create(change.old.pod))
+        pod: Pod = change.old.pod
+        if pod.owner is None or (pod.owner.group_kind, pod.namespace, pod.owner.name) in self._api.workloads:
+            return
+        if again(pod, self._api.recreated, is_there=False) is Again.CONTROLLER and not self._lost_owner(pod):
+            self._clock.spawn(self._create(pod))
+
+    def _lost_owner(self, pod: Pod) -> bool:
+        """True if a Pod owns it (a Spark driver its executors), and no longer runs."""
+        if pod.owner is None or pod.owner.group_kind != "/Pod":
+            return False
+        owner = self._api.pods.get((pod.namespace, pod.owner.name))
+        return owner is None or owner.terminating or owner.pod.terminal
 
     def _create(self, gone: Pod) -> Generator[float | None, None, None]:
         yield self._latencies.write("create", gone.key)

@@ -62,7 +62,8 @@ class World(NamedTuple):
     namespace's ResourceQuotas, None without any; `defaulted`: a new Pod's object with defaults of LimitRanges, for
     quotas. `order_known`: the Pods are in the order in which kube-scheduler received them; otherwise randomized runs
     draw an order (see Simulation). `pods_take_time_to_start`: a bound Pod becomes ready a moment later, as in a
-    cluster. `recreated`: the `group/Kind`s of controllers that are not simulated and recreate their Pods.
+    cluster. `recreated`: the `group/Kind`s of controllers that are not simulated and, by the configuration, recreate
+    their Pods.
     """
 
     nodes: Sequence[Node]

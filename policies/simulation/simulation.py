@@ -113,8 +113,7 @@ class Simulation:
         if not world.grows_only:
             self.clock.at(0.0, TaintEvictions(self.clock, self.api, latencies).start)
             self.clock.at(0.0, DeviceTaintEvictions(self.clock, self.api, latencies, base).start)
-        if world.recreated:
-            Recreation(self.clock, self.api, latencies, world.recreated).start()
+        Recreation(self.clock, self.api, latencies).start()
         self._place = self.clock.reserve()
         """That of the arrivals among all that happens."""
         self._steps = 0

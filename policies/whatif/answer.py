@@ -11,6 +11,7 @@ from forewarn.policies.whatif import autoscalers, blockers, new_nodes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Summary
     from forewarn.policies.whatif.autoscalers import Autoscalers
@@ -122,6 +123,8 @@ class Answer(NamedTuple):
     """The PDBs that block drains of an upgrade at the start."""
     new_nodes: NewNodes | None = None
     """If nodes are added."""
+    losses: Sequence[PodLoss] = ()
+    """What fails or is interrupted because a Pod of it is lost."""
 
     @property
     def fewer(self) -> int:
@@ -199,6 +202,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
             }
             for p in answer.pushes
         ],
+        **({"podLosses": [loss.to_dict() for loss in answer.losses]} if answer.losses else {}),
         "pdbs": {
             "violatedByPreemption": dict(answer.summary.broken_budgets),
             "tooFewHealthy": {name: {"healthy": h, "desired": d} for name, (h, d) in sorted(answer.budgets.items())},

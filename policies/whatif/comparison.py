@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.controllers.disruption import BudgetStatus
 from forewarn.policies.controllers.job import JobStatus
 from forewarn.policies.kinds.registry import DAEMON_SET
+from forewarn.policies.objects.fields import string_map
 from forewarn.policies.objects.job import backoff_limit
+from forewarn.policies.objects.pod import Owner
+from forewarn.policies.objects.pod_loss import losses_of, named_loss
 from forewarn.policies.simulation.api_server import BUDGET, controller_of
 from forewarn.policies.simulation.controller_writes import JOB
 from forewarn.policies.simulation.drain import forbidden_by, left_on
@@ -18,10 +21,12 @@ from forewarn.policies.whatif import autoscalers, blockers, new_nodes
 from forewarn.policies.whatif.answer import Answer, Anyway, Bound, Push, Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
     from forewarn.policies.controllers.view import Key, PodState
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.simulation.scenario import World
     from forewarn.policies.simulation.summary import Names
     from forewarn.policies.simulation.timeline import Origin
@@ -57,6 +62,7 @@ def ask(
     stuck = {name: left for name in question.drained if (left := _stuck(simulation, name))}
     messages = {waiting.group: waiting.message for waiting in summary.waiting}
     failures = _failures(simulation, failed)
+    losses = losses_of(_lost_pods(simulation), lambda *_: None) + list(_failed_with_jobs(simulation, failed))
     return Answer(
         title=question.title,
         running_before=sum(count.running for count in before.values()),
@@ -78,6 +84,7 @@ def ask(
         drained=() if question.upgrade is not None else question.drained,
         blockers=blocking,
         new_nodes=new_nodes.new_nodes_after(simulation, question.added, summary.names) if question.added else None,
+        losses=losses,
     )
 
 
@@ -203,6 +210,24 @@ def _failures(simulation: Simulation, before: Container[Key]) -> dict[tuple[str,
         workload: f"the Job fails: {why[0]}" if len(why) == 1 else f"{len(why)} Jobs fail: {why[0]}"
         for workload, why in found.items()
     }
+
+
+def _lost_pods(simulation: Simulation) -> Iterator[Pod]:
+    """The Pods that ran at time 0 and were removed since, without those of Jobs, and those on lost nodes."""
+    gone = {event.pod for event in simulation.timeline.events if event.event in ("preempted", "deleted", "gone")}
+    gone.update(state.pod.key for state in simulation.api.strays())
+    for state in simulation.world.pods:
+        if state.pod.key in gone and state.pod.node_name and not state.pod.terminal and not state.terminating:
+            yield state.pod
+
+
+def _failed_with_jobs(simulation: Simulation, before: Container[Key]) -> Iterator[PodLoss]:
+    """What fails with the Jobs that failed since, as a JobSet."""
+    for key in _failed_jobs(simulation):
+        labels = string_map(simulation.api.workloads[key].object, "metadata", "labels")
+        loss = named_loss(key[1], key[2], Owner("Job", key[2], "", "batch/v1"), labels)
+        if key not in before and loss is not None and loss.kind != "Job":
+            yield loss
 
 
 def _why_failed(job: ApiObject, status: JobStatus) -> str:

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.kubelet.pods import SYSTEM_CRITICAL
+from forewarn.policies.objects.pod_loss import losses_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.victim import pod_priority
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.node import Node
+    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.simulation.scenario import World
     from forewarn.policies.whatif.occupancy import Stay
@@ -80,6 +83,8 @@ class Risk(NamedTuple):
     first_on: int
     nodes: int
     wholes: Sequence[Whole] = ()
+    pod_losses: Sequence[PodLoss] = ()
+    """What fails or is interrupted if one of its Pods is lost."""
 
 
 class Unended(NamedTuple):
@@ -154,7 +159,9 @@ def risks(
     by_group = _priorities_in_groups(cluster)
     rooms, lowest, classes = _Rooms(occupancy, by_group), _lowest(cluster), _that_preempt(cluster)
     found = [
-        _risk(name, each, classes, rooms, losses.get(name, ()), lowest)._replace(wholes=_wholes(cluster, each))
+        _risk(name, each, classes, rooms, losses.get(name, ()), lowest)._replace(
+            wholes=_wholes(cluster, each), pod_losses=losses_of(_pods(cluster, each), cluster.workload)
+        )
         for name, each in stays.items()
     ]
     found.sort(key=lambda risk: (-sum(loss.replicas for loss in risk.losses), risk.priority, risk.workload))
@@ -276,10 +283,14 @@ def _priorities_in_groups(cluster: ClusterSnapshot) -> dict[str, int]:
     return {pod.key: pod_priority(pod, snapshot) for pods in snapshot.pods_of_groups.values() for pod in pods}
 
 
+def _pods(cluster: ClusterSnapshot, stays: Sequence[Stay]) -> Iterator[Pod]:
+    return (pod for stay in stays if (pod := cluster.pods.get(_key_of(stay))) is not None)
+
+
 def _wholes(cluster: ClusterSnapshot, stays: Sequence[Stay]) -> list[Whole]:
     """The PodGroups of these Pods that kube-scheduler preempts as a whole."""
     snapshot, found = cluster.scheduling, list[Whole]()
-    keys = {(pod.namespace, pod.spec.pod_group) for stay in stays if (pod := cluster.pods.get(_key_of(stay)))}
+    keys = {(pod.namespace, pod.spec.pod_group) for pod in _pods(cluster, stays)}
     for key in sorted(keys & snapshot.pods_of_groups.keys()):
         group, pods = snapshot.objects.pod_groups.get(key), snapshot.pods_of_groups[key]
         if group is not None and group.preempted_together and len(pods) > 1:
@@ -325,6 +336,7 @@ def as_dict(found: Risks) -> dict[str, Any]:
                 "losesReplicasWith": {loss.what: loss.replicas for loss in risk.losses},
                 "refusedByQuota": {loss.what: loss.refused for loss in risk.losses if loss.refused},
                 "evictedFirstOn": {"nodes": risk.first_on, "of": risk.nodes},
+                **({"podLosses": [loss.to_dict() for loss in risk.pod_losses]} if risk.pod_losses else {}),
                 **({"podGroups": [_whole_as_dict(each) for each in risk.wholes]} if risk.wholes else {}),
             }
             for risk in found.risks

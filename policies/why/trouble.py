@@ -53,6 +53,8 @@ IDS: Final = (
     "deleted",
     "stuck-terminating",
     "job-failed",
+    "workload-fails",
+    "workload-interrupted",
     "group-waits",
     "group-unschedulable",
     "group-will-preempt",

@@ -13,6 +13,7 @@ from forewarn.policies.findings import listed, plural
 from forewarn.policies.objects.fields import text
 from forewarn.policies.objects.items import items
 from forewarn.policies.objects.pod import wait_seconds
+from forewarn.policies.objects.pod_loss import loss_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.recommended_classes import is_recommended
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
@@ -58,7 +59,7 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
     record = evidence.pods.get(pod.name) or PodRecord(pod.namespace, pod.name, pod.uid)
     preempted = events.preempted(pod.name, pod.uid)
     when = record.disruption.when if record.disruption is not None else 0.0
-    ends = tuple(causes(evidence, record, now))
+    ends = (*causes(evidence, record, now), *_of_its_owner(pod))
     if pod.terminal:
         by = f"preempted on {pod.node_name}{_for_whom(cluster, preempted)}"
         return Diagnosis(pod, "ended", (Trouble("preempted", by, "", when), *ends) if pod.preempted else ends)
@@ -93,6 +94,15 @@ def gone(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis |
         told = f"preempted{_of_where(found)}{_for_whom(cluster, found)}"
         rest = [Trouble("preempted", told, "", found.when), *rest]
     return Diagnosis(None, "gone", tuple(rest)) if rest else None
+
+
+def _of_its_owner(pod: Pod) -> Iterator[Trouble]:
+    """What fails or is interrupted because the Pod ends; causes.py reports Jobs."""
+    is_ending = pod.terminating or pod.preempted or pod.phase == "Failed"
+    loss = loss_of(pod, lambda *_: None) if is_ending else None
+    if loss is not None:
+        told = f"the loss of this Pod {loss.sentence}"
+        yield Trouble("workload-fails", told) if loss.fails else Trouble("workload-interrupted", told)
 
 
 def _of_a_daemon_set(prediction: Prediction, record: PodRecord) -> Iterator[Trouble]:

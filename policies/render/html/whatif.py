@@ -13,7 +13,15 @@ from forewarn.policies.render.html.elements import Amount, chart, data, document
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import nodes, pushed
 from forewarn.policies.render.simulation import duration, missing, settled, violated
-from forewarn.policies.render.whatif import arrived, class_change, emptied, too_few_healthy, verdict, without_it
+from forewarn.policies.render.whatif import (
+    affected,
+    arrived,
+    class_change,
+    emptied,
+    too_few_healthy,
+    verdict,
+    without_it,
+)
 from forewarn.policies.whatif.node_bands import NodeBands, requests_by_class
 
 if TYPE_CHECKING:
@@ -131,7 +139,7 @@ def _moment(line: str) -> Element:
 def _odds_and_ends(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
     lines = [violated(name, count) for name, count in sorted(answer.summary.broken_budgets.items())]
     lines += [too_few_healthy(n, h, d) for n, (h, d) in sorted(answer.budgets.items())]
-    lines += [*missing(answer.summary), *emptied(answer), *arrived(answer)]
+    lines += [*missing(answer.summary), *emptied(answer), *arrived(answer), *affected(answer.losses)]
     lines += [*(f"not simulated: {problem}" for problem in answer.unread), *answer.not_modelled]
     if answer.anyway is not None:
         lines.append(without_it(answer))

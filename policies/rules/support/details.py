@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.options import Promise
     from forewarn.policies.rules.support.names import Names
@@ -54,6 +55,8 @@ class Preemption(NamedTuple):
     pdb_violations: int = 0
     grace_seconds: int | None = None
     expectation: Promise | None = None
+    losses: Sequence[PodLoss] = ()
+    """What fails or is interrupted without the victims."""
 
 
 class NotPredicted(NamedTuple):

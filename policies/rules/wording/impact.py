@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from forewarn.policies.disclosure import Audience
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.options import Promise
     from forewarn.policies.rules.support.details import NotPredicted, Preemption, StaysPending
     from forewarn.policies.scheduling.schedule_one import Prediction
 
+_LONGEST_EFFECT: Final = 60
 _LONGEST_NAME: Final = 40
 """Maximum number of characters of the name of an expectation."""
 _MINUTES: Final = 5
@@ -54,11 +56,30 @@ def preemption(found: Preemption, audience: Audience) -> Text:
     gaps = capitalized(forecasts.gaps(impact, audience)) if cause is not Cause.PENDING_PODS else ()
     by_timing = cause is Cause.OWN_ROLLOUT and impact.by_timing
     more = ("It depends on which old Pods terminate first", *gaps) if by_timing else gaps
+    losses = [loss for loss in found.losses if audience.may_name(loss.namespace)]
+    facts = (*_failing(losses), *facts)
     text = victims_text(_head(found, audience), found.preempting, found.victims, audience, facts, noun)
     if found.expectation is not None:
         shortest = f"violates expectation {_name_of(found.expectation, audience)}"
         text = text._replace(shorter=(*text.shorter, shortest))
-    return text._replace(fix=found.fix, more=(*text.more, *more), caveats=_unfinished(impact, gaps))
+    return text._replace(
+        fix=found.fix, more=(*text.more, *_consequences(losses), *more), caveats=_unfinished(impact, gaps)
+    )
+
+
+def _failing(losses: Sequence[PodLoss]) -> tuple[str, ...]:
+    """What fails without the victims, as a phrase."""
+    fail = [loss for loss in losses if loss.fails]
+    if not fail:
+        return ()
+    return (cut(fail[0].effect, _LONGEST_EFFECT) if len(fail) == 1 else f"fails {len(fail)} jobs",)
+
+
+def _consequences(losses: Sequence[PodLoss]) -> Iterator[str]:
+    """`Preempting batch/pi-driver fails SparkApplication pi, unless …`, for each workload, at most MOST_NAMED."""
+    yield from (f"Preempting {loss.pod} {loss.sentence}" for loss in losses[:MOST_NAMED])
+    if len(losses) > MOST_NAMED:
+        yield f"{len(losses) - MOST_NAMED} more fail or are interrupted"
 
 
 def _head(found: Preemption, audience: Audience) -> str:
@@ -188,6 +209,8 @@ def preemption_document(found: Preemption) -> dict[str, Any]:
         told["victims"]["placeholders"] = len(found.placeholders)
     if found.pdb_violations:
         told["victims"]["pdbViolations"] = found.pdb_violations
+    if found.losses:
+        told["victims"]["losses"] = [loss.to_dict() for loss in found.losses[:MOST_SHOWN]]
     if found.grace_seconds is not None:
         told["victims"]["graceSeconds"] = found.grace_seconds
     if found.expectation is not None:

@@ -268,7 +268,7 @@ def test_a_comment_and_a_page_have_a_row_for_each_workload(tmp_path: Path, capsy
     _, out, _ = run(capsys, "risk", "--cluster", SHOWN, "-o", "markdown", "--most", "1")
     rows = [line.replace("\\", "") for line in out.splitlines() if line.startswith("| ")]
     assert rows[1].startswith("| reports/nightly | batch | 100 | 4 | zone a (4), node a-1 (2) | class gold (100000): a")
-    assert rows[2] == "| shop/web | gold | 100000 | 4 | - | - | 0 |"
+    assert rows[2] == "| shop/web | gold | 100000 | 4 | - | - | 0 | - |"
     assert "- simulated the loss of 1 of 2 zones" in out
     _, page, err = run(capsys, "risk", "--cluster", SHOWN, "-o", "html", "--most", "1")
     assert err == ""

@@ -1,0 +1,109 @@
+"""What the loss of one Pod does to the workload that it belongs to: by the table of owners, or by the Job's spec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from forewarn.policies.findings import cut, one_line
+from forewarn.policies.kinds.owners import Loss, role_of
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.job import fails_with_one_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Owner, Pod
+
+JOB: Final = "batch/Job"
+_LONGEST: Final = 253
+
+
+class PodLoss(NamedTuple):
+    """The effect of losing a Pod. `pod`: `namespace/name`. `kind`, `name`: of what fails or is interrupted, in the
+    Pod's namespace. `condition`: when the effect is smaller or larger; follows the name in a sentence."""
+
+    pod: str
+    namespace: str
+    loss: Loss
+    kind: str
+    name: str
+    condition: str = ""
+
+    @property
+    def fails(self) -> bool:
+        """True if the whole fails, and is not only interrupted."""
+        return self.loss is Loss.FAILS
+
+    @property
+    def effect(self) -> str:
+        """`fails SparkApplication spark-pi`."""
+        return f"{self.loss} {self.kind} {self.name}"
+
+    @property
+    def sentence(self) -> str:
+        """`fails SparkApplication spark-pi, unless spec.restartPolicy.type is Always`."""
+        return f"{self.effect}{self.condition and ', '}{self.condition}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For programs."""
+        told = {"pod": self.pod, "effect": str(self.loss), "kind": self.kind, "name": self.name}
+        return {**told, **({"condition": self.condition} if self.condition else {})}
+
+
+class _Stored(Protocol):
+    """A stored workload."""
+
+    @property
+    def object(self) -> ApiObject: ...
+
+
+Workloads = Callable[[str, str, str], _Stored | None]
+"""The workload of this `group/Kind`, namespace and name."""
+
+
+def losses_of(pods: Iterable[Pod], workload: Workloads) -> list[PodLoss]:
+    """The effects of losing these Pods: one for each affected workload, failures first."""
+    found: dict[tuple[str, str, str], PodLoss] = {}
+    for pod in pods:
+        loss = loss_of(pod, workload)
+        if loss is not None:
+            known = found.setdefault((loss.namespace, loss.kind, loss.name), loss)
+            if loss.fails and not known.fails:
+                found[loss.namespace, loss.kind, loss.name] = loss
+    return sorted(found.values(), key=lambda loss: (not loss.fails, loss.pod))
+
+
+def loss_of(pod: Pod, workload: Workloads) -> PodLoss | None:
+    """The effect of losing a Pod; None if the rest continues, or if it is unknown."""
+    owner = pod.owner
+    if owner is not None and owner.group_kind == JOB:
+        job = workload(JOB, pod.namespace, owner.name)
+        if job is None or not _fails(job.object):
+            return None
+    return named_loss(pod.namespace, pod.name, owner, pod.labels)
+
+
+def named_loss(namespace: str, name: str, owner: Owner | None, labels: Mapping[str, str]) -> PodLoss | None:
+    """The effect of losing a Pod with this owner and these labels; of a Job's Pod, if the Job fails with it."""
+    role = role_of("" if owner is None else owner.group_kind, labels)
+    if role is not None and role.loss is not Loss.NOTHING:
+        kind, keys = role.whole
+        of_owner = ("", "") if owner is None else (owner.kind, owner.name)
+        whole = (kind, "/".join(labels.get(key, "") for key in keys)) if kind else of_owner
+        return PodLoss(f"{namespace}/{name}", namespace, role.loss, whole[0], _line(whole[1]), role.condition)
+    if owner is not None and owner.group_kind == JOB:
+        return PodLoss(f"{namespace}/{name}", namespace, Loss.FAILS, owner.kind, _line(owner.name))
+    return None
+
+
+def _line(name: str) -> str:
+    return cut(one_line(name[: 2 * _LONGEST]), _LONGEST)
+
+
+def _fails(job: ApiObject) -> bool:
+    try:
+        return fails_with_one_pod(job)
+    except InvalidObject:
+        return False

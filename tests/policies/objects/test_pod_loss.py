@@ -1,0 +1,151 @@
+"""What the loss of a Pod does, by the table of owners: every row has a Pod as its project creates it."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from forewarn.policies.cli import main
+from forewarn.policies.controllers.recreated import again
+from forewarn.policies.kinds.owners import ROLES, role_of
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.objects.pod_loss import losses_of
+from tests.builders import make_node, make_pod
+
+CASES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "cases" / "owners.yaml").read_text())
+WORKLOADS = ("batch/v1", "apps/v1")
+
+
+STRICT = SimpleNamespace(object={"spec": {"backoffLimit": 0}})
+"""A Job that fails with its first failed Pod."""
+TOLERANT = SimpleNamespace(object={"spec": {}})
+
+
+def pod_of(case: dict[str, Any]) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"labels": case["labels"], "uid": case["name"]}
+    if case["owner"]:
+        version, kind, name = case["owner"].split()
+        owner = {"apiVersion": version, "kind": kind, "name": name, "uid": name, "controller": True}
+        metadata["ownerReferences"] = [owner]
+    made = make_pod(case["name"], "data").request(cpu="1").priority(0).on("node-1")
+    return made.metadata(**metadata).obj
+
+
+@cache
+def cluster() -> list[dict[str, Any]]:
+    nodes = [make_node(name).has(cpu="64", pods="110").obj for name in ("node-1", "node-2")]
+    return [*nodes, *(pod_of(case) for case in CASES if not case["owner"].startswith(WORKLOADS))]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_each_case(case: dict[str, Any]) -> None:
+    pod = Pod.from_api(pod_of(case))
+    assert str(again(pod, (), is_there=case["owner"].startswith(WORKLOADS))) == case["replaced"]
+    assert [loss.sentence for loss in losses_of([pod], lambda *_: STRICT)] == [case["effect"]][: bool(case["effect"])]
+
+
+def test_a_job_that_tolerates_failures_continues() -> None:
+    pods = [Pod.from_api(pod_of(case)) for case in CASES if "batch/v1" in case["owner"]]
+    assert len(pods) == 2
+    assert losses_of(pods, lambda *_: TOLERANT) == []
+    assert losses_of(pods, lambda *_: None) == []
+
+
+def test_every_row_has_a_case_and_a_source() -> None:
+    pods = [Pod.from_api(pod_of(case)) for case in CASES]
+    used = [role_of(pod.owner.group_kind if pod.owner else "", pod.labels) for pod in pods]
+    assert [role for role in ROLES if role not in used] == []
+    assert [role for role in ROLES if not all(role.sources) or not role.sources] == []
+
+
+def test_one_entry_for_each_affected_workload() -> None:
+    steps = next(case for case in CASES if case["name"] == "steps-main-1")
+    pods = [Pod.from_api(pod_of({**steps, "name": name})) for name in ("b", "a")]
+    (loss,) = losses_of(pods, lambda *_: None)
+    assert (loss.kind, loss.name, loss.pod) == ("Workflow", "steps", "data/b")
+
+
+def test_a_name_of_hostile_size_is_cut() -> None:
+    spark = {**CASES[0], "owner": f"sparkoperator.k8s.io/v1beta2 SparkApplication {'x' * 100_000}"}
+    (loss,) = losses_of([Pod.from_api(pod_of(spark))], lambda *_: None)
+    assert len(loss.name) == 253
+
+
+def told(tmp_path: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    (tmp_path / "cluster.json").write_text(json.dumps({"items": cluster()}))
+    assert main([*arguments, "--cluster", str(tmp_path / "cluster.json")]) in (0, 1)
+    return capsys.readouterr().out
+
+
+def expected() -> list[str]:
+    return sorted(
+        f"data/{case['name']}" for case in CASES if case["effect"] and not case["owner"].startswith(WORKLOADS)
+    )
+
+
+def test_whatif_names_what_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lost = told(tmp_path, capsys, "whatif", "lose", "node", "node-1")
+    assert "losing data/spark-pi-driver fails SparkApplication spark-pi, unless" in lost
+    assert "its SparkApplication does not replace it" in lost
+    found = json.loads(told(tmp_path, capsys, "whatif", "lose", "node", "node-1", "-o", "json"))
+    assert sorted(loss["pod"] for loss in found["podLosses"]) == expected()
+    replaced = {each["workload"]: each["replacedBy"] for each in found["workloads"]}
+    assert replaced["data/spark-pi"] == "never"
+    for form in ("markdown", "html"):
+        assert "fails TaskRun build" in told(tmp_path, capsys, "whatif", "lose", "node", "node-1", "-o", form)
+
+
+@pytest.mark.parametrize(("node", "running"), [("node-1", 0), ("node-2", 2)])
+def test_executors_are_replaced_while_their_driver_runs(
+    node: str, running: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = [obj for obj in cluster() if obj["metadata"]["name"].startswith(("node", "spark-pi-exec"))]
+    driver = pod_of(CASES[0])
+    items.append({**driver, "spec": {**driver["spec"], "nodeName": node}})
+    (tmp_path / "cluster.json").write_text(json.dumps({"items": items}))
+    main(["whatif", "lose", "node", "node-1", "--cluster", str(tmp_path / "cluster.json"), "-o", "json"])
+    assert json.loads(capsys.readouterr().out)["running"]["after"] == running
+
+
+def test_risk_names_what_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = told(tmp_path, capsys, "risk")
+    assert "ONE POD LOST" in table
+    assert "fails SparkApplication" in table
+    assert "fail if one Pod is preempted or evicted" in table
+    assert "losing Pod spark-pi-driver fails SparkApplication spark-pi, unless" in told(tmp_path, capsys, "risk", "-v")
+    found = json.loads(told(tmp_path, capsys, "risk", "-o", "json"))["workloads"]
+    losses = [loss["pod"] for each in found for loss in each.get("podLosses", ())]
+    assert sorted(losses) == expected()
+
+
+def test_predict_and_lint_name_what_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gold = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 1000}
+    items = [gold, make_node("node-1").has(cpu="1", pods="9").obj, pod_of(CASES[0])]
+    (tmp_path / "cluster.json").write_text(json.dumps({"items": items}))
+    new = make_pod("web", "shop").request(cpu="1").spec(priorityClassName="gold").obj
+    new["spec"].pop("priority", None)
+    (tmp_path / "web.json").write_text(json.dumps(new))
+    common = ("--cluster", str(tmp_path / "cluster.json"))
+    main(["predict", "-f", str(tmp_path / "web.json"), *common])
+    assert "preempting data/spark-pi-driver fails SparkApplication spark-pi, unless" in capsys.readouterr().out
+    main(["lint", str(tmp_path / "web.json"), *common, "--select", "preempts-running-pods"])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "fails SparkApplication spark-pi" in printed
+    main(["lint", str(tmp_path / "web.json"), *common, "--select", "preempts-running-pods", "-o", "json"])
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["detail"]["victims"]["losses"][0]["name"] == "spark-pi"
+
+
+def test_why_names_what_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    driver = {**pod_of(CASES[0]), "status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low"}}
+    items = [make_node("node-1").obj, driver]
+    (tmp_path / "cluster.json").write_text(json.dumps({"items": items}))
+    arguments = ["why", "data/spark-pi-driver", "--cluster", str(tmp_path / "cluster.json")]
+    assert main([*arguments, "--fail-on", "workload-fails"]) == 1
+    assert "the loss of this Pod fails SparkApplication spark-pi, unless" in capsys.readouterr().out
