@@ -426,7 +426,7 @@ class ScheduledOnNewNodes(TypedDict):
 
 
 class PendingDaemonSet(TypedDict):
-    """A DaemonSet with Pending Pods for new nodes. `ranksTooLow`: no Pod on such a node has a lower priority."""
+    """A DaemonSet with Pending Pods for some nodes. `ranksTooLow`: no Pod on such a node has a lower priority."""
 
     workload: str
     priority: int
@@ -609,6 +609,7 @@ class WhatIf(TypedDict):
     assumptions: NotRequired[list[str]]
     notModelled: list[str]
     newNodes: NotRequired[NewNodes]
+    pendingDaemonSets: NotRequired[list[PendingDaemonSet]]
     upgrade: NotRequired[Upgrade]
     withoutChange: NotRequired[SimulationSummary]
     classChange: NotRequired[ClassChange]

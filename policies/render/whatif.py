@@ -152,18 +152,23 @@ def emptied(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Iterat
 
 
 def arrived(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """Which Pods get to new nodes first, and the DaemonSets that do not."""
+    """Which Pods get to new nodes first, and the DaemonSets that do not, or that a restart leaves Pending."""
     found = answer.new_nodes
     if found is None:
+        yield from _pending_daemons(answer.starved, "DaemonSets with Pending Pods:", paint)
         return
     total = sum(first.pods for first in found.first)
     stay = "" if total else " (running Pods do not move to new nodes)"
     yield f"scheduled on new nodes: {plural(total, 'Pod') if total else 'no Pods'}{stay}"
     yield from _limited(map(_first, found.first), len(found.first), "workload", "workloads")
-    if found.starved:
-        yield paint("DaemonSets with Pending Pods on new nodes:", "warning")
-    yield from _limited(map(_starved, found.starved), len(found.starved), "DaemonSet", "DaemonSets")
-    if any(each.ranks_too_low for each in found.starved):
+    yield from _pending_daemons(found.starved, "DaemonSets with Pending Pods on new nodes:", paint)
+
+
+def _pending_daemons(found: Sequence[Starved], title: str, paint: Callable[[str, str], str]) -> Iterator[str]:
+    if found:
+        yield paint(title, "warning")
+    yield from _limited(map(_starved, found), len(found), "DaemonSet", "DaemonSets")
+    if any(each.ranks_too_low for each in found):
         yield "Fix: give these DaemonSets a PriorityClass with a higher value than the Pods on their nodes"
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.summary import Summary
     from forewarn.policies.whatif.autoscalers import Autoscalers
     from forewarn.policies.whatif.blockers import Blocker
-    from forewarn.policies.whatif.new_nodes import NewNodes
+    from forewarn.policies.whatif.new_nodes import NewNodes, Starved
     from forewarn.policies.whatif.occupancy import Occupancy
     from forewarn.policies.whatif.upgrade import Upgrade
 
@@ -123,6 +123,8 @@ class Answer(NamedTuple):
     """The PDBs that block drains of an upgrade at the start."""
     new_nodes: NewNodes | None = None
     """If nodes are added."""
+    starved: Sequence[Starved] = ()
+    """If a workload is restarted: DaemonSets with Pending Pods."""
     losses: Sequence[PodLoss] = ()
     """What fails or is interrupted because a Pod of it is lost."""
 
@@ -216,6 +218,8 @@ def as_dict(answer: Answer) -> dict[str, Any]:
     }
     if answer.new_nodes is not None:
         told["newNodes"] = new_nodes.as_dict(answer.new_nodes)
+    if answer.starved:
+        told["pendingDaemonSets"] = new_nodes.starved_as_dicts(answer.starved)
     if answer.upgrade is not None:
         blocking = [blockers.as_dict(each) for each in answer.blockers]
         told["upgrade"] = answer.upgrade.to_dict() | {"blockers": blocking}

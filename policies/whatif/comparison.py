@@ -84,6 +84,7 @@ def ask(
         drained=() if question.upgrade is not None else question.drained,
         blockers=blocking,
         new_nodes=new_nodes.new_nodes_after(simulation, question.added, summary.names) if question.added else None,
+        starved=new_nodes.starved_on(simulation, simulation.api.nodes, summary.names) if question.restarts else (),
         losses=losses,
     )
 

@@ -8,7 +8,7 @@ from forewarn.policies.controllers.daemon_set import target_node
 from forewarn.policies.simulation.api_server import controller_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Names
@@ -25,7 +25,7 @@ class First(NamedTuple):
 
 
 class Starved(NamedTuple):
-    """A DaemonSet with Pending Pods for new nodes. `lowest`: the lowest priority of the Pods on such a node; None if a
+    """A DaemonSet with Pending Pods for some nodes. `lowest`: the lowest priority of the Pods on such a node; None if a
     node has no Pods. A DaemonSet's Pod preempts only Pods of lower priority."""
 
     workload: str
@@ -55,10 +55,11 @@ def new_nodes_after(simulation: Simulation, nodes: Sequence[str], names: Names) 
             name = names.of(event.origin.workload)
             known = found.get(name, First(name, event.origin.priority, 0, event.t, event.t))
             found[name] = known._replace(pods=known.pods + 1, last=event.t)
-    return NewNodes(nodes, list(found.values()), _starved(simulation, wanted, names))
+    return NewNodes(nodes, list(found.values()), starved_on(simulation, wanted, names))
 
 
-def _starved(simulation: Simulation, nodes: set[str], names: Names) -> list[Starved]:
+def starved_on(simulation: Simulation, nodes: Container[str], names: Names) -> list[Starved]:
+    """The DaemonSets with Pending Pods for these nodes."""
     api, found = simulation.api, dict[str, Starved]()
     for state in api.pods.values():
         owner = None if state.pod.node_name or not state.active else controller_of(state.pod)
@@ -81,8 +82,13 @@ def as_dict(found: NewNodes) -> dict[str, Any]:
         "scheduled": [
             each._asdict() | {"first": round(each.first, 4), "last": round(each.last, 4)} for each in found.first
         ],
-        "pendingDaemonSets": [
-            {"workload": each.workload, "priority": each.priority, "pods": each.pods, "ranksTooLow": each.ranks_too_low}
-            for each in found.starved
-        ],
+        "pendingDaemonSets": starved_as_dicts(found.starved),
     }
+
+
+def starved_as_dicts(found: Sequence[Starved]) -> list[dict[str, Any]]:
+    """For programs."""
+    return [
+        {"workload": each.workload, "priority": each.priority, "pods": each.pods, "ranksTooLow": each.ranks_too_low}
+        for each in found
+    ]

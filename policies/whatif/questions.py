@@ -39,13 +39,15 @@ _SHOWN: Final = 5
 
 
 class Question(NamedTuple):
-    """A question. `upgrade`: a simulated upgrade. `drained`: the nodes to drain. `added`: the new nodes."""
+    """A question. `upgrade`: a simulated upgrade. `drained`: the nodes to drain. `added`: the new nodes. `restarts`: a
+    workload is restarted."""
 
     title: str
     arrivals: Sequence[Arrival] = ()
     upgrade: Upgrade | None = None
     drained: Sequence[str] = ()
     added: Sequence[str] = ()
+    restarts: bool = False
 
 
 def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
@@ -132,7 +134,8 @@ def restart(cluster: ClusterSnapshot, workload: str, namespace: str) -> Question
     version, kind, name = _named(cluster, workload, namespace, _RESTARTED)
     found = cluster.workload(_kind_of(f"{version} {kind}"), namespace, name)
     assert found is not None
-    return Question(f"{kind} {namespace}/{name} restarted", [Arrival(0.0, "update", restarted(found.object).object)])
+    arrivals = [Arrival(0.0, "update", restarted(found.object).object)]
+    return Question(f"{kind} {namespace}/{name} restarted", arrivals, restarts=True)
 
 
 def _named(

@@ -15,7 +15,7 @@ from forewarn.policies.whatif.questions import added
 from tests.builders import Made, make_node, make_pod
 
 if TYPE_CHECKING:
-    pass
+    from pathlib import Path
 
 STARVED = "docs/examples/whatif/starved.yaml"
 
@@ -106,6 +106,7 @@ def test_a_pool_may_be_a_node_group(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_restarted_daemon_set_loses_its_place_to_pending_pods(capsys: pytest.CaptureFixture[str]) -> None:
     answer = asked(capsys, "restart", "ds/agent")
     assert answer["pending"]["byWorkload"] == {"default/agent": 1, "default/web": 3}
+    assert answer["pendingDaemonSets"] == [{"workload": "default/agent", "priority": 0, "pods": 1, "ranksTooLow": True}]
 
 
 @pytest.mark.parametrize(
@@ -130,3 +131,56 @@ def test_the_fix_is_reported(capsys: pytest.CaptureFixture[str], form: str) -> N
     status, out, _ = run(capsys, "add", "node", "n1", "--cluster", STARVED, "-o", form)
     assert status == 0
     assert "give these DaemonSets a PriorityClass" in out
+
+
+def pools(agent: int, services: int) -> list[dict[str, Any]]:
+    """A cluster of six nodes in two pools and three zones: services fill the pool web and wait for more of it, a
+    DaemonSet of priority `agent` runs on every node."""
+    made: list[Made] = [
+        make_node(f"{pool}-{number}").zone("abc"[number]).label("pool", pool).has(cpu="4", memory="16Gi", pods="110")
+        for pool in ("web", "data")
+        for number in range(3)
+    ]
+    container = {"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}}}
+    template = {"metadata": {"labels": {"app": "log"}}, "spec": {"containers": [container], "priority": agent}}
+    made.append(
+        Made("apps/v1", "DaemonSet", "log", "ops").spec(
+            selector={"matchLabels": {"app": "log"}},
+            template=template,
+            updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
+        )
+    )
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "log", "controller": True}
+    for node in [one.obj["metadata"]["name"] for one in made[:6]]:
+        pod = make_pod(f"log-{node}", "ops").priority(agent).request(cpu="500m").labels(app="log").on(node)
+        made.append(pod.metadata(ownerReferences=[owner]))
+    for number in range(33):
+        pod = (
+            make_pod(f"svc-{number}", "shop").priority(services).request(cpu="500m").spec(nodeSelector={"pool": "web"})
+        )
+        made.append(pod.on(f"web-{number // 7}") if number < 21 else pod.status(phase="Pending"))
+    return [one.obj for one in made]
+
+
+@pytest.mark.parametrize("agent", [100, 200])
+@pytest.mark.parametrize("change", [("add", "pool", "pool=web"), ("restart", "daemonset/log", "-n", "ops")])
+def test_pools_with_a_daemon_set_of_equal_or_higher_priority(
+    change: tuple[str, ...], agent: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"items": pools(agent, 100)}))
+    answer = asked(capsys, *change, cluster=str(cluster))
+    found = answer.get("newNodes", answer).get("pendingDaemonSets", [])
+    if agent > 100:
+        assert found == []
+        assert [each["victim"]["namespace"] for each in answer["preempted"]] != []
+        return
+    (starved,) = found
+    assert (starved["workload"], starved["ranksTooLow"]) == ("ops/log", True)
+    assert starved["pods"] == answer["pending"]["byNamespace"]["ops"] > 0
+    assert answer["preempted"] == []
+    status, out, _ = run(capsys, *change, "--cluster", str(cluster))
+    assert status == 0
+    assert "ops/log (priority 100)" in out
+    assert "no Pod on a node has a lower priority" in out
+    assert "Fix: give these DaemonSets a PriorityClass" in out
