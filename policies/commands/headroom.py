@@ -20,7 +20,10 @@ from forewarn.policies.commands.parser import Parser, whole
 from forewarn.policies.commands.places import Places
 from forewarn.policies.commands.predict import given_objects
 from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.findings import cut, one_line
 from forewarn.policies.objects.fields import InvalidObject, at, ref_of
+from forewarn.policies.sources.cluster import capacity_buffers_of
+from forewarn.policies.sources.errors import SourceError
 from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wants_color
 
 if TYPE_CHECKING:
@@ -30,10 +33,12 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.releases.release import Release
     from forewarn.policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.whatif.capacity_buffers import BufferCache, Buffers
     from forewarn.policies.whatif.headroom import Headroom
     from forewarn.policies.whatif.placeholders import Placeholders
 
 OK, FOUND, USAGE, FAILED = range(4)
+_LONG: Final = 200
 FORMATS: Final = ("text", "json", "markdown", "html")
 HEADS: Final = ("WITHOUT PREEMPTION", "WITH PREEMPTION", "OBJECT")
 """Of the table of several clusters, with the object of which the fewest replicas fit."""
@@ -66,14 +71,19 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> Evaluated:
+    from forewarn.policies.whatif.capacity_buffers import BufferCache
     from forewarn.policies.whatif.headroom import headroom
 
-    cluster = settle(loaded(options), release).snapshot()
+    cache = BufferCache()
+    cluster = settle(loaded(options, cache), release).snapshot()
+    note = _read_buffers(options.cluster, cache)
     if not autoscaling.groups:
         require_nodes(cluster)
     objects, cluster = given_objects(options.filename, options.namespace, cluster, places)
     objects = _one_of_each_group(objects)
     found = [headroom(cluster, obj, autoscaling) for obj in objects]
+    found = [each._replace(notes=[*each.notes, note]) for each in found] if note else found
+    buffers = [cache.buffers_for(obj, options.placeholders) for obj in objects]
     reserves: list[Placeholders | None] = [None] * len(found)
     if options.placeholders:
         from forewarn.policies.whatif.placeholders import placeholders
@@ -87,11 +97,22 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
 
         sys.stdout.write(page(found[0], cluster))
     else:
-        _print(options, found, reserves)
+        _print(options, found, reserves, buffers)
     least = min(found, key=lambda each: each.more[options.preempting])
     too_few = options.at_least is not None and least.more[options.preempting] < options.at_least
     without, preempting = (least.more[each] for each in (False, True))
     return Evaluated(FOUND if too_few else OK, (-without, -preempting), (without, preempting, least.name))
+
+
+def _read_buffers(sources: Sequence[str], cache: BufferCache) -> str:
+    """Add the CapacityBuffers of the sources that are not files; a note if they cannot be read."""
+    try:
+        for source in sources:
+            for obj in capacity_buffers_of(source):
+                cache.add(obj)
+    except SourceError as fault:
+        return f"CapacityBuffers not read: {cut(one_line(str(fault)), _LONG)}"
+    return ""
 
 
 def _one_of_each_group(objects: Sequence[ApiObject]) -> list[ApiObject]:
@@ -103,21 +124,28 @@ def _one_of_each_group(objects: Sequence[ApiObject]) -> list[ApiObject]:
     return list(groups.values())
 
 
-def _print(options: argparse.Namespace, found: Sequence[Headroom], reserves: Sequence[Placeholders | None]) -> None:
+def _print(
+    options: argparse.Namespace,
+    found: Sequence[Headroom],
+    reserves: Sequence[Placeholders | None],
+    buffers: Sequence[Buffers | None],
+) -> None:
     from forewarn.policies.render import headroom
     from forewarn.policies.whatif.headroom import as_dict
 
-    both = list(zip(found, reserves, strict=True))
+    parts = list(zip(found, reserves, buffers, strict=True))
     if options.output == "json":
-        for each, reserve in both:
-            sys.stdout.write(as_json(as_dict(each) | _reserve_as_dict(reserve)))
+        for each, reserve, of_it in parts:
+            told = {} if of_it is None else {"capacityBuffers": of_it.to_dict()}
+            sys.stdout.write(as_json(as_dict(each) | _reserve_as_dict(reserve) | told))
         return
     if options.output == "markdown":
-        sys.stdout.write(as_markdown("\n".join(headroom.markdown(*pair) for pair in both)))
+        sys.stdout.write(as_markdown("\n".join(headroom.markdown(*part) for part in parts)))
         return
     color = wants_color(options.color, sys.stdout)
-    for each, reserve in both:
-        sys.stdout.writelines(clean(line, color) + "\n" for line in headroom.render(each, painter(color), reserve))
+    for each, reserve, of_it in parts:
+        lines = headroom.render(each, painter(color), reserve, of_it)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
 
 
 def _reserve_as_dict(found: Placeholders | None) -> dict[str, Any]:

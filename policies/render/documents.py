@@ -839,6 +839,39 @@ class Placeholders(TypedDict):
     capacityBuffer: dict[str, Any] | None
 
 
+class BufferTarget(TypedDict):
+    """The workload or PodTemplate of a CapacityBuffer; empty texts if it has none."""
+
+    kind: str
+    name: str
+
+
+class CapacityBuffer(TypedDict):
+    """A CapacityBuffer. `replicas`: desired; null if only a percentage or limits are set. `problem`: may be empty."""
+
+    name: str
+    target: BufferTarget
+    replicas: int | None
+    provisioned: int
+    problem: str
+
+
+class OtherBuffers(TypedDict):
+    """The number of CapacityBuffers of other workloads, and of their provisioned replicas."""
+
+    buffers: int
+    provisioned: int
+
+
+class CapacityBuffers(TypedDict):
+    """The CapacityBuffers for an object, and their provisioned replicas. `needed`: with `--placeholders`."""
+
+    buffers: list[CapacityBuffer]
+    provisioned: int
+    needed: NotRequired[int]
+    others: OtherBuffers
+
+
 class Headroom(TypedDict):
     """A line of `forewarn headroom`: one object. `podGroup`: if its Pods belong to one."""
 
@@ -854,6 +887,7 @@ class Headroom(TypedDict):
     nodeGroups: NotRequired[list[GroupReplicas]]
     notes: list[str]
     placeholders: NotRequired[Placeholders]
+    capacityBuffers: NotRequired[CapacityBuffers]
 
 
 class Requested(TypedDict):

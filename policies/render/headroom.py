@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.whatif.capacity_buffers import Buffers
     from forewarn.policies.whatif.headroom import Headroom, Left, OfClass, OfGroup
     from forewarn.policies.whatif.placeholders import Placeholders
 
@@ -25,7 +26,10 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
 
 
 def render(
-    found: Headroom, paint: Callable[[str, str], str] = _plain, reserve: Placeholders | None = None
+    found: Headroom,
+    paint: Callable[[str, str], str] = _plain,
+    reserve: Placeholders | None = None,
+    buffers: Buffers | None = None,
 ) -> Iterator[str]:
     """The answer, line by line."""
     pod = found.pod
@@ -35,6 +39,8 @@ def render(
     yield from (f"  {line}" for line in _lines(found, paint))
     if reserve is not None:
         yield from (f"  {line}" for line in _placeholders(reserve, paint))
+    if buffers is not None:
+        yield from (f"  {line}" for line in _buffers(buffers, paint))
 
 
 def size_of(pod: Pod) -> str:
@@ -137,6 +143,24 @@ def _placeholders(found: Placeholders, paint: Callable[[str, str], str]) -> Iter
         yield f"  or: CapacityBuffer with replicas {found.wanted} (no Pods are preempted; -o json shows the manifest)"
 
 
+def _buffers(found: Buffers, paint: Callable[[str, str], str]) -> Iterator[str]:
+    """The CapacityBuffers of the cluster, against the number of replicas that is needed."""
+    for each in found.own[:_MOST_GROUPS]:
+        of = "" if each.replicas is None else f" of {each.replicas}"
+        problem = f" ({each.problem})" if each.problem else ""
+        yield f"CapacityBuffer {each.namespace}/{each.name}: {each.provisioned}{of} replicas provisioned{problem}"
+    if len(found.own) > _MOST_GROUPS:
+        yield f"and {len(found.own) - _MOST_GROUPS} more CapacityBuffers; use -o json for all"
+    if found.needed is not None:
+        style = "good" if found.provisioned >= found.needed else "warning"
+        yield paint(f"CapacityBuffers for it provide {found.provisioned} of {found.needed} needed replicas", style)
+    if found.others:
+        more = plural(found.of_others, "replica")
+        yield f"{plural(found.others, 'CapacityBuffer')} of other workloads or PodTemplates: {more} provisioned"
+    if found.left_out:
+        yield "more CapacityBuffers exist than forewarn reads"
+
+
 def _of_size(found: Placeholders) -> str:
     if not found.more:
         return "no more placeholder Pods"
@@ -165,8 +189,8 @@ def _where(found: Placeholders) -> Iterator[str]:
         yield f"group {group.group}: {count}"
 
 
-def markdown(found: Headroom, reserve: Placeholders | None = None) -> str:
+def markdown(found: Headroom, reserve: Placeholders | None = None, buffers: Buffers | None = None) -> str:
     """The same as a list of lists."""
-    first, *rest = render(found, reserve=reserve)
+    first, *rest = render(found, reserve=reserve, buffers=buffers)
     items = (f"{' ' * (len(line) - len(line.lstrip()) - 2)}- {text_of(line.strip())}" for line in rest)
     return "\n".join([f"### {text_of(first)}", "", *items]) + "\n"

@@ -72,6 +72,14 @@ def has_events(source: str) -> bool:
     return _attribute(source, "events") is not None
 
 
+def capacity_buffers_of(source: str) -> Iterable[dict[str, Any]]:
+    """The CapacityBuffers of a source by name, at most as many as it limits; nothing of a dump, which is read as files.
+
+    Such a source is a function with an attribute `capacity_buffers`, a function of the argument. Raises SourceError.
+    """
+    return _asked(source, "capacity_buffers")
+
+
 def definitions_of(source: str) -> Iterable[dict[str, Any]]:
     """The CustomResourceDefinitions of a source by name; nothing of a dump, which is read as files.
 

@@ -26,6 +26,12 @@ _OF_NODES: Final = "default"
 _DEFINITIONS: Final = KindSpec(
     "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", "", namespaced=False
 )
+MOST_BUFFERS: Final = 1_001
+"""One more than `headroom` shows."""
+_BUFFERS: Final = tuple(
+    KindSpec(f"autoscaling.x-k8s.io/{version}", "CapacityBuffer", "capacitybuffers", "")
+    for version in ("v1beta1", "v1alpha1")
+)
 _SHORT: Final = Timeouts(10.0, 10.0, 20.0)
 _NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
@@ -91,6 +97,22 @@ class Live:
         """The CustomResourceDefinitions, none if they may not be listed. Raises SourceError."""
         found = _optional(ApiServer(partial(connect, context)), _name(context), (_DEFINITIONS,))
         yield from (obj for obj in found if isinstance(obj.get("spec"), dict))
+
+    def capacity_buffers(self, context: str) -> Iterator[dict[str, Any]]:
+        """The CapacityBuffers of the cluster, at most MOST_BUFFERS; none if the API server does not serve them. Raises
+        SourceError."""
+        api, left = ApiServer(partial(connect, context)), MOST_BUFFERS
+        for resource in _BUFFERS:
+            try:
+                for page in api.pages(resource, consistent=False, timeouts=_SHORT):
+                    yield from page.objects[:left]
+                    left -= len(page.objects)
+                    if left <= 0:
+                        return
+                return
+            except ApiError as error:
+                if error.status != 404:
+                    raise _fault(_name(context), resource, error) from None
 
 
 live: Final = Live()

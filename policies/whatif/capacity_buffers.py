@@ -1,0 +1,134 @@
+"""CapacityBuffer objects of a cluster (autoscaling.x-k8s.io), and how many of their replicas serve a workload.
+
+Source: kubernetes/autoscaler cluster-autoscaler/apis/capacitybuffer/autoscaling.x-k8s.io, v1alpha1 and v1beta1. Reading
+never fails: a field of the wrong type counts as absent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.findings import cut, one_line
+from forewarn.policies.objects.fields import at, group_kind, ref_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from forewarn.policies.objects.fields import ApiObject
+
+CAPACITY_BUFFER: Final = "autoscaling.x-k8s.io/CapacityBuffer"
+MOST_BUFFERS: Final = 1000
+_LONGEST: Final = 253
+_LONGEST_REASON: Final = 100
+_MOST_CONDITIONS: Final = 20
+
+
+class Buffer(NamedTuple):
+    """A CapacityBuffer. `target`: the `group/Kind` and the name of the workload or PodTemplate whose size it has.
+    `replicas`: desired, None if only a percentage or limits are set; `provisioned`: by its status. `problem`: a
+    condition that is false."""
+
+    namespace: str
+    name: str
+    target: tuple[str, str]
+    replicas: int | None
+    provisioned: int
+    problem: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "name": f"{self.namespace}/{self.name}",
+            "target": {"kind": self.target[0].rpartition("/")[2], "name": self.target[1]},
+            "replicas": self.replicas,
+            "provisioned": self.provisioned,
+            "problem": self.problem,
+        }
+
+
+class Buffers(NamedTuple):
+    """The CapacityBuffers for an object, `own`, and the number and the provisioned replicas of others. `needed`: the
+    replicas that are asked for; None without a number. `left_out`: True if more than MOST_BUFFERS exist."""
+
+    own: Sequence[Buffer]
+    others: int
+    of_others: int
+    needed: int | None = None
+    left_out: bool = False
+
+    @property
+    def provisioned(self) -> int:
+        """Replicas for the object."""
+        return sum(buffer.provisioned for buffer in self.own)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For programs."""
+        told = {"buffers": [each.to_dict() for each in self.own], "provisioned": self.provisioned}
+        needed = {} if self.needed is None else {"needed": self.needed}
+        return {**told, **needed, "others": {"buffers": self.others, "provisioned": self.of_others}}
+
+
+class BufferCache(Cache):
+    """A Cache that also collects CapacityBuffers, at most MOST_BUFFERS."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buffers: dict[tuple[str, str], Buffer] = {}
+        self.left_out = False
+
+    def add(self, obj: ApiObject) -> bool:
+        """See Cache."""
+        if group_kind(obj) != CAPACITY_BUFFER:
+            return super().add(obj)
+        buffer = _read(obj)
+        if len(self.buffers) < MOST_BUFFERS:
+            self.buffers[buffer.namespace, buffer.name] = buffer
+        else:
+            self.left_out = True
+        return True
+
+    def buffers_for(self, obj: ApiObject, needed: int | None) -> Buffers | None:
+        """The CapacityBuffers of the cluster for an object; None without any. Raises InvalidObject."""
+        if not self.buffers:
+            return None
+        ref = ref_of(obj, "default")
+        mine = ref.namespace, (group_kind(obj), ref.name)
+        own = [each for each in self.buffers.values() if (each.namespace, each.target) == mine]
+        others = [each for each in self.buffers.values() if (each.namespace, each.target) != mine]
+        return Buffers(own, len(others), sum(each.provisioned for each in others), needed, self.left_out)
+
+
+def _read(obj: ApiObject) -> Buffer:
+    return Buffer(
+        _text(obj, "metadata", "namespace") or "default",
+        _text(obj, "metadata", "name"),
+        _target(obj),
+        _count(at(obj, "spec", "replicas")),
+        _count(at(obj, "status", "replicas")) or 0,
+        next(_problems(obj), ""),
+    )
+
+
+def _target(obj: ApiObject) -> tuple[str, str]:
+    if name := _text(obj, "spec", "podTemplateRef", "name"):
+        return "/PodTemplate", name
+    group, kind = (_text(obj, "spec", "scalableRef", key) for key in ("apiGroup", "kind"))
+    return f"{group}/{kind}", _text(obj, "spec", "scalableRef", "name")
+
+
+def _problems(obj: ApiObject) -> Iterator[str]:
+    found = at(obj, "status", "conditions")
+    for condition in found[:_MOST_CONDITIONS] if isinstance(found, list) else ():
+        if isinstance(condition, dict) and condition.get("status") == "False":
+            told = (_text(condition, key) for key in ("type", "reason"))
+            yield cut(" is false: ".join(filter(None, told)), _LONGEST_REASON)
+
+
+def _text(obj: ApiObject, *path: str) -> str:
+    found = at(obj, *path)
+    return cut(one_line(found[: 2 * _LONGEST]), _LONGEST) if isinstance(found, str) else ""
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None

@@ -1,0 +1,122 @@
+"""`forewarn headroom`: the CapacityBuffers of a cluster against the replicas that are needed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from forewarn.policies.cli import main
+from forewarn.policies.whatif.capacity_buffers import MOST_BUFFERS, BufferCache
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SHOWN = ("headroom", "-f", "docs/examples/headroom/cache.yaml", "--cluster", "docs/examples/whatif/cluster.yaml")
+CACHE = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "cache", "namespace": "shop"},
+}
+OWN = {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "cache"}}
+
+
+def buffer(name: str, spec: Any, status: Any, version: str = "v1beta1", namespace: str = "shop") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace}
+    kind = {"apiVersion": f"autoscaling.x-k8s.io/{version}", "kind": "CapacityBuffer"}
+    return {**kind, "metadata": metadata, "spec": spec, "status": status}
+
+
+def read(*objects: dict[str, Any]) -> BufferCache:
+    cache = BufferCache()
+    for obj in objects:
+        assert cache.add(obj)
+    return cache
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
+def test_buffers_of_the_workload_and_others(version: str) -> None:
+    cache = read(
+        buffer("one", {**OWN, "replicas": 5}, {"replicas": 3}, version),
+        buffer("two", {**OWN, "percentage": 20}, {"replicas": 1}, version),
+        buffer("elsewhere", {**OWN, "replicas": 5}, {"replicas": 4}, version, "other"),
+        buffer("template", {"podTemplateRef": {"name": "cache"}, "replicas": 9}, {"replicas": 8}, version),
+    )
+    found = cache.buffers_for(CACHE, 8)
+    assert found is not None
+    assert [(each.name, each.replicas, each.provisioned) for each in found.own] == [("one", 5, 3), ("two", None, 1)]
+    assert (found.provisioned, found.needed, found.others, found.of_others) == (4, 8, 2, 12)
+
+
+@pytest.mark.parametrize(
+    ("spec", "status"),
+    [
+        ([], []),
+        ("x", 3),
+        ({"scalableRef": [], "replicas": "5"}, {"replicas": -1, "conditions": [1, None, "x"]}),
+        ({**OWN, "replicas": True}, {"replicas": 2**40, "conditions": {"status": "False"}}),
+        ({"podTemplateRef": {"name": ["x"]}}, {"replicas": 1.5, "conditions": [{"status": "False", "type": 3}] * 99}),
+    ],
+)
+def test_fields_of_a_wrong_type_count_as_absent(spec: Any, status: Any) -> None:
+    cache = read(buffer("odd", spec, status))
+    (found,) = cache.buffers.values()
+    assert (found.replicas, found.provisioned) == (None, 0)
+
+
+def test_hostile_sizes_are_bounded() -> None:
+    long = "x" * 1_000_000
+    condition = {"status": "False", "type": f"a\n{long}", "reason": long}
+    cache = read(
+        buffer(long, {"podTemplateRef": {"name": long}}, {"conditions": [condition]}),
+        *(buffer(f"b-{number}", OWN, {"replicas": 1}) for number in range(MOST_BUFFERS)),
+    )
+    first = next(iter(cache.buffers.values()))
+    assert max(map(len, (first.name, first.target[1], first.problem))) <= 253
+    assert "\n" not in first.problem
+    found = cache.buffers_for(CACHE, None)
+    assert found is not None
+    assert found.left_out
+    assert len(found.own) + found.others == MOST_BUFFERS
+
+
+def test_text_markdown_and_json_show_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    not_ready = {"type": "Provisioning", "status": "False", "reason": "NotEnoughQuota"}
+    one = buffer("cache", {**OWN, "replicas": 6}, {"replicas": 4, "conditions": [not_ready]})
+    (tmp_path / "buffers.json").write_text(json.dumps({"items": [one]}))
+    shown = (*SHOWN, "--cluster", str(tmp_path / "buffers.json"))
+    assert main([*shown, "--placeholders", "8"]) == 0
+    out = capsys.readouterr().out
+    assert "CapacityBuffer shop/cache: 4 of 6 replicas provisioned (Provisioning is false: NotEnoughQuota)" in out
+    assert "CapacityBuffers for it provide 4 of 8 needed replicas" in out
+    assert main([*shown]) == 0
+    out = capsys.readouterr().out
+    assert "4 of 6 replicas provisioned" in out
+    assert "needed replicas" not in out
+    assert main([*shown, "--placeholders", "8", "-o", "markdown"]) == 0
+    assert "4 of 8 needed replicas" in capsys.readouterr().out
+    assert main([*shown, "--placeholders", "8", "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)["capacityBuffers"]
+    assert (told["provisioned"], told["needed"], told["others"]) == (4, 8, {"buffers": 0, "provisioned": 0})
+
+
+def test_without_any_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SHOWN, "-o", "json"]) == 0
+    assert "capacityBuffers" not in json.loads(capsys.readouterr().out)
+
+
+def test_a_source_that_may_not_list_them_leaves_a_note(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from forewarn.policies.sources.errors import SourceError
+
+    def refused(_: str) -> Iterator[dict[str, Any]]:
+        raise SourceError("live", "cannot list capacitybuffers: 403 " + "x" * 100_000)
+
+    monkeypatch.setattr("forewarn.policies.commands.headroom.capacity_buffers_of", refused)
+    assert main([*SHOWN]) == 0
+    (note,) = [line for line in capsys.readouterr().out.splitlines() if "CapacityBuffers not read" in line]
+    assert "403" in note
+    assert len(note) < 300
