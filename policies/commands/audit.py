@@ -53,11 +53,11 @@ _MODULES: Final = ("sources.cluster", "render.audit", "render.report", "evaluati
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 clean, 1 findings, 2 wrong usage, 3 no answer."""
-    parser = _parser()
+    parser = argument_parser()
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
     try:
-        config, baseline = _config(options), read_baseline(options.baseline)
+        config, baseline = config_of(options), read_baseline(options.baseline)
         previous = read_report(options)
     except (ConfigError, ValueError) as fault:
         return complain("audit", fault, USAGE)
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
     return answered_each(evaluation, options)
 
 
-def _config(options: argparse.Namespace) -> Config:
+def config_of(options: argparse.Namespace) -> Config:
     """The configuration with what the command line adds. Raises ConfigError and ValueError."""
     found, config = options.config or find_config(os.curdir), Config()
     if found:
@@ -153,7 +153,7 @@ def _print(
     if options.output == "text":
         _print_text(options, findings, changes)
     elif options.output in ("json", "sarif"):
-        sys.stdout.writelines(_for_programs(options.output, findings, cache, len(subjects), suppressed, changes))
+        sys.stdout.writelines(for_programs(options.output, findings, cache, len(subjects), suppressed, changes))
         sys.stdout.write("\n")
     elif options.output == "openreports":
         from forewarn.policies.render.openreports import as_list, cluster_report
@@ -185,7 +185,7 @@ def _print_text(options: argparse.Namespace, findings: list[Finding], changes: l
         sys.stdout.writelines(clean(line, color) + "\n" for line in lines_of(changes, options.since))
 
 
-def _for_programs(
+def for_programs(
     form: str,
     findings: list[Finding],
     cache: Cache,
@@ -193,6 +193,7 @@ def _for_programs(
     suppressed: int,
     changes: list[Change] | None,
 ) -> Iterator[str]:
+    """The report of `-o json` or `-o sarif`, in parts."""
     from forewarn.policies.render.report import Report
 
     report = Report(findings, (), objects, cache.skipped, lambda _file, _line: None, suppressed)
@@ -220,7 +221,8 @@ def _summarize(findings: list[Finding], cluster: ClusterSnapshot, objects: int, 
         say(f"{plural(gone, 'finding')} of the baseline no longer found; update it with --write-baseline")
 
 
-def _parser() -> argparse.ArgumentParser:
+def argument_parser() -> argparse.ArgumentParser:
+    """The parser of the options."""
     parser = Parser(
         prog="forewarn audit",
         description="Check every object of a cluster, the cluster as a whole, and the effect that a restart of each "

@@ -46,7 +46,7 @@ OUTCOMES: Final = {"preemption": "preempts", "pending": "pending", "not-predicte
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 answered, 1 --fail-on, 2 usage, 3 not done."""
-    parser = _parser()
+    parser = argument_parser()
     options = options_with_cluster(parser, arguments)
     if bool(options.filename) == bool(options.pod):
         parser.error("give one of -f and --pod")
@@ -71,14 +71,14 @@ def _predict(options: argparse.Namespace, release: Release, autoscaling: Autosca
     faults += [placed for placed in applied.placements if isinstance(placed, InvalidObject)]
     for fault in faults:
         complain("predict", places.located(fault), status_of(fault))
-    groups = list(_groups(applied))
+    groups = list(groups_of(applied))
     in_groups = {id(pod) for group in groups for pod in group.pods}
     if options.output == "json":
-        sys.stdout.writelines(map(as_json, _rows(options, applied, groups, cluster, autoscaling)))
+        sys.stdout.writelines(map(as_json, rows_of(options, applied, groups, cluster, autoscaling)))
     elif options.output == "html":
         from forewarn.policies.render.html.preempt import page
 
-        lines = _lines(options, applied, groups, cluster, autoscaling, painter(False))
+        lines = lines_of(options, applied, groups, cluster, autoscaling, painter(False))
         sys.stdout.write(page(placements, cluster, lines))
     else:
         _print(options, applied, groups, cluster, autoscaling)
@@ -98,7 +98,7 @@ def _predict(options: argparse.Namespace, release: Release, autoscaling: Autosca
     return FAILED if {"not-predicted", "unknown"} & outcomes else OK
 
 
-def _rows(
+def rows_of(
     options: argparse.Namespace,
     applied: Applied,
     groups: Sequence[GroupForecast],
@@ -137,7 +137,7 @@ def _rows(
     yield from (group.to_dict() for group in groups)
 
 
-def _groups(applied: Applied) -> Iterator[GroupForecast]:
+def groups_of(applied: Applied) -> Iterator[GroupForecast]:
     """The forecasts for the PodGroups of the new Pods."""
     is_whole = not any(placement.left_out or placement.rollout for placement in applied.placed)
     if is_whole and any(prediction.pod.spec.pod_group for prediction in applied.predictions):
@@ -155,11 +155,11 @@ def _print(
     autoscaling: Autoscaling,
 ) -> None:
     color = wants_color(options.color, sys.stdout)
-    told = _lines(options, applied, groups, cluster, autoscaling, painter(color))
+    told = lines_of(options, applied, groups, cluster, autoscaling, painter(color))
     sys.stdout.writelines(clean(line, color) + "\n" for line in told)
 
 
-def _lines(
+def lines_of(
     options: argparse.Namespace,
     applied: Applied,
     groups: Sequence[GroupForecast],
@@ -167,6 +167,7 @@ def _lines(
     autoscaling: Autoscaling,
     paint: Callable[[str, str], str],
 ) -> Iterator[str]:
+    """The lines of `-o text`."""
     from forewarn.policies.render import autoscalers
     from forewarn.policies.render.pod_groups import line_of_group
     from forewarn.policies.render.prediction import render, render_together
@@ -307,7 +308,8 @@ def _subjects(file: File, namespace: str) -> Sequence[ReviewedObject]:
     return reading.subjects
 
 
-def _parser() -> argparse.ArgumentParser:
+def argument_parser() -> argparse.ArgumentParser:
+    """The parser of the options."""
     parser = Parser(
         prog="forewarn predict",
         description="Predict the node and the victims that kube-scheduler would select for a Pod, for each replica of "

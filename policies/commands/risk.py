@@ -24,14 +24,17 @@ from forewarn.policies.terminal import as_json, as_markdown, clean, complain, pa
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.releases.release import Release
     from forewarn.policies.render.changes import Change
+    from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.scenario import World
     from forewarn.policies.whatif.questions import Question
     from forewarn.policies.whatif.risk import Risks
+
+    Try = Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]]
 
 OK, FOUND, USAGE, FAILED = range(4)
 MOST: Final = 100_000
@@ -44,7 +47,7 @@ _MODULES: Final = ("sources.cluster", "render.risk", "whatif.risk", "simulation.
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 answered, 1 --fail-on was met, 2 usage, 3 not done."""
-    parser = _parser()
+    parser = argument_parser()
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
     try:
@@ -57,24 +60,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _answer(options: argparse.Namespace, release: Release, previous: dict[str, Any] | None) -> Evaluated:
-    from forewarn.policies.simulation.dump import DumpCache, unknown_owners
-    from forewarn.policies.whatif.risk import as_dict, risks
+    from forewarn.policies.simulation.dump import DumpCache
+    from forewarn.policies.whatif.risk import as_dict
 
     previous = earlier_report(previous, options)
     cache = DumpCache()
     cache.recreated = recreated_by(options)
     loaded(options, cache)
     settle(cache, release)
-    cluster = cache.snapshot()
-    running = (pod for pod in cluster.pods.values() if pod.node_name)
-    if not any(_is_chosen(pod.namespace, pod.priority_class_name, options) for pod in running):
-        _refuse(options, cluster)
-    found = risks(cluster, world_with(cache, [], options.until or DEFAULT_UNTIL), options.most, _watched)
-    found = found._replace(assumes=(*found.assumes, *unknown_owners(cache)))
-    wanted = [risk for risk in found.risks if _is_chosen(risk.namespace, risk.priority_class, options)]
-    if not wanted:
-        _refuse(options, cluster)
-    found = found._replace(risks=wanted)
+    found = risks_of(options, cache, _watched)
     changes = _changes(options, found, previous)
     if options.output == "json":
         more = {} if changes is None else {"changes": [change.to_dict() for change in changes]}
@@ -101,6 +95,25 @@ def _evaluated(options: argparse.Namespace, found: Risks) -> Evaluated:
     total = sum(loss.replicas for risk in losing for loss in risk.losses)
     cells = (len(found.risks), len(losing), worst_loss(losing))
     return Evaluated(FOUND if options.fail_on == "loss" and losing else OK, (len(losing), total), cells)
+
+
+def risks_of(options: argparse.Namespace, cache: DumpCache, tried: Try) -> Risks:
+    """The risks of the workloads that the options select. `tried`: simulates the losses.
+
+    Raises SourceError, InvalidObject and ValueError.
+    """
+    from forewarn.policies.simulation.dump import unknown_owners
+    from forewarn.policies.whatif.risk import risks
+
+    cluster = cache.snapshot()
+    running = (pod for pod in cluster.pods.values() if pod.node_name)
+    if not any(_is_chosen(pod.namespace, pod.priority_class_name, options) for pod in running):
+        _refuse(options, cluster)
+    found = risks(cluster, world_with(cache, [], options.until or DEFAULT_UNTIL), options.most, tried)
+    wanted = [risk for risk in found.risks if _is_chosen(risk.namespace, risk.priority_class, options)]
+    if not wanted:
+        _refuse(options, cluster)
+    return found._replace(risks=wanted, assumes=(*found.assumes, *unknown_owners(cache)))
 
 
 def _print_text(options: argparse.Namespace, found: Risks, changes: list[Change] | None) -> None:
@@ -166,7 +179,8 @@ def _watched(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, A
     return progress(counted(world, asked, Tried), len(asked), "losses", sys.stderr)
 
 
-def _parser() -> argparse.ArgumentParser:
+def argument_parser() -> argparse.ArgumentParser:
+    """The parser of the options."""
     parser = Parser(
         prog="forewarn risk",
         description="For each workload, list the PriorityClasses whose Pods can preempt its Pods, and the nodes and "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.commands.autoscaling import autoscaling_of, recreated_by
 from forewarn.policies.commands.cluster_command import (
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 answered, 1 --fail-on was met, 2 usage, 3 not done."""
     options = options_with_cluster(argument_parser(), arguments)
     parser = options.own
-    _check(options, parser)
+    check(options, parser)
     release = release_of(options, parser)
     autoscaling, places = autoscaling_of(options, parser), Places()
     if getattr(options, "each", None):
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
     return answered("whatif", options, lambda: _answer(options, release, autoscaling, places), places)
 
 
-def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+def check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     """End the program if arguments do not go together."""
     if options.what == "lose":
         _check_loss(options, parser)
@@ -120,15 +120,48 @@ def _check_class(options: argparse.Namespace, parser: argparse.ArgumentParser) -
         parser.error("--delete goes without --value, --default and --preemption-policy")
 
 
+class Simulated(NamedTuple):
+    """The answer of a simulation. `change`: of a PriorityClass. `notes`: its assumptions, and what is not simulated.
+    `faults`: the objects whose Pods admission rejects."""
+
+    answer: Answer
+    change: ClassChange | None
+    notes: Sequence[str]
+    world: World
+    faults: Sequence[Exception]
+
+
 def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> int:
-    from forewarn.policies.simulation.dump import DumpCache, not_simulated
-    from forewarn.policies.whatif.comparison import ask
-    from forewarn.policies.whatif.occupancy import Occupancy
+    from forewarn.policies.simulation.dump import DumpCache
 
     cache = DumpCache()
     cache.recreated = recreated_by(options)
     loaded(options, cache)
     settle(cache, release)
+    with watched() as show:
+        answer, change, notes, world, faults = simulate(options, cache, autoscaling, places, show)
+    if options.output in DRAWN:
+        sys.stdout.write(_drawn(options.output, answer, change, notes))
+    else:
+        _print(options, answer, change, notes, _explored(options, world, answer))
+    return FAILED if faults else _status(options, answer)
+
+
+def simulate(
+    options: argparse.Namespace,
+    cache: DumpCache,
+    autoscaling: Autoscaling,
+    places: Places,
+    show: Callable[[float, int], None] | None = None,
+) -> Simulated:
+    """The answer to the question of the options, which changes the cache. `show`: gets seconds and steps.
+
+    Raises SourceError, InvalidObject and ValueError.
+    """
+    from forewarn.policies.simulation.dump import not_simulated
+    from forewarn.policies.whatif.comparison import ask
+    from forewarn.policies.whatif.occupancy import Occupancy
+
     if cache.semantics.unknown:
         raise SourceError("--kubernetes-version", cache.semantics.unknown)
     question, change = _question(options, cache, places, autoscaling)
@@ -142,15 +175,10 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     horizon = _A_DAY if options.what == "restart" else horizon
     world = world_with(cache, question.arrivals, options.until or max(DEFAULT_UNTIL, min(horizon, MOST_UNTIL)))
     watch = Occupancy if options.output in DRAWN else None
-    with watched() as show:
-        answer = ask(question, world, show, watch, autoscaling)
+    answer = ask(question, world, show, watch, autoscaling)
     settled = [SETTLED] if options.what == "apply" else []
     notes = [*not_simulated(cache), *left_out, *answer.summary.assumes, *settled]
-    if options.output in DRAWN:
-        sys.stdout.write(_drawn(options.output, answer, change, notes))
-    else:
-        _print(options, answer, change, notes, _explored(options, world, answer))
-    return FAILED if faults else _status(options, answer)
+    return Simulated(answer, change, notes, world, faults)
 
 
 def _without_rejected(question: Question, cache: DumpCache, places: Places) -> tuple[Question, list[Exception]]:
@@ -250,7 +278,7 @@ def _print(
     outcomes: Sequence[tuple[Outcome, Summary]],
 ) -> None:
     if options.output == "json":
-        sys.stdout.write(as_json(_as_dict(options, answer, change, notes, outcomes)))
+        sys.stdout.write(as_json(as_document(options, answer, change, notes, outcomes)))
         return
     from forewarn.policies.render import whatif
 
@@ -271,13 +299,14 @@ def _print(
     sys.stdout.writelines(clean(f"  note: {note}", color=False) + "\n" for note in notes)
 
 
-def _as_dict(
+def as_document(
     options: argparse.Namespace,
     answer: Answer,
     change: ClassChange | None,
     notes: Sequence[str],
-    outcomes: Sequence[tuple[Outcome, Summary]],
+    outcomes: Sequence[tuple[Outcome, Summary]] = (),
 ) -> dict[str, Any]:
+    """The document of `-o json`."""
     from forewarn.policies.whatif import class_change
     from forewarn.policies.whatif.answer import as_dict
 

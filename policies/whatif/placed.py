@@ -22,10 +22,14 @@ class Placed:
     """The nodes of a cluster with existing, deleted and new Pods, with the attributes of Occupancy."""
 
     def __init__(
-        self, cluster: ClusterSnapshot, coming: Iterable[tuple[Pod, str, str]], going: Collection[str] = ()
+        self,
+        cluster: ClusterSnapshot,
+        coming: Iterable[tuple[Pod, str, str]],
+        going: Collection[str] = (),
+        only: Collection[str] | None = None,
     ) -> None:
-        """`coming`: (pod, node, what made it); `going`: identities of pods that end."""
-        infos = cluster.scheduling.node_infos
+        """`coming`: (pod, node, what made it); `going`: identities of pods that end; `only`: names of nodes."""
+        infos = [each for each in cluster.scheduling.node_infos if only is None or each.node.name in only]
         self.nodes: Mapping[str, Node] = {info.node.name: info.node for info in infos}
         self.node_changes: Sequence[NodeChange] = [
             NodeChange(BEFORE, node.name, CORDONED if node.unschedulable else HERE) for node in self.nodes.values()

@@ -5,6 +5,6 @@ Elements are made with xml.etree, which escapes every text; styles and script ar
 
 from __future__ import annotations
 
-from forewarn.policies.render.html.whatif import page
+from forewarn.policies.render.html.whatif import page, report
 
-__all__ = ["page"]
+__all__ = ["page", "report"]

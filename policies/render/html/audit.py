@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Severity, plural
-from forewarn.policies.render.html.elements import MOST_ROWS, document, element, section, table, tile, told
+from forewarn.policies.render.html.elements import MOST_ROWS, Page, element, section, table, tile, told
 from forewarn.policies.render.report import counts
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ _NAMED_BY: Final = _HEADS.index("object")
 
 def page(findings: Sequence[Finding], objects: int, pods: int, suppressed: int = 0, unknown: str = "") -> str:
     """The whole file. `findings`: as `audit` orders them; `unknown`: why nothing is predicted, empty where it is."""
+    return report(findings, objects, pods, suppressed, unknown).document()
+
+
+def report(findings: Sequence[Finding], objects: int, pods: int, suppressed: int = 0, unknown: str = "") -> Page:
+    """The same, before it is written."""
     found, shown = counts(findings), _told_one_by_one(findings)
     figures = element(
         "dl",
@@ -38,7 +43,7 @@ def page(findings: Sequence[Finding], objects: int, pods: int, suppressed: int =
     parts = [_by_rule(findings, shown), _findings(findings, shown)]
     if not findings:
         parts = [section("Findings", "findings", element("p", "No findings."))]
-    return document(_TITLE, [element("main", header, *parts)], ("tables.js", "rows.js"))
+    return Page(_TITLE, [header, *parts], scripts=("tables.js", "rows.js"))
 
 
 def _told_one_by_one(findings: Sequence[Finding]) -> list[Finding]:

@@ -34,6 +34,26 @@ class Amount(NamedTuple):
 Cell = str | int | Amount
 
 
+class Page(NamedTuple):
+    """A page before it is written. `parts`: the children of `main`; `skip`: a link to the part that matters most."""
+
+    title: str
+    parts: Sequence[Child]
+    skip: Child = None
+    scripts: Sequence[str] = ("tables.js", "page.js")
+
+    def document(self) -> str:
+        """The page as one file."""
+        return document(self.title, [self.skip, element("main", *self.parts)], self.scripts)
+
+    def markup(self) -> str:
+        """The children of `main` as HTML, for a page that has the same scripts and styles."""
+        written = (
+            tostring(part, encoding="unicode", method="html") for part in self.parts if isinstance(part, Element)
+        )
+        return no_command_in_markup("".join(written))
+
+
 def element(tag: str, *children: Child, **attributes: str | float | bool) -> Element:
     """An element. Attributes: the last underscore of a name falls away, others become hyphens.
 

@@ -29,6 +29,9 @@ def nodes(drawn: dict[str, object]) -> Element:
             element("label", element("input", type="radio", name="what", value="1"), "memory"),
         ),
         element(
+            "label", "Show", element("select", element("option", "all classes", value="-1"), id="band"), class_="field"
+        ),
+        element(
             "div",
             element("label", "Moment", for_="moment"),
             element("button", "▶", id="play", type="button", aria_label="play"),

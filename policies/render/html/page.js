@@ -1,6 +1,6 @@
 "use strict";
-(() => {
-  const data = JSON.parse(document.getElementById("nodes-data").textContent);
+// Draws the nodes of a page, and lets people select, search and filter them.
+const drawNodes = (data) => {
   const byId = (id) => document.getElementById(id);
   const make = (tag, name, text) => {
     const made = document.createElement(tag);
@@ -27,6 +27,7 @@
   const states = first.states.slice();
   let moment = 0;
   let what = 0;
+  let only = -1;
 
   const goTo = (next) => {
     const touched = new Set();
@@ -47,7 +48,8 @@
     return touched;
   };
 
-  const share = (node, band, doomed) => shares[node * row + band * 4 + doomed * 2 + what];
+  const share = (node, band, doomed) =>
+    only < 0 || only === band ? shares[node * row + band * 4 + doomed * 2 + what] : 0;
   const color = (band) => `var(--b${bands < 2 ? 5 : Math.round((band * 7) / (bands - 1))})`;
   const percent = (part) => `${Math.round((part * 1000) / WHOLE) / 10}%`;
 
@@ -114,6 +116,7 @@
     cell.setAttribute("aria-selected", "false");
     cell.tabIndex = -1;
     cell.dataset.node = node;
+    cell.dataset.name = data.names[node];
     if (size === "large") cell.append(make("span", "name", data.names[node]));
     cells.push(cell);
     paint(node);
@@ -228,7 +231,8 @@
 
   // Tools
   byId("tools").hidden = false;
-  const frameName = (place) => (place === 0 ? "before" : place === frames.length ? "after" : `after ${frames[place - 1].label}`);
+  document.querySelector(".time").hidden = !frames.length;
+  const frameName = (place) => (!frames.length ? "now" : place === 0 ? "before" : place === frames.length ? "after" : `after ${frames[place - 1].label}`);
   const slider = byId("moment");
   slider.max = frames.length;
   const move = (next) => {
@@ -266,6 +270,18 @@
     }),
   );
 
+  const filter = byId("band");
+  for (let band = bands - 1; band >= 0; band--) {
+    const choice = make("option", "", data.bands[band]);
+    choice.value = band;
+    filter.append(choice);
+  }
+  filter.addEventListener("change", () => {
+    only = Number(filter.value);
+    cells.forEach((_, node) => paint(node));
+    if (shown >= 0) show(shown);
+  });
+
   // Search: nodes, and rows of the tables
   const rows = [...document.querySelectorAll("tbody tr")].map((line) => [line, line.textContent.toLowerCase()]);
   const groups = data.groups.map((group) => group.toLowerCase());
@@ -286,4 +302,6 @@
     byId("found").textContent = wanted ? `${found} of ${count} nodes` : "";
   });
   document.documentElement.dataset.drawn = Math.round(performance.now());
-})();
+};
+const shipped = document.getElementById("nodes-data");
+if (shipped) drawNodes(JSON.parse(shipped.textContent));

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import plural
-from forewarn.policies.render.html.elements import data, document, element, section, table, tile, told
+from forewarn.policies.render.html.elements import Page, data, element, section, table, tile, told
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import nodes, pushed
 from forewarn.policies.whatif.answer import Push
@@ -27,10 +27,15 @@ _MOST_LINES: Final = 500
 
 def page(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Iterable[str]) -> str:
     """The whole file. `lines`: what the command says in text."""
+    return report(placements, cluster, lines).document()
+
+
+def report(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Iterable[str]) -> Page:
+    """The same, before it is written."""
     every = [(placement, prediction) for placement in placements for prediction in placement.predictions]
-    pushes = list(_pushes(every, cluster))
+    pushes = list(preemptions(every, cluster))
     going = {victim.identity for _, prediction in every for victim in prediction.victims}
-    drawn = node_data(NodeBands(Placed(cluster, _coming(every), going), pushes), pushes, between=False)
+    drawn = node_data(NodeBands(Placed(cluster, arrivals(every), going), pushes), pushes, between=False)
     names = [placement.name for placement in placements]
     title = names[0] if len(names) == 1 else plural(len(names), "object")
     counts = Counter(prediction.outcome for _, prediction in every)
@@ -59,28 +64,32 @@ def page(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Itera
         element("li", told(line), class_="in" if line.startswith(" ") else "")
         for line, _ in zip(lines, range(_MOST_LINES), strict=False)
     ]
-    main = element(
-        "main",
+    parts = [
         header,
         nodes(drawn),
         *pushed(pushes),
         section("New Pods", "pods-title", table("New Pods", heads, rows, len(rows))),
         section("Details", "words-title", element("ul", *said, class_="plain")),
-    )
+        data("nodes-data", drawn),
+    ]
     skip = element("a", "skip to the new Pods", href="#pods-title", class_="skip")
-    return document(f"predict: {title}", [skip, main, data("nodes-data", drawn)])
+    return Page(f"predict: {title}", parts, skip)
 
 
-def _coming(every: Iterable[tuple[Placement, Prediction]]) -> Iterator[tuple[Pod, str, str]]:
+def arrivals(every: Iterable[tuple[Placement, Prediction]]) -> Iterator[tuple[Pod, str, str]]:
+    """The new Pods that get a node, as Placed wants them."""
     for placement, prediction in every:
         if prediction.node:
             yield prediction.pod, prediction.node, f"{placement.name.rpartition(' ')[2]} (new)"
 
 
-def _pushes(every: Iterable[tuple[Placement, Prediction]], cluster: ClusterSnapshot) -> Iterator[Push]:
+def preemptions(every: Iterable[tuple[Placement, Prediction]], cluster: ClusterSnapshot) -> Iterator[Push]:
+    """The victims of predictions, without Pods that already terminate."""
     for placement, prediction in every:
         pod = prediction.pod
         for victim in prediction.victims:
+            if victim.terminating:
+                continue
             yield Push(
                 t=AT,
                 level=1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from forewarn.policies.render.html.elements import document, element, section, table, tile, told
+from forewarn.policies.render.html.elements import Page, element, section, table, tile, told
 from forewarn.policies.render.risk import HEADS, cells, notes, preempted_by
 
 if TYPE_CHECKING:
@@ -15,6 +15,11 @@ _TITLE = "Risks by workload"
 
 def page(found: Risks) -> str:
     """The whole file."""
+    return report(found).document()
+
+
+def report(found: Risks) -> Page:
+    """The same, before it is written."""
     losing = sum(bool(risk.losses) for risk in found.risks)
     exposed = sum(bool(preempted_by(risk)) for risk in found.risks)
     figures = element(
@@ -31,4 +36,4 @@ def page(found: Risks) -> str:
     items = [element("li", told(note)) for note in notes(found)]
     if items:
         parts.append(section("Notes", "also", element("ul", *items, class_="plain")))
-    return document(_TITLE, [element("main", *parts)], ("tables.js",))
+    return Page(_TITLE, parts, scripts=("tables.js",))

@@ -9,7 +9,7 @@ from forewarn.policies.render import autoscalers
 from forewarn.policies.render import simulation as timeline_text
 from forewarn.policies.render.headroom import cpu, memory
 from forewarn.policies.render.html.charts import cascade
-from forewarn.policies.render.html.elements import Amount, chart, data, document, element, section, table, tile, told
+from forewarn.policies.render.html.elements import Amount, Page, chart, data, element, section, table, tile, told
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import nodes, pushed
 from forewarn.policies.render.simulation import duration, missing, settled, violated
@@ -38,14 +38,19 @@ _MOST_OPEN: Final = 40
 
 def page(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> str:
     """The whole file. `answer`: with its occupancy; `notes`: what plays no part."""
+    return report(answer, change, notes).document()
+
+
+def report(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> Page:
+    """The same, before it is written."""
     assert answer.occupancy is not None
     bands = NodeBands(answer.occupancy, answer.pushes)
     drawn = node_data(bands, answer.pushes)
-    parts = [*_change(change), nodes(drawn), *_classes(answer), *pushed(answer.pushes), *_workloads(answer)]
-    parts += [*_autoscalers(answer), *_timeline(answer), *_odds_and_ends(answer, notes)]
-    main = element("main", _header(answer), *parts)
+    parts = [_header(answer), *_change(change), nodes(drawn), *_classes(answer), *pushed(answer.pushes)]
+    parts += [*_workloads(answer), *_autoscalers(answer), *_timeline(answer), *_odds_and_ends(answer, notes)]
+    parts.append(data("nodes-data", drawn))
     skip = element("a", "skip to the workloads", href="#workloads", class_="skip")
-    return document(answer.title, [skip, main, data("nodes-data", drawn)])
+    return Page(answer.title, parts, skip)
 
 
 def _header(answer: Answer) -> Element:

@@ -1,0 +1,65 @@
+"""The pages of `forewarn ui` in the process of the test, without a server: questions are answered at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from flask.testing import FlaskClient
+
+from forewarn.policies.config.model import Config
+from forewarn.policies.simulation.dump import DumpCache
+from forewarn.policies.sources.cluster import load_cluster
+from forewarn.policies.whatif.autoscalers import Autoscaling
+from forewarn.webhook.commands.ui import shown_of
+from forewarn.webhook.ui.access import Access
+from forewarn.webhook.ui.app import create_ui_app
+from forewarn.webhook.ui.processes import Step
+from forewarn.webhook.ui.questions import State
+
+if TYPE_CHECKING:
+    from werkzeug.test import TestResponse
+
+PORT = 8123
+HOST = f"127.0.0.1:{PORT}"
+CLUSTER = "docs/examples/whatif/cluster.yaml"
+
+
+class Here:
+    """As Processes, but the answers are of this process; changes of the cache stay."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def ask(self, question: dict[str, Any], seconds: float) -> Generator[Step, None, None]:
+        said: list[str] = []
+        yield Step("started")
+        answer = self.state.answer(question, said.append)
+        yield Step(answer=json.loads(json.dumps(answer)))
+
+
+class Desk(NamedTuple):
+    """The pages, and a browser that has the cookie."""
+
+    access: Access
+    client: FlaskClient
+
+    def get(self, path: str, **more: Any) -> TestResponse:
+        return self.client.get(path, **{"base_url": f"http://{HOST}", **more})
+
+    def post(self, path: str, body: Any, **more: Any) -> TestResponse:
+        return self.client.post(path, json=body, **{"base_url": f"http://{HOST}", **more})
+
+
+def desk(cluster: str = CLUSTER, *, entered: bool = True) -> Desk:
+    """The pages about a cluster. `entered`: the first address has been opened."""
+    cache = DumpCache()
+    load_cluster(cluster, into=cache)
+    state = State(cache, Autoscaling(), Config(), ["--cluster", cluster])
+    access = Access(PORT)
+    client = create_ui_app(shown_of(state, cluster), Here(state), access).test_client()  # type: ignore[arg-type]
+    made = Desk(access, client)
+    if entered:
+        assert made.get(f"/?token={access.token}").status_code == 302
+    return made

@@ -1,0 +1,129 @@
+"""Who may read the pages, and what a browser lets them do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.webhook.ui.desk import HOST, PORT, Desk, desk
+
+PATHS = ("/", "/predict", "/whatif", "/risk", "/audit", "/api/cluster", "/events/risk", "/api/risk", "/none")
+MANIFEST = {"manifest": "kind: Pod"}
+
+
+@pytest.fixture(scope="module")
+def entered() -> Desk:
+    return desk()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_without_the_token_is_denied(path: str) -> None:
+    answer = desk(entered=False).get(path)
+    assert answer.status_code == 403
+    assert "cluster.yaml" not in answer.text
+    assert "Set-Cookie" not in answer.headers
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "é"])
+def test_a_wrong_token_is_denied(token: str) -> None:
+    answer = desk(entered=False).get("/", query_string={"token": token})
+    assert answer.status_code == 403
+    assert "Set-Cookie" not in answer.headers
+
+
+def test_the_token_becomes_a_cookie_and_leaves_the_address() -> None:
+    made = desk(entered=False)
+    answer = made.get(f"/whatif?change=lose-zone&token={made.access.token}&name=a%26b")
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/whatif?change=lose-zone&name=a%26b")
+    cookie = answer.headers["Set-Cookie"]
+    assert cookie.startswith(f"forewarn-ui-{PORT}=")
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+    assert made.access.token not in cookie
+    assert made.get("/").status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", f"evil.example:{PORT}", "127.0.0.1:1", "127.0.0.1", f"[::1]:{PORT}"])
+@pytest.mark.parametrize("path", ["/", "/static/page.js", "/api/cluster"])
+def test_another_host_is_denied_even_with_cookie_and_token(entered: Desk, host: str, path: str) -> None:
+    """DNS rebinding: the name of another site leads to this machine."""
+    answer = entered.get(path, headers={"Host": host}, query_string={"token": entered.access.token})
+    assert answer.status_code == 403
+
+
+def test_localhost_is_this_machine() -> None:
+    made = desk(entered=False)
+    answer = made.get(f"/?token={made.access.token}", base_url=f"http://localhost:{PORT}")
+    assert answer.status_code == 302
+
+
+def test_a_post_needs_the_cookie_and_no_token_replaces_it() -> None:
+    made = desk(entered=False)
+    for path in ("/api/predict", f"/api/predict?token={made.access.token}"):
+        assert made.post(path, MANIFEST).status_code == 403
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", f"https://{HOST}", "http://127.0.0.1:1"])
+def test_a_post_of_another_site_is_denied(entered: Desk, origin: str) -> None:
+    assert entered.post("/api/predict", MANIFEST, headers={"Origin": origin}).status_code == 403
+
+
+def test_a_post_of_the_page_itself_is_answered(entered: Desk) -> None:
+    assert entered.post("/api/predict", MANIFEST, headers={"Origin": f"http://{HOST}"}).status_code == 422
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+def test_a_post_that_a_form_can_send_is_denied(entered: Desk, kind: str) -> None:
+    answer = entered.client.post("/api/predict", base_url=f"http://{HOST}", data=b'{"manifest":""}', content_type=kind)
+    assert answer.status_code == 415
+
+
+def test_a_large_body_is_denied(entered: Desk) -> None:
+    assert entered.post("/api/predict", {"manifest": "#" * (1 << 20)}).status_code == 413
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [],
+        {},
+        {"manifest": 1},
+        {"manifest": "", "edits": []},
+        {"manifest": "", "edits": {"other": 1}},
+        {"manifest": "", "edits": {"replicas": "1"}},
+        {"manifest": "", "edits": {"replicas": -1}},
+        {"manifest": "", "edits": {"replicas": True}},
+        {"manifest": "", "edits": {"replicas": 10**9}},
+        {"manifest": "", "edits": {"cpu": 1}},
+        {"manifest": "", "edits": {"cpu": "1" * 300}},
+    ],
+)
+def test_a_body_of_another_form_is_denied(entered: Desk, body: Any) -> None:
+    answer = entered.post("/api/predict", body)
+    assert answer.status_code == 400
+    assert set(answer.get_json()) == {"error"}
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/static/page.css", "/static/none"])
+def test_every_response_has_the_headers(entered: Desk, path: str) -> None:
+    headers = entered.get(path).headers
+    policy = dict(part.split(" ", 1) for part in headers["Content-Security-Policy"].split("; "))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+    assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Referrer-Policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize("name", ["page.css", "page.js", "tables.js", "rows.js", "ui.css", "links.js", "predict.js"])
+def test_scripts_and_styles_are_shipped_and_refer_to_no_other_site(entered: Desk, name: str) -> None:
+    answer = entered.get(f"/static/{name}")
+    assert answer.status_code == 200
+    assert "http" not in answer.text
+    assert "innerHTML" not in answer.text
+
+
+@pytest.mark.parametrize("name", ["../access.py", "..%2faccess.py", "__init__.py", "access.py"])
+def test_nothing_else_is_shipped(entered: Desk, name: str) -> None:
+    assert entered.get(f"/static/{name}").status_code == 404

@@ -1,0 +1,221 @@
+"""The pages and their JSON documents."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.in_process import forewarn
+from tests.json_outputs import validator
+from tests.webhook.ui.desk import CLUSTER, Desk, desk
+
+MANIFEST = Path("docs/examples/headroom/cache.yaml").read_text()
+HOSTILE = '<script>alert(1)</script>"\u202e\x1b'
+QUESTIONS = {
+    "whatif": ("whatif", "/api/whatif?change=lose-zone&name=a", ("whatif", "lose", "zone", "a")),
+    "drain": ("whatif", "/api/whatif?change=drain&name=a-1+a-2", ("whatif", "drain", "a-1", "a-2")),
+    "pool": (
+        "whatif",
+        "/api/whatif?change=lose-pool&name=topology.kubernetes.io/zone%3Da",
+        ("whatif", "lose", "pool", "topology.kubernetes.io/zone=a"),
+    ),
+    "class": (
+        "whatif",
+        "/api/whatif?change=class&name=batch&value=200000",
+        ("whatif", "class", "batch", "--value=200000"),
+    ),
+    "risk": ("risk", "/api/risk?namespace=shop", ("risk", "-n", "shop")),
+    "audit": ("lint", "/api/audit", ("audit", "--exit-zero")),
+}
+
+
+@pytest.fixture(scope="module")
+def shared() -> Desk:
+    return desk()
+
+
+def predicted(made: Desk, manifest: str = MANIFEST, **edits: Any) -> dict[str, Any]:
+    answer = made.post("/api/predict", {"manifest": manifest, "edits": edits})
+    found: dict[str, Any] = answer.get_json()
+    name = "ui-predict" if answer.status_code == 200 else "ui-error"
+    assert list(validator(name).iter_errors(found)) == []
+    return found
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_the_document_of_a_page_is_that_of_its_command(name: str) -> None:
+    """A simulation changes the cache, so each question has its own."""
+    schema, path, command = QUESTIONS[name]
+    document = desk().get(path).get_json()
+    assert list(validator(schema).iter_errors(document)) == []
+    assert document == json.loads(forewarn(*command, "--cluster", CLUSTER, "-o", "json").stdout)
+
+
+def test_the_rows_of_a_prediction_are_those_of_its_command(shared: Desk) -> None:
+    done = forewarn("predict", "-f", "docs/examples/headroom/cache.yaml", "--cluster", CLUSTER, "-o", "json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    found = predicted(shared)
+    assert [row["id"] for row in found["rows"]] == [row["id"] for row in rows]
+    for shown, row in zip(found["rows"], rows, strict=True):
+        assert shown == {key: row[key] for key in shown}
+    text = forewarn("predict", "-f", "docs/examples/headroom/cache.yaml", "--cluster", CLUSTER).stdout
+    assert found["lines"] == text.splitlines()
+
+
+def test_the_document_of_the_cluster_fits_its_schema(shared: Desk) -> None:
+    document = shared.get("/api/cluster").get_json()
+    assert list(validator("ui-cluster").iter_errors(document)) == []
+    assert [node["name"] for node in document["nodes"]] == ["a-1", "a-2", "b-1", "b-2"]
+    assert document["nodes"][0]["classes"] == [
+        {"priorityClass": "gold", "priority": 100000, "pods": 1},
+        {"priorityClass": "batch", "priority": 100, "pods": 1},
+    ]
+
+
+def test_a_question_runs_once_and_its_page_then_shows_the_report() -> None:
+    made = desk()
+    path = "/whatif?change=lose-zone&name=a"
+    assert 'id="progress"' in made.get(path).text
+    events = made.get(f"/events{path}")
+    assert events.mimetype == "text/event-stream"
+    assert re.findall("event: (.*)", events.text) == ["progress", "done"]
+    page = made.get(path).text
+    assert 'id="progress"' not in page
+    assert "zone a lost: 2 nodes (a-1, a-2) with 4 Pods" in page
+    assert 'data-command="forewarn whatif lose zone a --cluster docs/examples/whatif/cluster.yaml"' in page
+
+
+def test_a_question_that_cannot_be_answered_ends_with_the_reason(shared: Desk) -> None:
+    events = shared.get("/events/whatif?change=lose-zone&name=c")
+    assert 'event: failed\ndata: "no node matches zone c; found a, b"' in events.text
+    assert shared.get("/api/whatif?change=lose-zone&name=c").status_code == 422
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "change=lose-zone&name=--cluster%3D/etc/passwd",
+        "change=drain&name=a-1+-ohtml%3D/tmp/x",
+        "change=lose-pool&name=-o",
+        "change=upgrade&name=a",
+        "change=class&name=gold",
+        "change=class&name=gold&value=1e9",
+        "change=class&name=-f&value=1",
+        "change=lose-zone&name=a%00",
+        "change=lose-zone&name=%E2%80%AEa",
+        "change=lose-zone&name=" + "a" * 30_000,
+    ],
+)
+def test_an_address_sets_no_options_and_has_limits(shared: Desk, query: str) -> None:
+    assert shared.get(f"/api/whatif?{query}").status_code == 400
+    assert shared.get(f"/events/whatif?{query}").status_code == 400
+    page = shared.get(f"/whatif?{query}")
+    assert page.status_code == 200
+    assert 'role="alert"' in page.text
+
+
+def test_a_risk_filter_sets_no_options(shared: Desk) -> None:
+    assert shared.get("/api/risk?namespace=-v").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("edits", "changed"),
+    [
+        ({"replicas": 7}, {"replicas": 7}),
+        ({"priorityClass": "batch"}, {"priorityClass": "batch"}),
+        ({"cpu": "3", "memory": "1Gi"}, {"cpu": "3", "memory": "1Gi"}),
+    ],
+)
+def test_a_change_is_predicted_as_if_it_stood_in_the_manifest(
+    shared: Desk, edits: dict[str, Any], changed: dict[str, Any]
+) -> None:
+    before, after = predicted(shared), predicted(shared, **edits)
+    assert after["objects"] == [before["objects"][0] | changed]
+    assert predicted(shared, after["manifest"])["rows"] == after["rows"] != before["rows"]
+
+
+def test_only_the_selected_object_changes(shared: Desk) -> None:
+    two = f"{MANIFEST}\n---\n{MANIFEST.replace('name: cache,', 'name: other,')}"
+    found = predicted(shared, two, object=1, replicas=5)
+    assert [each["replicas"] for each in found["objects"]] == [2, 5]
+
+
+def test_a_manifest_without_changes_stays_as_it_is_written(shared: Desk) -> None:
+    text = f"# comment\n{MANIFEST}"
+    assert predicted(shared, text)["manifest"] == text
+
+
+@pytest.mark.parametrize(
+    ("manifest", "reason"),
+    [
+        ("a: [", "line 2: did not find expected node content"),
+        ("kind: Service", "no Pod or workload found"),
+        ("a: &a [*a]", "anchor 'a' contains itself"),
+        ("kind: Pod\napiVersion: v1\nmetadata: []", "metadata"),
+    ],
+)
+def test_a_manifest_that_cannot_be_predicted_has_the_reason(shared: Desk, manifest: str, reason: str) -> None:
+    found = predicted(shared, manifest)
+    assert reason in found["error"] + str(found.get("faults", ""))
+
+
+def test_a_pod_of_another_scheduler_is_not_predicted_and_has_the_reason(shared: Desk) -> None:
+    manifest = MANIFEST.replace("priorityClassName: gold", "schedulerName: other")
+    found = predicted(shared, manifest)
+    assert {row["outcome"] for row in found["rows"]} == {"not-predicted"}
+    assert any("not predicted: schedulerName is other" in line or "other" in line for line in found["lines"])
+
+
+def test_the_command_of_a_prediction_ends_where_the_manifest_ends(shared: Desk) -> None:
+    found = predicted(shared, f"# EOF\n# EOF_\n{MANIFEST}")
+    first, *_, last = found["command"].split("\n")
+    assert first == f"forewarn predict -f - --cluster {CLUSTER} <<'EOF__'"
+    assert last == "EOF__"
+    found = predicted(shared, f"# \x1b[201~\n{MANIFEST}".replace("\x1b", "\u202e"))
+    assert found["command"] == f"forewarn predict -f manifest.yaml --cluster {CLUSTER}"
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """Names of everything are markup with control characters: files can contain what the API server rejects."""
+    objects = [json.loads(json.dumps(each).replace("NAME", json.dumps(HOSTILE)[1:-1])) for each in _OBJECTS]
+    path = tmp_path_factory.mktemp("hostile") / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    return desk(str(path))
+
+
+_OBJECTS: list[dict[str, Any]] = [
+    {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "NAME", "labels": {"topology.kubernetes.io/zone": "NAME", "pool": "NAME"}},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
+    },
+    {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "NAME"}, "value": 5},
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "NAME", "namespace": "NAME"},
+        "spec": {
+            "nodeName": "NAME",
+            "priority": 5,
+            "priorityClassName": "NAME",
+            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}],
+        },
+    },
+]
+
+
+@pytest.mark.parametrize("path", ["/", "/predict", "/whatif", "/risk", "/audit"])
+def test_hostile_names_are_text(hostile: Desk, path: str) -> None:
+    if path in ("/risk", "/audit"):
+        assert "event: done" in hostile.get(f"/events{path}").text
+    page = hostile.get(path).text
+    assert "<script>alert" not in page
+    assert "alert(1)" in page or path == "/predict"
+    assert "\x1b" not in page
+    assert "\u202e" not in page

@@ -1,0 +1,127 @@
+"""`forewarn ui`: pages about a cluster, on this machine."""
+
+from __future__ import annotations
+
+import webbrowser
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.commands import audit
+from forewarn.policies.commands.autoscaling import recreated_by, rule_options_of
+from forewarn.policies.commands.cluster_command import (
+    add_cluster_option,
+    answered,
+    loaded,
+    options_with_cluster,
+    require_nodes,
+)
+from forewarn.policies.commands.parser import Parser, whole
+from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.findings import one_line, plural
+from forewarn.policies.simulation.dump import DumpCache
+from forewarn.policies.sources import SourceError
+from forewarn.policies.sources.cluster import described
+from forewarn.policies.sources.errors import reason
+from forewarn.policies.whatif.autoscalers import Autoscaling
+from forewarn.webhook.ui.access import Access
+from forewarn.webhook.ui.app import Shown, create_ui_app
+from forewarn.webhook.ui.links import is_name
+from forewarn.webhook.ui.pictures import document_of, of_cluster
+from forewarn.webhook.ui.processes import Processes
+from forewarn.webhook.ui.questions import State
+from forewarn.webhook.ui.server import HOST, bound, serving
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from forewarn.policies.releases.release import Release
+
+OK: Final = 0
+_NAMED: Final = (
+    "--cluster",
+    "--context",
+    "--kubeconfig",
+    "--kubernetes-version",
+    "--feature-gates",
+    "--scheduler-config",
+)
+"""The options that the commands on the pages have, too."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve the pages until Ctrl-C; returns the exit status: 0 stopped, 2 usage, 3 not done."""
+    parser = _parser()
+    options = options_with_cluster(parser, arguments)
+    release = release_of(options, parser)
+    return answered("ui", options, lambda: _serve(options, release, _named(arguments)))
+
+
+def _serve(options: argparse.Namespace, release: Release, named: Sequence[str]) -> int:
+    """Raises SourceError."""
+    state = _state(options, release, named)
+    shown = shown_of(state, ", ".join(map(described, options.cluster)))
+    processes = Processes(state.answer)  # before there are threads
+    try:
+        with bound(options.port) as listening:
+            port = listening.getsockname()[1]
+            access = Access(port)
+            server = serving(listening, create_ui_app(shown, processes, access))
+            address = f"http://{HOST}:{port}/?token={access.token}"
+            print(f"{shown.source} ({shown.counts}): {address}\nPress Ctrl-C to stop.", flush=True)  # noqa: T201
+            if options.browser:
+                webbrowser.open(address)
+            server.serve_forever()
+    except KeyboardInterrupt:
+        return OK
+    except OSError as error:
+        raise SourceError(f"--port {options.port}", reason(error)) from None
+    finally:
+        processes.close()
+    return OK
+
+
+def _state(options: argparse.Namespace, release: Release, named: Sequence[str]) -> State:
+    """Raises SourceError and ConfigError."""
+    cache = DumpCache()
+    cache.recreated = recreated_by(options)
+    settle(loaded(options, cache), release)
+    require_nodes(cache.snapshot())
+    config = audit.config_of(audit.argument_parser().parse_args([]))
+    state = State(cache, Autoscaling(rule_options_of(options).autoscaler_cutoff), config, named)
+    state.warm_up()
+    return state
+
+
+def shown_of(state: State, source: str) -> Shown:
+    """What all pages show of the cluster. `source`: its description."""
+    cluster = state.cache.snapshot()
+    counts = f"{plural(len(cluster.objects.nodes), 'node')}, {plural(len(cluster.pods), 'Pod')}"
+    named = ((each.name, each.value) for each in cluster.priority_classes.values() if is_name(each.name))
+    classes = sorted(named, key=lambda each: (-each[1], each))
+    return Shown(one_line(source), counts, state.named, of_cluster(cluster), document_of(cluster), classes)
+
+
+def _named(arguments: Sequence[str]) -> list[str]:
+    """Of the arguments, those about the cluster and the release."""
+    found, rest = list[str](), iter(arguments)
+    for word in rest:
+        name, sign, _ = word.partition("=")
+        if name in _NAMED:
+            found += [word] if sign else [word, next(rest, "")]
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="forewarn ui",
+        description="Show a cluster in the browser, predict the effect of manifests, and simulate losses, drains and "
+        "PriorityClass changes. The pages are available only on this machine.",
+        epilog="Exit status: 0: stopped. 2: wrong usage. 3: the cluster cannot be read, or the port is in use.",
+        examples=("ui", "ui --cluster cluster.json.gz --no-browser --port 8765"),
+    )
+    add = parser.add_argument
+    add_cluster_option(add)
+    add_release_options(add)
+    add("--port", type=whole(0, 65535), default=0, metavar="N", help="port on 127.0.0.1 (default: any free port)")
+    add("--no-browser", dest="browser", action="store_false", help="print the address, and do not open a browser")
+    return parser

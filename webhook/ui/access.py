@@ -1,0 +1,79 @@
+"""Who may read the pages: the user who has the address with the token, and no other web site.
+
+The token of the first address becomes a cookie. A page of another site can neither send the cookie (SameSite=Strict),
+nor read an answer under another name of this machine (Host), nor frame a page (Content-Security-Policy).
+"""
+
+from __future__ import annotations
+
+import secrets
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+from flask import Response, abort, redirect, request
+
+if TYPE_CHECKING:
+    from werkzeug.wrappers import Response as AnyResponse
+
+MOST_BYTES: Final = 1 << 20
+"""Of a request."""
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_NAMES: Final = ("127.0.0.1", "localhost")
+
+
+class Access:
+    """The token of one run, the session that it gives, and the port on which the pages are."""
+
+    def __init__(self, port: int) -> None:
+        self.token, self._session = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        self._hosts = {f"{name}:{port}" for name in _NAMES} | ({*_NAMES} if port == 80 else set())
+        self._cookie = f"forewarn-ui-{port}"  # cookies do not know ports
+
+    def check(self) -> AnyResponse | None:
+        """Deny a request, or redirect the first one; None for a request that may be answered."""
+        if request.host not in self._hosts:
+            abort(403, "this address is not the one that forewarn ui printed")
+        if request.endpoint == "shipped":
+            return None
+        token = request.args.get("token")
+        if token is not None:
+            return self._enter(token)
+        if not compare_digest(request.cookies.get(self._cookie, "").encode(), self._session.encode()):
+            abort(403, "open the address with the token, which forewarn ui printed")
+        if request.method == "POST":
+            self._check_post()
+        return None
+
+    def _enter(self, token: str) -> AnyResponse:
+        if request.method != "GET" or not compare_digest(token.encode(), self.token.encode()):
+            abort(403, "the token is not the one of this forewarn ui; open the address that it printed")
+        rest = [(key, value) for key, value in request.args.items(multi=True) if key != "token"]
+        response = redirect(request.path + (f"?{urlencode(rest)}" if rest else ""))
+        response.set_cookie(self._cookie, self._session, httponly=True, samesite="Strict", path="/")
+        return response
+
+    def _check_post(self) -> None:
+        if request.headers.get("Origin", f"http://{request.host}") != f"http://{request.host}":
+            abort(403, "this request is from another site")
+        if request.mimetype != "application/json":
+            abort(415, "the body must be application/json")
+        if request.content_length is None:
+            abort(411, "the length of the body is missing")
+
+
+def protect(response: Response) -> Response:
+    """Add the headers of all responses."""
+    response.headers.update(_HEADERS)
+    return response

@@ -1,0 +1,58 @@
+"""Answers to recent questions, bounded in number and size: a page that is opened again shows them at once."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.webhook.ui.links import Asked
+
+MOST_ANSWERS: Final = 16
+MOST_BYTES: Final = 128 << 20
+
+
+class Report(NamedTuple):
+    """An answer: the title, the children of `main`, the scripts of the page, and the JSON document."""
+
+    title: str
+    markup: str
+    scripts: Sequence[str]
+    document: str
+
+    @property
+    def size(self) -> int:
+        """Approximately, in bytes."""
+        return len(self.markup) + len(self.document)
+
+
+class Answers:
+    """Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._reports: OrderedDict[Asked, Report] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, asked: Asked) -> Report | None:
+        """The report that answers a question, if it is recent."""
+        with self._lock:
+            if asked in self._reports:
+                self._reports.move_to_end(asked)
+            return self._reports.get(asked)
+
+    def put(self, asked: Asked, answer: dict[str, Any]) -> Report:
+        """Store an answer of a process, and remove the oldest ones beyond the limits."""
+        document = json.dumps(answer["document"], indent=1)
+        report = Report(answer["title"], answer["markup"], answer["scripts"], document)
+        with self._lock:
+            self._reports[asked] = report
+            self._reports.move_to_end(asked)
+            while len(self._reports) > 1 and (
+                len(self._reports) > MOST_ANSWERS or sum(each.size for each in self._reports.values()) > MOST_BYTES
+            ):
+                self._reports.popitem(last=False)
+        return report

@@ -1,0 +1,234 @@
+"""The Flask application of `forewarn ui`."""
+
+from __future__ import annotations
+
+import json
+import select
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from flask import Flask, Response, abort, render_template, request
+from markupsafe import Markup
+from werkzeug.exceptions import HTTPException
+
+from forewarn.policies.render.html.elements import Page, data
+from forewarn.policies.render.html.nodes import nodes
+from forewarn.webhook.ui.access import MOST_BYTES, Access, protect
+from forewarn.webhook.ui.answers import Answers
+from forewarn.webhook.ui.links import CHANGES, Asked, BadLink, asked_by, is_name
+from forewarn.webhook.ui.processes import Processes, Unanswered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from forewarn.policies.render.documents import UiCluster
+
+PAGES: Final = {"cluster": "Cluster", "predict": "Predict", "whatif": "What if", "risk": "Risk", "audit": "Audit"}
+QUESTION_SECONDS: Final = 600.0
+PREDICTION_SECONDS: Final = 20.0
+_SHIPPED: Final = {
+    **dict.fromkeys(("page.css", "page.js", "tables.js", "rows.js"), "forewarn.policies.render.html"),
+    **dict.fromkeys(("ui.css", "links.js", "predict.js", "whatif.js", "question.js"), "forewarn.webhook.ui.static"),
+}
+_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
+_NUMBERS: Final = ("object", "replicas")
+_TEXTS: Final = ("priorityClass", "cpu", "memory")
+_MOST_REPLICAS: Final = 100_000
+_LONGEST_EDIT: Final = 253
+
+
+class Shown(NamedTuple):
+    """The cluster of the pages. `source`: its description; `named`: the options that name it for a command."""
+
+    source: str
+    counts: str
+    named: Sequence[str]
+    picture: dict[str, Any]
+    document: UiCluster
+    classes: Sequence[tuple[str, int]]
+
+
+def create_ui_app(shown: Shown, processes: Processes, access: Access) -> Flask:
+    """The pages, their data and their scripts."""
+    app = Flask("forewarn.webhook.ui", static_folder=None, template_folder="templates")
+    app.config["MAX_CONTENT_LENGTH"] = MOST_BYTES
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.before_request(access.check)
+    app.after_request(protect)
+    pages = _Pages(shown, processes)
+    views: dict[str, Callable[..., Response | str]] = {
+        "/": pages.cluster,
+        "/predict": pages.predict,
+        "/<any(whatif, risk, audit):page>": pages.question,
+        "/events/<any(whatif, risk, audit):page>": pages.events,
+        "/api/cluster": pages.cluster_document,
+        "/api/<any(whatif, risk, audit):page>": pages.document,
+        "/static/<name>": shipped,
+    }
+    for path, view in views.items():
+        app.add_url_rule(path, view.__name__, view, methods=["GET"])
+    app.add_url_rule("/api/predict", "prediction", pages.prediction, methods=["POST"])
+    app.register_error_handler(HTTPException, _fault)
+    return app
+
+
+def shipped(name: str) -> Response:
+    """A script or a style, which is the same for all."""
+    if name not in _SHIPPED:
+        abort(404)
+    text = files(_SHIPPED[name]).joinpath(name).read_text("utf-8")
+    return Response(text, mimetype=_TYPES[name.rpartition(".")[2]])
+
+
+class _Pages:
+    """The views."""
+
+    def __init__(self, shown: Shown, processes: Processes) -> None:
+        self._shown, self._processes, self._answers = shown, processes, Answers()
+        self._cluster_markup = _markup(nodes(shown.picture), data("nodes-data", shown.picture))
+        self._document = json.dumps(shown.document)
+
+    def cluster(self) -> str:
+        """Nodes and their Pods by PriorityClass."""
+        return self._page("cluster", markup=self._cluster_markup, scripts=("page.js",), command=Asked("classes"))
+
+    def predict(self) -> str:
+        """A manifest, and its prediction."""
+        return self._page("predict", picture=_markup(nodes({"notDrawn": 0})), scripts=("page.js", "predict.js"))
+
+    def question(self, page: str) -> str:
+        """A report, or the progress of the question."""
+        asked, fault, report = None, "", None
+        try:
+            asked = asked_by(page, request.args)
+            report = self._answers.get(asked) if asked else None
+        except BadLink as bad:
+            fault = str(bad)
+        scripts: Sequence[str] = report.scripts if report else () if asked else ("page.js",)
+        own = {"markup": Markup(report.markup), "title": report.title} if report else {"fault": fault}
+        if page == "whatif":
+            own |= self._choices() | ({} if asked else {"markup": self._cluster_markup})
+            scripts = (*scripts, "whatif.js")
+        scripts = scripts if report or asked is None else (*scripts, "question.js")
+        return self._page(page, scripts=scripts, command=asked, asked=asked, report=report, **own)
+
+    def events(self, page: str) -> Response:
+        """The progress of a question, as server-sent events; its end is `done` or `failed`."""
+        asked = _asked(page)
+        return Response(self._steps(asked), mimetype="text/event-stream")
+
+    def cluster_document(self) -> Response:
+        """The nodes, as ui-cluster.json describes them."""
+        return _json(self._document)
+
+    def document(self, page: str) -> Response:
+        """The document of the command that answers the question."""
+        asked = _asked(page)
+        report = self._answers.get(asked)
+        if report is None:
+            report = self._answers.put(asked, self._answer(_question(asked), QUESTION_SECONDS))
+        return _json(report.document)
+
+    def prediction(self) -> Response:
+        """The answer to a manifest with changes."""
+        body = request.get_json()
+        manifest, edits = (body.get("manifest"), body.get("edits", {})) if isinstance(body, dict) else (None, None)
+        if not isinstance(manifest, str) or not _are_edits(edits):
+            abort(400, "the body must have a manifest, and edits of the fields of an object")
+        question = {"command": "predict", "manifest": manifest, "edits": edits}
+        return _json(json.dumps(self._answer(question, PREDICTION_SECONDS)))
+
+    def _answer(self, question: dict[str, Any], seconds: float) -> Any:
+        """Stops with status 422 if there is none, and with 499 if the page has disconnected."""
+        steps = self._processes.ask(question, seconds)
+        try:
+            for step in steps:
+                if step.answer is not None:
+                    return step.answer
+                if _is_gone():
+                    steps.close()
+                    abort(Response(status=499))
+        except Unanswered as fault:
+            abort(422, str(fault))
+        raise AssertionError("the last step has the answer")
+
+    def _steps(self, asked: Asked) -> Iterator[str]:
+        try:
+            for step in self._processes.ask(_question(asked), QUESTION_SECONDS):
+                if step.answer is not None:
+                    self._answers.put(asked, step.answer)
+                    yield _event("done", "")
+                else:
+                    yield _event("progress", step.progress) if step.progress else ":\n\n"
+        except Unanswered as fault:
+            yield _event("failed", str(fault))
+
+    def _choices(self) -> dict[str, Any]:
+        found = self._shown.document["nodes"]
+        return {
+            "changes": CHANGES,
+            "zones": sorted({node["zone"] for node in found if is_name(node["zone"])}),
+        }
+
+    def _page(self, page: str, command: Asked | None = None, **more: Any) -> str:
+        line = command.line(self._shown.named) if command else ""
+        common = {"page": page, "pages": PAGES, "shown": self._shown, "command": line, "query": request.args}
+        return render_template(f"{page}.html", **common | {"title": PAGES[page]} | more)
+
+
+def _markup(*parts: Any) -> Markup:
+    return Markup(Page("", parts).markup())
+
+
+def _asked(page: str) -> Asked:
+    try:
+        asked = asked_by(page, request.args)
+    except BadLink as bad:
+        abort(400, str(bad))
+    if asked is None:
+        abort(400, "the address has no question")
+    return asked
+
+
+def _question(asked: Asked) -> dict[str, Any]:
+    return {"command": asked.command, "arguments": list(asked.arguments)}
+
+
+def _are_edits(edits: object) -> bool:
+    if not isinstance(edits, dict) or not edits.keys() <= {*_NUMBERS, *_TEXTS}:
+        return False
+    given = {key: value for key, value in edits.items() if value is not None}
+    numbers, texts = ([given[key] for key in keys if key in given] for keys in (_NUMBERS, _TEXTS))
+    return all(type(value) is int and 0 <= value <= _MOST_REPLICAS for value in numbers) and all(
+        isinstance(value, str) and len(value) <= _LONGEST_EDIT for value in texts
+    )
+
+
+def _is_gone() -> bool:
+    """True if the page has closed its connection."""
+    connection = request.environ.get("werkzeug.socket")
+    if connection is None:
+        return False
+    try:
+        readable, _, _ = select.select([connection], [], [], 0)
+        return bool(readable) and not connection.recv(1, 2)  # MSG_PEEK
+    except OSError:
+        return True
+
+
+def _event(name: str, text: str) -> str:
+    return f"event: {name}\ndata: {json.dumps(text)}\n\n"
+
+
+def _json(text: str) -> Response:
+    return Response(text, mimetype="application/json")
+
+
+def _fault(error: HTTPException) -> Response:
+    """An error as JSON for scripts, and as a page for people."""
+    if error.response is not None:
+        return Response(status=error.code or error.response.status_code)
+    told = error.description or error.name
+    if request.path.startswith(("/api/", "/events/")):
+        return Response(json.dumps({"error": told}), error.code, mimetype="application/json")
+    return Response(render_template("error.html", told=told, name=error.name), error.code)

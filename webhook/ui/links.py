@@ -1,0 +1,111 @@
+"""The state of a page in its address: the question, the arguments of the command that answers it, and the command."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.findings import cut, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MOST_NAMES: Final = 200
+_LONGEST: Final = 20_000
+CHANGES: Final = {
+    "lose-node": "Lose nodes",
+    "lose-zone": "Lose a zone",
+    "lose-pool": "Lose a pool",
+    "drain": "Drain nodes",
+    "class": "Change a PriorityClass",
+}
+"""Value of `change` -> its name on the page."""
+
+
+class BadLink(Exception):
+    """What is wrong with an address."""
+
+
+class Asked(NamedTuple):
+    """A question of a page: the words of a command, without those about the cluster."""
+
+    command: str
+    arguments: tuple[str, ...] = ()
+
+    def line(self, cluster: Sequence[str]) -> str:
+        """The command as a shell reads it. `cluster`: the options about the cluster and the release."""
+        return shlex.join(["forewarn", self.command, *self.arguments, *cluster])
+
+
+def on_standard_input(asked: Asked, cluster: Sequence[str], text: str) -> str:
+    """The command with a text on its standard input; with a file to name if a shell could read the text otherwise."""
+    if any(not line.isprintable() for line in text.replace("\t", " ").split("\n")) or len(text) > _LONGEST:
+        arguments = tuple("manifest.yaml" if word == "-" else word for word in asked.arguments)
+        return asked._replace(arguments=arguments).line(cluster)
+    end = "EOF"
+    while end in text:
+        end += "_"
+    return f"{asked.line(cluster)} <<'{end}'\n{text.rstrip()}\n{end}"
+
+
+def asked_by(page: str, query: Mapping[str, str]) -> Asked | None:
+    """The question of an address; None if it has none. Raises BadLink."""
+    if sum(map(len, query.values())) > _LONGEST:
+        raise BadLink("the address is too long")
+    if page == "whatif":
+        return _whatif(query)
+    if page == "risk":
+        chosen = (("-n", _word(query, "namespace")), ("--class", _word(query, "class")))
+        return Asked("risk", tuple(part for option, name in chosen if name for part in (option, name)))
+    return Asked("audit")
+
+
+def is_name(word: str) -> bool:
+    """True for a name that an address can have: names of the API server are such."""
+    return bool(word) and word.isprintable() and not word.startswith("-")
+
+
+def _whatif(query: Mapping[str, str]) -> Asked | None:
+    change, name = query.get("change", ""), _word(query, "name")
+    if not change or not name:
+        return None
+    if change == "class":
+        return Asked("whatif", ("class", name, *_class_change(query)))
+    if change not in CHANGES:
+        raise BadLink(f"{cut(one_line(change), 40)} is not a change that can be simulated here")
+    names = name.split()[:MOST_NAMES] if change in ("lose-node", "drain") else [name]
+    words = change.split("-")
+    for each in names:
+        _check(each)
+    return Asked("whatif", (*words, *names))
+
+
+def _class_change(query: Mapping[str, str]) -> list[str]:
+    value, policy = _word(query, "value"), _word(query, "policy")
+    if query.get("delete"):
+        return ["--delete"]
+    changes = []
+    if value:
+        digits = value.removeprefix("-")
+        if not (digits.isascii() and digits.isdecimal() and len(digits) <= 11):
+            raise BadLink("the value of a PriorityClass must be a whole number")
+        changes.append(f"--value={value}")
+    changes += [f"--preemption-policy={policy}"] if policy in ("Never", "PreemptLowerPriority") else []
+    changes += ["--default"] if query.get("default") else []
+    if not changes:
+        raise BadLink("give a new value, a preemption policy, or delete the PriorityClass")
+    return changes
+
+
+def _word(query: Mapping[str, str], key: str) -> str:
+    word = query.get(key, "").strip()
+    _check(word)
+    return word
+
+
+def _check(word: str) -> None:
+    """Raises BadLink for a word that a command takes for an option: an address may not set options."""
+    if word.startswith("-") and not word[1:].isdecimal():
+        raise BadLink(f"{cut(one_line(word), 40)}: a name does not begin with -")
+    if not word.isprintable():
+        raise BadLink("a name contains a control character")

@@ -1,0 +1,87 @@
+"""The nodes of pages as data for their scripts: the whole cluster by pool and zone, and the nodes of a prediction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.render.html.elements import told
+from forewarn.policies.render.html.node_data import node_data
+from forewarn.policies.render.html.preempt import arrivals, preemptions
+from forewarn.policies.whatif.node_bands import NodeBands, zone_of
+from forewarn.policies.whatif.node_groups import pool_of
+from forewarn.policies.whatif.placed import Placed
+
+if TYPE_CHECKING:
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.forecast.apply_order import Applied
+    from forewarn.policies.objects.node import Node
+    from forewarn.policies.render.documents import UiCluster, UiVictim
+
+_MOST_NODES: Final = 60
+"""In the picture of a prediction."""
+_MOST_VICTIMS: Final = 500
+
+
+def of_cluster(cluster: ClusterSnapshot) -> dict[str, Any]:
+    """All nodes, by pool and zone."""
+    bands = NodeBands(Placed(cluster, ()), (), place_of)
+    return node_data(bands, (), between=False) | {"byPool": True, "frames": []}
+
+
+def place_of(node: Node) -> str:
+    """`pool general, zone a`; only what the labels name."""
+    named = (("pool", pool_of(node)), ("zone", zone_of(node)))
+    return ", ".join(f"{what} {name}" for what, name in named if name) or "no pool or zone"
+
+
+def of_predictions(applied: Applied, cluster: ClusterSnapshot) -> dict[str, Any]:
+    """The nodes that get new Pods, with the victims there."""
+    every = [(placement, prediction) for placement in applied.placed for prediction in placement.predictions]
+    names = list(dict.fromkeys(prediction.node for _, prediction in every if prediction.node))[:_MOST_NODES]
+    there = [each for each in every if each[1].node in names]
+    pushes = list(preemptions(there, cluster))
+    going = {victim.identity for _, prediction in there for victim in prediction.victims}
+    bands = NodeBands(Placed(cluster, arrivals(there), going, names), pushes)
+    return node_data(bands, pushes, between=False)
+
+
+def touched(applied: Applied, cluster: ClusterSnapshot) -> list[UiVictim]:
+    """The victims of all predictions, in their order."""
+    every = ((placement, prediction) for placement in applied.placed for prediction in placement.predictions)
+    found: list[UiVictim] = [
+        {
+            "pod": told(push.victim),
+            "workload": told(push.workload),
+            "priorityClass": told(push.priority_class),
+            "priority": push.priority,
+            "node": told(push.node),
+            "by": told(push.by),
+        }
+        for push in preemptions(every, cluster)
+    ]
+    return found[:_MOST_VICTIMS]
+
+
+def document_of(cluster: ClusterSnapshot) -> UiCluster:
+    """The nodes with the Pods of each PriorityClass."""
+    return {
+        "nodes": [
+            {
+                "name": info.node.name,
+                "pool": pool_of(info.node),
+                "zone": zone_of(info.node),
+                "cordoned": info.node.unschedulable,
+                "milliCpu": info.node.allocatable.milli_cpu,
+                "memory": info.node.allocatable.memory,
+                "classes": [
+                    {"priorityClass": name, "priority": priority, "pods": pods}
+                    for (name, priority), pods in sorted(
+                        Counter((pod.priority_class_name, pod.effective_priority) for pod in info.pods).items(),
+                        key=lambda item: (-item[0][1], item[0][0]),
+                    )
+                ],
+            }
+            for info in sorted(cluster.scheduling.node_infos, key=lambda info: info.node.name)
+        ]
+    }

@@ -1,0 +1,172 @@
+"""Answers to the questions of pages, by the functions of the commands: the report as markup, and the JSON document.
+
+Each runs in a process of its own, which ends with the answer: so it may change the cache and the standard streams.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from contextlib import redirect_stderr
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.commands import audit as audit_command
+from forewarn.policies.commands import predict as predict_command
+from forewarn.policies.commands import risk as risk_command
+from forewarn.policies.commands import whatif as whatif_command
+from forewarn.policies.commands.cluster_command import parsed, require_nodes
+from forewarn.policies.commands.losses import counted
+from forewarn.policies.commands.places import Places
+from forewarn.policies.commands.whatif_options import argument_parser as whatif_parser
+from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppressed
+from forewarn.policies.findings import cut, no_command, one_line
+from forewarn.policies.forecast.rollout import place_all
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.render.html import report as whatif_report
+from forewarn.policies.render.html.audit import report as audit_report
+from forewarn.policies.render.html.risk import report as risk_report
+from forewarn.policies.scheduling.bulk import prepare_for_all
+from forewarn.policies.sources import SourceError
+from forewarn.policies.whatif.risk import Tried
+from forewarn.policies.whatif.risk import as_dict as risk_document
+from forewarn.webhook.ui.links import Asked, on_standard_input
+from forewarn.webhook.ui.manifest import edited
+from forewarn.webhook.ui.pictures import of_predictions, touched
+from forewarn.webhook.ui.processes import Unanswered
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from forewarn.policies.config.model import Config
+    from forewarn.policies.render.documents import UiPrediction
+    from forewarn.policies.render.html.elements import Page
+    from forewarn.policies.simulation.dump import DumpCache
+    from forewarn.policies.simulation.scenario import World
+    from forewarn.policies.whatif.autoscalers import Autoscaling
+    from forewarn.policies.whatif.questions import Question
+
+    Say = Callable[[str], None]
+
+_MOST_LINES: Final = 500
+_MOST_ROWS: Final = 500
+_LONGEST: Final = 500
+
+
+class State(NamedTuple):
+    """What the questions are about. `named`: the options of commands about the cluster and the release."""
+
+    cache: DumpCache
+    autoscaling: Autoscaling
+    config: Config
+    named: Sequence[str]
+
+    def warm_up(self) -> None:
+        """Compute what all questions share, before the fork."""
+        prepare_for_all(self.cache.snapshot().scheduling)
+
+    def answer(self, question: dict[str, Any], say: Say) -> Any:
+        """The answer as JSON data. Raises Unanswered."""
+        try:
+            if question["command"] == "predict":
+                return self.prediction(question["manifest"], question["edits"])
+            return getattr(self, question["command"])(question["arguments"], say)
+        except (SourceError, InvalidObject, ValueError) as fault:
+            raise Unanswered(_told(str(fault))) from None
+
+    def whatif(self, arguments: Sequence[str], say: Say) -> dict[str, Any]:
+        """The answer of `forewarn whatif`."""
+        options = _options(whatif_parser, arguments)
+        options.output = "html"  # so that the nodes are observed
+        found = whatif_command.simulate(
+            options,
+            self.cache,
+            self.autoscaling,
+            Places(),
+            lambda seconds, steps: say(f"{max(seconds, 0.0):.0f} s simulated, {steps:,} steps"),
+        )
+        document = whatif_command.as_document(options, found.answer, found.change, found.notes)
+        return _answer(whatif_report(found.answer, found.change, found.notes), document)
+
+    def risk(self, arguments: Sequence[str], say: Say) -> dict[str, Any]:
+        """The answer of `forewarn risk`."""
+
+        def tried(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
+            for number, loss in enumerate(counted(world, asked, Tried), 1):
+                say(f"{number} of {len(asked)} losses simulated")
+                yield loss
+
+        options = _options(risk_command.argument_parser, arguments)
+        found = risk_command.risks_of(options, self.cache, tried)
+        return _answer(risk_report(found), risk_document(found))
+
+    def audit(self, arguments: Sequence[str], say: Say) -> dict[str, Any]:  # noqa: ARG002  (the signature of a question)
+        """The answer of `forewarn audit`."""
+        cluster, now = self.cache.snapshot(), datetime.now(UTC)
+        subjects = tuple(stored_objects(cluster))
+        findings, suppressed = unsuppressed(audit(cluster, subjects, self.config, now=now), subjects, self.config, now)
+        text = "".join(audit_command.for_programs("json", findings, self.cache, len(subjects), suppressed, None))
+        page = audit_report(findings, len(subjects), len(cluster.pods), suppressed, cluster.semantics.unknown)
+        return _answer(page, json.loads(text))
+
+    def prediction(self, manifest: str, edits: Mapping[str, Any]) -> UiPrediction:
+        """The answer of `forewarn predict` to a manifest with changes."""
+        text, objects = edited(manifest, edits)
+        sys.stdin = io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8")
+        options = _options(predict_command.argument_parser, ["-f", "-"])
+        cluster = self.cache.snapshot()
+        require_nodes(cluster)
+        faults: list[Exception] = []
+        places = Places()
+        given, to_be = predict_command.given_objects("-", options.namespace, cluster, places, faults)
+        applied = place_all(to_be, given)
+        faults += [placed for placed in applied.placements if isinstance(placed, InvalidObject)]
+        groups = list(predict_command.groups_of(applied))
+        rows = list(predict_command.rows_of(options, applied, groups, cluster, self.autoscaling))
+        lines = predict_command.lines_of(options, applied, groups, cluster, self.autoscaling, lambda told, _: told)
+        return {
+            "objects": objects,
+            "manifest": text,
+            "command": on_standard_input(Asked("predict", ("-f", "-")), self.named, text),
+            "rows": [_short_row(row) for row in rows[:_MOST_ROWS]],
+            "moreRows": max(len(rows) - _MOST_ROWS, 0),
+            "lines": [_indented(line) for line, _ in zip(lines, range(_MOST_LINES), strict=False)],
+            "faults": [_told(str(places.located(fault))) for fault in faults],
+            "victims": touched(applied, cluster),
+            "nodes": of_predictions(applied, cluster),
+        }
+
+
+def _short_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A line of `forewarn predict -o json` without the entry of each node, which the lines count by reason."""
+    return {
+        key: value for key, value in row.items() if key not in ("statuses", "candidates", "feasible", "scores", "how")
+    }
+
+
+def _answer(page: Page, document: Any) -> dict[str, Any]:
+    return {"title": _told(page.title), "markup": page.markup(), "document": document, "scripts": page.scripts}
+
+
+def _options(parser: Callable[[], argparse.ArgumentParser], arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of a command. Raises Unanswered for arguments that do not go together."""
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            options = parsed(parser(), arguments)
+            if parser is whatif_parser:
+                whatif_command.check(options, options.own)
+            return options
+    except SystemExit:
+        raise Unanswered(_told(said.getvalue().partition("\n")[0].partition(": ")[2])) from None
+
+
+def _indented(line: str) -> str:
+    rest = line.lstrip(" ")
+    return line[: len(line) - len(rest)] + _told(rest)
+
+
+def _told(text: str) -> str:
+    return cut(no_command(one_line(text)), _LONGEST)

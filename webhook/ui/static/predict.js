@@ -1,0 +1,170 @@
+// The Predict page: what is typed is predicted at once, and stands in the address, which restores it.
+const byId = (id) => document.getElementById(id);
+const fields = { object: byId("object"), replicas: byId("replicas"), priorityClass: byId("class"), cpu: byId("cpu"), memory: byId("memory") };
+const manifest = byId("manifest");
+const PAUSE = 120;
+const LONGEST_ADDRESS = 30000;
+const EXAMPLE = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: example, namespace: default}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: example}}
+  template:
+    metadata: {labels: {app: example}}
+    spec:
+      containers:
+      - name: app
+        image: example
+        resources: {requests: {cpu: "1", memory: 1Gi}}
+`;
+let asking = null;
+let waiting = 0;
+
+const make = (tag, name, text) => {
+  const made = document.createElement(tag);
+  if (name) made.className = name;
+  made.textContent = text;
+  return made;
+};
+
+const edits = () => ({
+  object: Math.max(fields.object.selectedIndex, 0),
+  replicas: fields.replicas.value === "" ? null : Number(fields.replicas.value),
+  priorityClass: fields.priorityClass.value,
+  cpu: fields.cpu.value.trim(),
+  memory: fields.memory.value.trim(),
+});
+
+const HEADLINES = [
+  ["not-predicted", "not predicted"],
+  ["pending", "stays Pending"],
+  ["preempts", "preempts other Pods"],
+  ["fits", "fits without preemption"],
+];
+
+const headline = (found) => {
+  const worst = HEADLINES.find(([outcome]) => found.rows.some((row) => row.outcome === outcome));
+  const place = byId("headline");
+  place.className = worst ? worst[0] : "";
+  const count = found.rows.filter((row) => worst && row.outcome === worst[0]).length;
+  const all = found.rows.length + found.moreRows;
+  place.textContent = worst ? (all === 1 ? `The new Pod ${worst[1]}.` : `${count} of ${all}: ${worst[1]}.`) : "No new Pods.";
+  if (found.victims.length) place.textContent += ` Victims: ${found.victims.length}.`;
+};
+
+const fill = (found) => {
+  const place = fields.object.selectedIndex;
+  fields.object.replaceChildren(...found.objects.map((each) => make("option", "", `${each.kind} ${each.namespace}/${each.name}`)));
+  fields.object.selectedIndex = Math.min(Math.max(place, 0), found.objects.length - 1);
+  const object = found.objects[fields.object.selectedIndex];
+  fields.replicas.disabled = !object || object.replicas === null;
+  for (const key of ["replicas", "cpu", "memory"]) fields[key].placeholder = object?.[key] ?? "";
+  byId("container").textContent = object
+    ? `Empty fields: as in the manifest. Requests apply to container ${object.container || "(none)"}.`
+    : "The manifest has no Pod or workload.";
+};
+
+const show = (found) => {
+  headline(found);
+  fill(found);
+  byId("fault").hidden = !found.faults.length;
+  byId("fault").textContent = found.faults.join("\n");
+  byId("lines").replaceChildren(...found.lines.map((line) => make("li", line.startsWith("  - ") ? "victim" : "", line)));
+  const row = (v) => [v.pod, v.workload, v.priorityClass || "-", v.priority, v.node, v.by];
+  const cell = (value, place) => make(place ? "td" : "th", typeof value === "number" ? "number" : "", value);
+  byId("victims").hidden = !found.victims.length;
+  byId("victims").querySelector("tbody").replaceChildren(
+    ...found.victims.map((victim) => {
+      const line = document.createElement("tr");
+      line.append(...row(victim).map(cell));
+      return line;
+    }),
+  );
+  byId("picture").replaceChildren();
+  if (found.nodes.names.length) {
+    byId("picture").append(byId("nodes-of-a-prediction").content.cloneNode(true));
+    drawNodes(found.nodes);
+    const last = byId("moment");
+    last.value = last.max;
+    last.dispatchEvent(new Event("input"));
+  }
+  byId("copy-command").dataset.command = found.command;
+  byId("copy-json").dataset.text = JSON.stringify(found.rows, null, 1);
+  byId("copy-command").disabled = byId("copy-json").disabled = false;
+  document.documentElement.dataset.predicted = Number(document.documentElement.dataset.predicted ?? 0) + 1;
+};
+
+const fail = (text) => {
+  byId("headline").className = "not-predicted";
+  byId("headline").textContent = "Not predicted.";
+  byId("fault").hidden = false;
+  byId("fault").textContent = text;
+  byId("lines").replaceChildren();
+  byId("picture").replaceChildren();
+  byId("victims").hidden = true;
+  byId("copy-command").disabled = byId("copy-json").disabled = true;
+};
+
+const predict = async () => {
+  asking?.abort();
+  if (!manifest.value.trim()) return;
+  asking = new AbortController();
+  const body = JSON.stringify({ manifest: manifest.value, edits: edits() });
+  const state = `#${encodeURIComponent(body)}`;
+  history.replaceState(null, "", state.length <= LONGEST_ADDRESS ? state : location.pathname);
+  try {
+    const headers = { "Content-Type": "application/json" };
+    const answer = await fetch("/api/predict", { method: "POST", headers, body, signal: asking.signal });
+    const found = await answer.json();
+    answer.ok ? show(found) : fail(found.error);
+  } catch (error) {
+    if (error.name !== "AbortError") fail("forewarn ui does not answer. Fix: start it again");
+  }
+};
+
+const later = () => {
+  clearTimeout(waiting);
+  waiting = setTimeout(predict, PAUSE);
+};
+
+const put = (text) => {
+  manifest.value = text;
+  predict();
+};
+
+manifest.addEventListener("input", later);
+byId("edit").addEventListener("input", (event) => {
+  if (event.target === fields.object) ["replicas", "priorityClass", "cpu", "memory"].forEach((key) => (fields[key].value = ""));
+  later();
+});
+byId("edit").addEventListener("submit", (event) => event.preventDefault());
+byId("example").addEventListener("click", () => put(EXAMPLE));
+byId("file").addEventListener("change", async (event) => event.target.files[0] && put(await event.target.files[0].text()));
+manifest.addEventListener("dragover", (event) => {
+  event.preventDefault();
+  manifest.classList.add("over");
+});
+manifest.addEventListener("dragleave", () => manifest.classList.remove("over"));
+manifest.addEventListener("drop", async (event) => {
+  event.preventDefault();
+  manifest.classList.remove("over");
+  const file = event.dataTransfer.files[0];
+  put(file ? await file.text() : event.dataTransfer.getData("text/plain"));
+});
+
+const restore = () => {
+  if (location.hash.length < 2) return;
+  try {
+    const state = JSON.parse(decodeURIComponent(location.hash.slice(1)));
+    manifest.value = String(state.manifest);
+    for (const key of ["replicas", "priorityClass", "cpu", "memory"]) fields[key].value = state.edits?.[key] ?? "";
+    const place = Number(state.edits?.object) || 0;
+    fields.object.replaceChildren(...Array.from({ length: Math.min(place, 1000) + 1 }, () => make("option", "", "")));
+    fields.object.selectedIndex = place;
+    predict();
+  } catch {
+    fail("the address has no manifest that can be read");
+  }
+};
+restore();

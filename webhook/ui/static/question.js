@@ -1,0 +1,20 @@
+// Shows the progress of the question in the address, and the answer when it is there. A closed page cancels it.
+const byId = (id) => document.getElementById(id);
+const events = new EventSource(`/events${location.pathname}${location.search}`);
+
+const stop = (text) => {
+  events.close();
+  byId("failed").textContent = text;
+  byId("failed").hidden = false;
+  document.querySelector("#progress progress").hidden = true;
+  byId("step").hidden = byId("cancel").hidden = true;
+};
+
+events.addEventListener("progress", (event) => (byId("step").textContent = JSON.parse(event.data)));
+events.addEventListener("failed", (event) => stop(JSON.parse(event.data)));
+events.addEventListener("error", () => stop("forewarn ui does not answer. Fix: start it again, and reload this page"));
+events.addEventListener("done", () => {
+  events.close();
+  location.reload();
+});
+byId("cancel").addEventListener("click", () => stop("Cancelled. Reload this page to start again."));
