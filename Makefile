@@ -57,7 +57,7 @@ serve: $(VENV)/run ## keep the webhook running on the sample cluster
 	$(BIN)/forewarn webhook serve --cluster webhook/sample/cluster.yaml
 
 test: $(VENV)/dev ## every test but the slow and the end-to-end ones
-	TEST_LIMIT=3600 $(BIN)/python -m pytest -q -n auto -m 'not slow and not e2e'
+	TEST_LIMIT=3600 $(BIN)/python -m pytest -q -n auto -m 'not slow and not e2e and not browser'
 
 test-minimum: $(OLDEST) ## the same with the oldest versions of dependencies that setup.cfg allows
 	$(MAKE) test VENV=.cache/venv-minimum CONSTRAINTS=$(OLDEST)
@@ -67,10 +67,15 @@ $(OLDEST): constraints.txt constraints-minimum.txt
 	awk -F== 'NR==FNR {if (!/^#/) oldest[tolower($$1)] = $$0; next} {name = tolower($$1); print (name in oldest) ? oldest[name] : $$0}' \
 	    constraints-minimum.txt constraints.txt > $@
 
+browser: $(VENV)/dev ## the pages of `forewarn ui` in Chromium (CHROMIUM=FILE; default: the one on your PATH)
+	@$(BIN)/python -c 'import playwright' 2>/dev/null || $(INSTALL) -c $(CONSTRAINTS) -e '.[browser]'
+	$(BIN)/python -m pytest -q -m browser tests/webhook/ui
+	PYTHONPATH=. $(BIN)/python tests/benchmarks/bench_ui.py
+
 coverage: $(VENV)/dev ## the same, and which branches of the sources it takes; fails below what setup.cfg asks for
 	rm -f .cache/coverage*
 	mkdir -p .cache
-	TEST_LIMIT=7200 $(BIN)/coverage run -m pytest -q -n auto -m 'not slow and not e2e'
+	TEST_LIMIT=7200 $(BIN)/coverage run -m pytest -q -n auto -m 'not slow and not e2e and not browser'
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 
@@ -158,4 +163,4 @@ check: $(VENV)/dev ## format, lint, types, import contracts, generated docs, sty
 docs-style: $(VENV)/dev ## style of README, docs and help texts, by Vale; P='README.md docs/guides' for these, with warnings
 	$(BIN)/python .build/docs_style.py $(if $(P),--warnings $(P))
 
-.PHONY: help install run standalone lock wheelhouse release advisories serve test test-minimum coverage test-slow e2e hostile mutants soak e2e-scale bench oracle campaign owners-campaign scenarios-campaign yaml-oracle kubelet-oracle field-tables releases format docs docs-style check
+.PHONY: help install run standalone lock wheelhouse release advisories serve test test-minimum coverage test-slow browser e2e hostile mutants soak e2e-scale bench oracle campaign owners-campaign scenarios-campaign yaml-oracle kubelet-oracle field-tables releases format docs docs-style check

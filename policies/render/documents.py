@@ -1338,6 +1338,80 @@ class Checks(TypedDict):
     checks: list[Check]
 
 
+class ClassOnNode(TypedDict):
+    """The Pods of a PriorityClass on a node. An empty `priorityClass`: Pods without a class."""
+
+    priorityClass: str
+    priority: int
+    pods: int
+
+
+class UiNode(TypedDict):
+    """A node. `milliCpu` and `memory` (bytes): allocatable."""
+
+    name: str
+    pool: str
+    zone: str
+    cordoned: bool
+    milliCpu: int
+    memory: int
+    classes: list[ClassOnNode]
+
+
+class UiCluster(TypedDict):
+    """The nodes of the Cluster page of `forewarn ui`, by name."""
+
+    nodes: list[UiNode]
+
+
+class EditableObject(TypedDict):
+    """An object of a manifest, with the fields that the Predict page can change. `container`: the first container."""
+
+    kind: str
+    namespace: str
+    name: str
+    replicas: int | None
+    priorityClass: str
+    container: str
+    cpu: str
+    memory: str
+
+
+class UiVictim(TypedDict):
+    """A victim. `by`: the preemptor."""
+
+    pod: str
+    workload: str
+    priorityClass: str
+    priority: int
+    node: str
+    by: str
+
+
+class UiPrediction(TypedDict):
+    """The answer of the Predict page of `forewarn ui`.
+
+    `rows`: lines of `predict` without the entries of single nodes. `lines`: the text of `predict`. `manifest`: with the
+    changes. `command`: for a shell. `nodes`: data of the picture, whose format can change.
+    """
+
+    objects: list[EditableObject]
+    manifest: str
+    command: str
+    rows: list[Any]
+    moreRows: int
+    lines: list[str]
+    faults: list[str]
+    victims: list[UiVictim]
+    nodes: dict[str, Any]
+
+
+class UiFault(TypedDict):
+    """Why `forewarn ui` has no answer."""
+
+    error: str
+
+
 DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "lint": ("`lint` and `audit`", Findings),
     "predict": ("each line of `predict`", PredictLine),
@@ -1359,6 +1433,9 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "webhook-review": ("each line of `webhook review -o json`", Review),
     "webhook-accuracy": ("`webhook accuracy`", Accuracy),
     "webhook-doctor": ("`webhook doctor`", Checks),
+    "ui-cluster": ("the Cluster page of `ui`", UiCluster),
+    "ui-predict": ("the Predict page of `ui`", UiPrediction),
+    "ui-error": ("an error of `ui`", UiFault),
     "preemption-impact": ("the annotation `forewarn.dev/preemption-impact`", Impact),
 }
 """Name of a JSON Schema -> the output that it describes, and its type."""

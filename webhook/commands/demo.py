@@ -38,10 +38,10 @@ _PLURALS: Final = {"PriorityClass": "priorityclasses"}
 _RESPONSE_SECONDS: Final = 10
 _IN_A_CHECKOUT: Final = Path("webhook/sample").is_dir()
 _NEXT: Final = (
-    "Next: `. .venv/bin/activate`, `forewarn lint DIRECTORY`, `forewarn audit --cluster webhook/sample/cluster.yaml`; "
+    "Next: `. .venv/bin/activate`, `forewarn ui --cluster webhook/sample/cluster.yaml`, `forewarn lint DIRECTORY`; "
     "`make cluster` and docs/get-started/tutorial.md"
     if _IN_A_CHECKOUT
-    else "Next: `forewarn lint DIRECTORY` checks your manifests, `forewarn audit` checks your cluster"
+    else "Next: `forewarn ui` shows your cluster in the browser, `forewarn lint DIRECTORY` checks your manifests"
 )
 
 

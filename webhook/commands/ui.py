@@ -50,7 +50,7 @@ _NAMED: Final = (
 
 def main(arguments: Sequence[str]) -> int:
     """Serve the pages until Ctrl-C; returns the exit status: 0 stopped, 2 usage, 3 not done."""
-    parser = _parser()
+    parser = argument_parser()
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
     return answered("ui", options, lambda: _serve(options, release, _named(arguments)))
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _serve(options: argparse.Namespace, release: Release, named: Sequence[str]) -> int:
     """Raises SourceError."""
-    state = _state(options, release, named)
+    state = state_of(options, release, named)
     shown = shown_of(state, ", ".join(map(described, options.cluster)))
     processes = Processes(state.answer)  # before there are threads
     try:
@@ -80,8 +80,8 @@ def _serve(options: argparse.Namespace, release: Release, named: Sequence[str]) 
     return OK
 
 
-def _state(options: argparse.Namespace, release: Release, named: Sequence[str]) -> State:
-    """Raises SourceError and ConfigError."""
+def state_of(options: argparse.Namespace, release: Release, named: Sequence[str]) -> State:
+    """The cluster of the options, and what else questions need. Raises SourceError and ConfigError."""
     cache = DumpCache()
     cache.recreated = recreated_by(options)
     settle(loaded(options, cache), release)
@@ -111,7 +111,8 @@ def _named(arguments: Sequence[str]) -> list[str]:
     return found
 
 
-def _parser() -> argparse.ArgumentParser:
+def argument_parser() -> argparse.ArgumentParser:
+    """The parser of the options."""
     parser = Parser(
         prog="forewarn ui",
         description="Show a cluster in the browser, predict the effect of manifests, and simulate losses, drains and "

@@ -31,9 +31,8 @@ _SHIPPED: Final = {
     **dict.fromkeys(("ui.css", "links.js", "predict.js", "whatif.js", "question.js"), "forewarn.webhook.ui.static"),
 }
 _TYPES: Final = {"css": "text/css", "js": "text/javascript"}
-_NUMBERS: Final = ("object", "replicas")
+_NUMBERS: Final = {"object": range(100_001), "replicas": range(100_001), "value": range(-(2**31), 10**9 + 1)}
 _TEXTS: Final = ("priorityClass", "cpu", "memory")
-_MOST_REPLICAS: Final = 100_000
 _LONGEST_EDIT: Final = 253
 
 
@@ -198,9 +197,11 @@ def _are_edits(edits: object) -> bool:
     if not isinstance(edits, dict) or not edits.keys() <= {*_NUMBERS, *_TEXTS}:
         return False
     given = {key: value for key, value in edits.items() if value is not None}
-    numbers, texts = ([given[key] for key in keys if key in given] for keys in (_NUMBERS, _TEXTS))
-    return all(type(value) is int and 0 <= value <= _MOST_REPLICAS for value in numbers) and all(
-        isinstance(value, str) and len(value) <= _LONGEST_EDIT for value in texts
+    return all(
+        type(value) is int and value in _NUMBERS[key]
+        if key in _NUMBERS
+        else isinstance(value, str) and len(value) <= _LONGEST_EDIT
+        for key, value in given.items()
     )
 
 

@@ -18,14 +18,17 @@ if TYPE_CHECKING:
     from forewarn.policies.render.documents import EditableObject
 
 STDIN: Final = "<stdin>"
+NEW_CLASS: Final = "forewarn-ui-new-class"
+"""The name of a PriorityClass that only the page has."""
 _REPLICAS: Final = {"Deployment": "replicas", "StatefulSet": "replicas", "ReplicaSet": "replicas", "Job": "parallelism"}
 
 
 def edited(text: str, edits: Mapping[str, Any]) -> tuple[str, list[EditableObject]]:
     """The manifest with the changes, and the objects that can be changed. Raises Unanswered.
 
-    `edits`: `object` (number of an object), `replicas`, `priorityClass`, `cpu` and `memory`; a missing one changes
-    nothing. A manifest without changes stays as it is written; otherwise it loses its comments.
+    `edits`: `object` (number of an object), `replicas`, `priorityClass`, `value` (of a new PriorityClass), `cpu` and
+    `memory`; a missing one changes nothing. A manifest without changes stays as it is written; otherwise it loses its
+    comments.
     """
     try:
         documents = [value for value, _ in values(text.encode(), STDIN)]
@@ -40,6 +43,8 @@ def edited(text: str, edits: Mapping[str, Any]) -> tuple[str, list[EditableObjec
         documents = json.loads(json.dumps(documents, default=str))  # plain, and without aliases
         found = list(_objects(documents))
         _change(found[place], changes)
+        if "value" in changes:
+            documents.append(_new_class(changes["value"]))
         text = yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True)
     return text, [_editable(obj) for obj in found]
 
@@ -72,13 +77,23 @@ def _container(obj: dict[str, Any]) -> dict[str, Any]:
     return first if isinstance(first, dict) else {}
 
 
+def _new_class(value: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": NEW_CLASS},
+        "value": value,
+    }
+
+
 def _change(obj: dict[str, Any], changes: dict[str, Any]) -> None:
     spec, field = _spec(obj), _REPLICAS.get(str(obj.get("kind")))
     if "replicas" in changes and field and isinstance(obj.get("spec"), dict):
         obj["spec"][field] = changes["replicas"]
-    if "priorityClass" in changes:
+    name = NEW_CLASS if "value" in changes else changes.get("priorityClass")
+    if name:
         spec.pop("priority", None)
-        spec["priorityClassName"] = changes["priorityClass"]
+        spec["priorityClassName"] = name
     container = _container(obj)
     for name in ("cpu", "memory"):
         if name in changes and container:

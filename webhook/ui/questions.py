@@ -133,7 +133,7 @@ class State(NamedTuple):
             "rows": [_short_row(row) for row in rows[:_MOST_ROWS]],
             "moreRows": max(len(rows) - _MOST_ROWS, 0),
             "lines": [_indented(line) for line, _ in zip(lines, range(_MOST_LINES), strict=False)],
-            "faults": [_told(str(places.located(fault))) for fault in faults],
+            "faults": [_told(str(fault if text != manifest else places.located(fault))) for fault in faults],
             "victims": touched(applied, cluster),
             "nodes": of_predictions(applied, cluster),
         }

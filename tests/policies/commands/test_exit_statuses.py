@@ -124,6 +124,8 @@ MISSING: Final = {
     ("whatif pressure", "--stats"): (*ON_A_NODE, "--signal", "memory", "--stats", "{none}"),
     ("whatif pressure", "--admit"): (*ON_A_NODE, "--admit", "{none}"),
     ("info scheduler", "FILE|PRESET"): ("info", "scheduler", "{none}"),
+    ("ui", "--cluster"): ("ui", "--no-browser", "--cluster", "{none}"),
+    ("ui", "--scheduler-config"): ("ui", "--no-browser", *WITH_CLUSTER, "--scheduler-config", "{none}"),
     ("webhook review", "--filename"): ("webhook", "review", "-f", "{none}"),
     ("webhook review", "--cluster"): ("webhook", "review", "-f", "{pod}", "--cluster", "{none}"),
     ("webhook review", "--config"): ("webhook", "review", "-f", "{pod}", "-c", "{none}"),

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask.testing import FlaskClient
 
-from forewarn.policies.config.model import Config
-from forewarn.policies.simulation.dump import DumpCache
-from forewarn.policies.sources.cluster import load_cluster
-from forewarn.policies.whatif.autoscalers import Autoscaling
-from forewarn.webhook.commands.ui import shown_of
+from forewarn.policies.commands.cluster_command import options_with_cluster
+from forewarn.policies.commands.release import release_of
+from forewarn.webhook.commands.ui import argument_parser, shown_of, state_of
 from forewarn.webhook.ui.access import Access
 from forewarn.webhook.ui.app import create_ui_app
 from forewarn.webhook.ui.processes import Step
@@ -54,9 +52,9 @@ class Desk(NamedTuple):
 
 def desk(cluster: str = CLUSTER, *, entered: bool = True) -> Desk:
     """The pages about a cluster. `entered`: the first address has been opened."""
-    cache = DumpCache()
-    load_cluster(cluster, into=cache)
-    state = State(cache, Autoscaling(), Config(), ["--cluster", cluster])
+    parser = argument_parser()
+    options = options_with_cluster(parser, ["--cluster", cluster])
+    state = state_of(options, release_of(options, parser), ["--cluster", cluster])
     access = Access(PORT)
     client = create_ui_app(shown_of(state, cluster), Here(state), access).test_client()  # type: ignore[arg-type]
     made = Desk(access, client)

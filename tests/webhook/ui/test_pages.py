@@ -127,6 +127,7 @@ def test_a_risk_filter_sets_no_options(shared: Desk) -> None:
     [
         ({"replicas": 7}, {"replicas": 7}),
         ({"priorityClass": "batch"}, {"priorityClass": "batch"}),
+        ({"value": 7}, {"priorityClass": "forewarn-ui-new-class"}),
         ({"cpu": "3", "memory": "1Gi"}, {"cpu": "3", "memory": "1Gi"}),
     ],
 )

@@ -1,6 +1,7 @@
 // The Predict page: what is typed is predicted at once, and stands in the address, which restores it.
 const byId = (id) => document.getElementById(id);
-const fields = { object: byId("object"), replicas: byId("replicas"), priorityClass: byId("class"), cpu: byId("cpu"), memory: byId("memory") };
+const KEYS = ["replicas", "priorityClass", "value", "cpu", "memory"];
+const fields = { object: byId("object"), replicas: byId("replicas"), priorityClass: byId("class"), value: byId("value"), cpu: byId("cpu"), memory: byId("memory") };
 const manifest = byId("manifest");
 const PAUSE = 120;
 const LONGEST_ADDRESS = 30000;
@@ -28,9 +29,12 @@ const make = (tag, name, text) => {
   return made;
 };
 
+const number = (field) => (field.value === "" ? null : Number(field.value));
+
 const edits = () => ({
   object: Math.max(fields.object.selectedIndex, 0),
-  replicas: fields.replicas.value === "" ? null : Number(fields.replicas.value),
+  replicas: number(fields.replicas),
+  value: number(fields.value),
   priorityClass: fields.priorityClass.value,
   cpu: fields.cpu.value.trim(),
   memory: fields.memory.value.trim(),
@@ -46,10 +50,10 @@ const HEADLINES = [
 const headline = (found) => {
   const worst = HEADLINES.find(([outcome]) => found.rows.some((row) => row.outcome === outcome));
   const place = byId("headline");
-  place.className = worst ? worst[0] : "";
+  place.className = worst ? worst[0] : found.faults.length ? "not-predicted" : "";
   const count = found.rows.filter((row) => worst && row.outcome === worst[0]).length;
   const all = found.rows.length + found.moreRows;
-  place.textContent = worst ? (all === 1 ? `The new Pod ${worst[1]}.` : `${count} of ${all}: ${worst[1]}.`) : "No new Pods.";
+  place.textContent = worst ? (all === 1 ? `The new Pod ${worst[1]}.` : `${count} of ${all}: ${worst[1]}.`) : found.faults.length ? "Not predicted." : "No new Pods.";
   if (found.victims.length) place.textContent += ` Victims: ${found.victims.length}.`;
 };
 
@@ -85,9 +89,6 @@ const show = (found) => {
   if (found.nodes.names.length) {
     byId("picture").append(byId("nodes-of-a-prediction").content.cloneNode(true));
     drawNodes(found.nodes);
-    const last = byId("moment");
-    last.value = last.max;
-    last.dispatchEvent(new Event("input"));
   }
   byId("copy-command").dataset.command = found.command;
   byId("copy-json").dataset.text = JSON.stringify(found.rows, null, 1);
@@ -135,7 +136,7 @@ const put = (text) => {
 
 manifest.addEventListener("input", later);
 byId("edit").addEventListener("input", (event) => {
-  if (event.target === fields.object) ["replicas", "priorityClass", "cpu", "memory"].forEach((key) => (fields[key].value = ""));
+  if (event.target === fields.object) KEYS.forEach((key) => (fields[key].value = ""));
   later();
 });
 byId("edit").addEventListener("submit", (event) => event.preventDefault());
@@ -158,7 +159,7 @@ const restore = () => {
   try {
     const state = JSON.parse(decodeURIComponent(location.hash.slice(1)));
     manifest.value = String(state.manifest);
-    for (const key of ["replicas", "priorityClass", "cpu", "memory"]) fields[key].value = state.edits?.[key] ?? "";
+    for (const key of KEYS) fields[key].value = state.edits?.[key] ?? "";
     const place = Number(state.edits?.object) || 0;
     fields.object.replaceChildren(...Array.from({ length: Math.min(place, 1000) + 1 }, () => make("option", "", "")));
     fields.object.selectedIndex = place;

@@ -1,0 +1,196 @@
+"""The pages in Chromium: by keyboard, at three widths, light and dark, with hostile names; `make browser` runs them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.webhook.ui.browsing import CHROMIUM, Served, chromium, opened, served, until
+
+pytestmark = pytest.mark.browser
+
+CLUSTER = "docs/examples/whatif/cluster.yaml"
+MANIFEST = Path("docs/examples/headroom/cache.yaml").read_text()
+LOST = "/whatif?change=lose-zone&name=a"
+WIDTHS = (500, 820, 1440)
+PAGES = ("/", "/predict", "/predict#manifest", "/whatif", LOST, "/whatif?change=lose-zone&name=c", "/risk", "/audit")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    assert CHROMIUM, "no Chromium found; install it, or set CHROMIUM"
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def ui() -> Iterator[Served]:
+    with served(CLUSTER) as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Any, ui: Served) -> Iterator[Any]:
+    with opened(browser, ui) as found:
+        yield found
+
+
+def show(page: Any, ui: Served, path: str) -> None:
+    """Open a page, and wait for its answer."""
+    page.goto(ui.base + path.partition("#")[0])
+    if path.endswith("#manifest"):
+        predict(page, MANIFEST)
+    elif path.startswith(("/whatif?", "/risk", "/audit")):
+        page.wait_for_selector("main > header, #failed:not([hidden])")
+
+
+def predict(page: Any, text: str) -> None:
+    before = int(page.evaluate("document.documentElement.dataset.predicted ?? 0"))
+    page.fill("#manifest", text)
+    until(page, f"document.documentElement.dataset.predicted > {before}")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_axe_finds_nothing_at_three_widths_in_light_and_dark(browser: Any, ui: Served, path: str) -> None:
+    axe = files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
+    for width, scheme in (*((width, "light") for width in WIDTHS), (WIDTHS[1], "dark")):
+        look = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme, "bypass_csp": True}
+        with opened(browser, ui, **look) as page:
+            show(page, ui, path)
+            page.evaluate(axe)
+            found = page.evaluate("axe.run(document)")
+            against = [(rule["id"], [node["target"] for node in rule["nodes"]]) for rule in found["violations"]]
+            assert against == [], (width, scheme)
+            assert len(found["passes"]) > 15
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_zone_loss_by_keyboard_alone(page: Any, ui: Served) -> None:
+    show(page, ui, "/whatif")
+    tab_to(page, "Lose zone b")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("main > header")
+    assert page.inner_text("h1").startswith("zone b lost")
+    tab_to(page, "play")
+    page.keyboard.press("Enter")
+    until(page, "document.getElementById('moment-told').value === 'after'")
+
+
+def test_nodes_are_selected_and_lost_by_keyboard_alone(page: Any, ui: Served) -> None:
+    show(page, ui, "/whatif")
+    tab_to(page, "a-1: ")
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert page.input_value("#name") == "a-1 a-2"
+    assert page.input_value("#change") == "lose-node"
+    page.focus("#name")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("main > header")
+    assert page.inner_text("h1") == "lost: 2 nodes (a-1, a-2) with 4 Pods"
+
+
+def tab_to(page: Any, name: str) -> None:
+    """Press Tab until an element with this text or label has the focus."""
+    script = "(document.activeElement.ariaLabel || document.activeElement.textContent).trim()"
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate(script).startswith(name):
+            return
+    raise AssertionError(f"no Tab reaches {name}")
+
+
+def test_a_prediction_follows_each_change_and_its_link_restores_it(page: Any, ui: Served) -> None:
+    show(page, ui, "/predict#manifest")
+    assert page.inner_text("#headline") == "2 of 2: fits without preemption."
+    for field, value in (("#replicas", "9"), ("#cpu", "1")):
+        before = page.evaluate("document.documentElement.dataset.predicted")
+        page.fill(field, value)
+        until(page, f"document.documentElement.dataset.predicted > {before}")
+    shown = page.inner_text("#lines")
+    assert page.inner_text("#headline") == "1 of 9: stays Pending. Victims: 4."
+    assert page.locator("#victims tbody tr").count() == 4
+    assert page.locator("#lines .victim").count() >= 4
+    assert "4 nodes: insufficient cpu" in shown
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.wait_for_selector("html[data-predicted]")
+    assert other.inner_text("#lines") == shown
+    assert other.input_value("#replicas") == "9"
+
+
+def test_a_new_class_shows_its_victims(page: Any, ui: Served) -> None:
+    show(page, ui, "/predict")
+    page.click("#example")
+    page.wait_for_selector("html[data-predicted]")
+    page.fill("#cpu", "2")
+    page.fill("#value", "5000")
+    page.wait_for_selector("#victims:not([hidden])")
+    assert {cell.split("/")[1][:7] for cell in page.locator("#victims tbody th").all_inner_texts()} == {"nightly"}
+    assert page.locator("#picture .victims").count() > 0
+
+
+def test_a_manifest_with_an_error_has_the_reason_and_no_old_prediction(page: Any, ui: Served) -> None:
+    show(page, ui, "/predict#manifest")
+    page.fill("#manifest", "a: [")
+    page.wait_for_selector("#fault:not([hidden])")
+    assert "did not find expected node content" in page.inner_text("#fault")
+    assert page.inner_text("#lines") == ""
+
+
+def test_the_buttons_copy_link_command_and_json(browser: Any, ui: Served) -> None:
+    with opened(browser, ui, permissions=["clipboard-read", "clipboard-write"]) as page:
+        show(page, ui, LOST)
+        copied = {}
+        for name in ("link", "command", "json"):
+            page.evaluate("document.getElementById('copied').textContent = ''")
+            page.click(f"#copy-{name}")
+            until(page, "document.getElementById('copied').textContent.endsWith('copied')")
+            copied[name] = page.evaluate("navigator.clipboard.readText()")
+        assert copied["link"] == ui.base + LOST
+        assert copied["command"] == f"forewarn whatif lose zone a --cluster {CLUSTER}"
+        assert json.loads(copied["json"])["running"] == {"before": 8, "after": 4}
+
+
+def test_two_tabs_ask_different_questions(page: Any, ui: Served) -> None:
+    other = page.context.new_page()
+    other.goto(ui.base + "/whatif?change=drain&name=b-1")
+    page.goto(ui.base + "/whatif?change=drain&name=b-2")
+    for tab, node in ((other, "b-1"), (page, "b-2")):
+        tab.wait_for_selector("main > header")
+        assert tab.inner_text("h1").startswith(f"drain of node {node} ")
+
+
+def test_the_nodes_are_searched_and_filtered_by_class(page: Any) -> None:
+    page.fill("#search", "a-1")
+    assert page.inner_text("#found") == "1 of 4 nodes"
+    assert page.locator(".cell.off").count() == 3
+    page.fill("#search", "")
+    label = page.locator(".cell").first.get_attribute("aria-label")
+    page.select_option("#band", label="batch · 100")
+    percents = [
+        int(found[1])
+        for text in (label, page.locator(".cell").first.get_attribute("aria-label"))
+        if (found := re.search(r": (\d+) %", text))
+    ]
+    assert percents[0] > percents[1] > 0
+
+
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+
+
+def test_hostile_names_are_text(browser: Any, tmp_path: Path) -> None:
+    text = Path(CLUSTER).read_text().replace("a-1", json.dumps(HOSTILE)).replace("shop", json.dumps("\u202e" + HOSTILE))
+    (tmp_path / "cluster.yaml").write_text(text)
+    with served(tmp_path / "cluster.yaml") as ui, opened(browser, ui) as page:
+        for path in ("/", "/whatif", "/whatif?change=lose-zone&name=b", "/risk", "/audit", "/predict#manifest"):
+            show(page, ui, path)
+            assert page.locator("main img, main script:not([type='application/json'])").count() == 0
+        show(page, ui, "/")
+        assert HOSTILE in page.locator(".cell").all_inner_texts()
