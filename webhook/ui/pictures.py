@@ -15,7 +15,6 @@ from forewarn.policies.whatif.placed import Placed
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.forecast.apply_order import Applied
-    from forewarn.policies.objects.node import Node
     from forewarn.policies.render.documents import UiCluster, UiVictim
 
 _MOST_NODES: Final = 60
@@ -24,15 +23,8 @@ _MOST_VICTIMS: Final = 500
 
 
 def of_cluster(cluster: ClusterSnapshot) -> dict[str, Any]:
-    """All nodes, by pool and zone."""
-    bands = NodeBands(Placed(cluster, ()), (), place_of)
-    return node_data(bands, (), between=False) | {"byPool": True, "frames": []}
-
-
-def place_of(node: Node) -> str:
-    """`pool general, zone a`; only what the labels name."""
-    named = (("pool", pool_of(node)), ("zone", zone_of(node)))
-    return ", ".join(f"{what} {name}" for what, name in named if name) or "no pool or zone"
+    """All nodes, by pool and zone, at one moment."""
+    return node_data(NodeBands(Placed(cluster, ()), ()), (), between=False) | {"frames": []}
 
 
 def of_predictions(applied: Applied, cluster: ClusterSnapshot) -> dict[str, Any]:

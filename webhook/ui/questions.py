@@ -8,8 +8,9 @@ from __future__ import annotations
 import io
 import json
 import sys
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.commands import audit as audit_command
@@ -53,6 +54,13 @@ if TYPE_CHECKING:
 _MOST_LINES: Final = 500
 _MOST_ROWS: Final = 500
 _LONGEST: Final = 500
+_LATE: Final = ("render.whatif", "whatif.comparison", "whatif.class_change", "whatif.occupancy", "whatif.questions")
+"""Modules that commands import when they use them."""
+_SAMPLE: Final = """
+{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "sample"},
+ "spec": {"containers": [{"name": "sample", "resources": {"requests": {"cpu": "1000"}}}]}}
+"""
+"""A Pod that fits nowhere: the reasons of all nodes are computed."""
 
 
 class State(NamedTuple):
@@ -64,8 +72,14 @@ class State(NamedTuple):
     named: Sequence[str]
 
     def warm_up(self) -> None:
-        """Compute what all questions share, before the fork."""
+        """Import and compute what all questions share, before the fork."""
+        for name in _LATE:
+            import_module(f"forewarn.policies.{name}")
         prepare_for_all(self.cache.snapshot().scheduling)
+        given = sys.stdin
+        with suppress(Unanswered, SourceError, ValueError):
+            self.prediction(_SAMPLE, {})
+        sys.stdin = given
 
     def answer(self, question: dict[str, Any], say: Say) -> Any:
         """The answer as JSON data. Raises Unanswered."""

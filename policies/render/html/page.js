@@ -97,6 +97,18 @@ const drawNodes = (data) => {
     );
   };
 
+  // All cells, some at a time, so that the page answers meanwhile.
+  let painting = 0;
+  const paintAll = () => {
+    const turn = ++painting;
+    let next = 0;
+    const some = () => {
+      for (const end = Math.min(next + 500, count); next < end; next++) paint(next);
+      if (next < count) setTimeout(() => turn === painting && some());
+    };
+    some();
+  };
+
   const groupsOfNodes = data.titles.map((text, number) => {
     const group = make("div", "zone");
     group.setAttribute("role", "group");
@@ -265,7 +277,7 @@ const drawNodes = (data) => {
   document.querySelectorAll("input[name=what]").forEach((radio) =>
     radio.addEventListener("change", () => {
       what = Number(radio.value);
-      cells.forEach((_, node) => paint(node));
+      paintAll();
       if (shown >= 0) show(shown);
     }),
   );
@@ -278,7 +290,7 @@ const drawNodes = (data) => {
   }
   filter.addEventListener("change", () => {
     only = Number(filter.value);
-    cells.forEach((_, node) => paint(node));
+    paintAll();
     if (shown >= 0) show(shown);
   });
 
@@ -296,7 +308,7 @@ const drawNodes = (data) => {
     cells.forEach((cell, node) => {
       const fits = !wanted || matches(node, wanted, named);
       found += fits;
-      cell.classList.toggle("off", !fits);
+      if (cell.classList.contains("off") === fits) cell.classList.toggle("off", !fits);
     });
     rows.forEach(([line, text]) => (line.hidden = Boolean(wanted) && !text.includes(wanted)));
     byId("found").textContent = wanted ? `${found} of ${count} nodes` : "";
