@@ -66,10 +66,10 @@ def _serve(options: argparse.Namespace, release: Release, named: Sequence[str]) 
             port = listening.getsockname()[1]
             access = Access(port)
             server = serving(listening, create_ui_app(shown, processes, access))
-            address = f"http://{HOST}:{port}/?token={access.token}"
-            print(f"{shown.source} ({shown.counts}): {address}\nPress Ctrl-C to stop.", flush=True)  # noqa: T201
+            address = f"http://{HOST}:{port}/?token="
+            print(f"{shown.source} ({shown.counts}): {address}{access.token}\nPress Ctrl-C to stop.", flush=True)  # noqa: T201
             if options.browser:
-                webbrowser.open(address)
+                webbrowser.open(address + access.once)
             server.serve_forever()
     except KeyboardInterrupt:
         return OK

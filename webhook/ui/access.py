@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import secrets
 from hmac import compare_digest
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlencode
 
-from flask import Response, abort, redirect, request
-
-if TYPE_CHECKING:
-    from werkzeug.wrappers import Response as AnyResponse
+from flask import Response, abort, render_template, request
 
 MOST_BYTES: Final = 1 << 20
 """Of a request."""
@@ -38,11 +35,13 @@ class Access:
 
     def __init__(self, port: int) -> None:
         self.token, self._session = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        self.once = secrets.token_urlsafe(32)
+        """A token for one use: other users of the machine can read the arguments of a browser that is started."""
         self._hosts = {f"{name}:{port}" for name in _NAMES} | ({*_NAMES} if port == 80 else set())
         self._cookie = f"forewarn-ui-{port}"  # cookies do not know ports
 
-    def check(self) -> AnyResponse | None:
-        """Deny a request, or redirect the first one; None for a request that may be answered."""
+    def check(self) -> Response | None:
+        """Deny a request, or answer the first one; None for a request that may be answered."""
         if request.host not in self._hosts:
             abort(403, "this address is not the one that forewarn ui printed")
         if request.endpoint == "shipped":
@@ -56,11 +55,17 @@ class Access:
             self._check_post()
         return None
 
-    def _enter(self, token: str) -> AnyResponse:
-        if request.method != "GET" or not compare_digest(token.encode(), self.token.encode()):
+    def _enter(self, token: str) -> Response:
+        """Set the cookie. The page itself leads on: a browser keeps a Strict cookie from the redirect of a link."""
+        given = token.encode()
+        is_first = compare_digest(given, self.once.encode())
+        if request.method != "GET" or not (is_first or compare_digest(given, self.token.encode())):
             abort(403, "the token is not the one of this forewarn ui; open the address that it printed")
+        if is_first:
+            self.once = secrets.token_urlsafe(32)
         rest = [(key, value) for key, value in request.args.items(multi=True) if key != "token"]
-        response = redirect(request.path + (f"?{urlencode(rest)}" if rest else ""))
+        path = request.path + (f"?{urlencode(rest)}" if rest else "")
+        response = Response(render_template("enter.html", path=path))
         response.set_cookie(self._cookie, self._session, httponly=True, samesite="Strict", path="/")
         return response
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -35,7 +36,9 @@ def test_a_wrong_token_is_denied(token: str) -> None:
 def test_the_token_becomes_a_cookie_and_leaves_the_address() -> None:
     made = desk(entered=False)
     answer = made.get(f"/whatif?change=lose-zone&token={made.access.token}&name=a%26b")
-    assert (answer.status_code, answer.headers["Location"]) == (302, "/whatif?change=lose-zone&name=a%26b")
+    assert answer.status_code == 200
+    assert '<meta http-equiv="refresh" content="0; url=/whatif?change=lose-zone&amp;name=a%26b">' in answer.text
+    assert made.access.token not in answer.text
     cookie = answer.headers["Set-Cookie"]
     assert cookie.startswith(f"forewarn-ui-{PORT}=")
     assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
@@ -54,7 +57,24 @@ def test_another_host_is_denied_even_with_cookie_and_token(entered: Desk, host: 
 def test_localhost_is_this_machine() -> None:
     made = desk(entered=False)
     answer = made.get(f"/?token={made.access.token}", base_url=f"http://localhost:{PORT}")
-    assert answer.status_code == 302
+    assert answer.status_code == 200
+    assert "Set-Cookie" in answer.headers
+
+
+def test_the_token_that_a_started_browser_gets_works_once() -> None:
+    made = desk(entered=False)
+    once = made.access.once
+    assert [made.get(f"/?token={once}").status_code for _ in range(2)] == [200, 403]
+    assert made.get(f"/?token={made.access.token}").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["//evil.example/", "/%22%3E%3Cscript%3E", "/%0aa"])
+def test_the_first_page_leads_to_no_other_site(path: str) -> None:
+    made = desk(entered=False)
+    answer = made.get(f"{path}?token={made.access.token}")
+    found = re.findall(r'url=([^"]*)"', answer.text)
+    assert all(re.match(r"/(?!/)", to) for to in found)
+    assert "<script>" not in answer.text
 
 
 def test_a_post_needs_the_cookie_and_no_token_replaces_it() -> None:

@@ -136,7 +136,7 @@ def test_a_change_is_predicted_as_if_it_stood_in_the_manifest(
 ) -> None:
     before, after = predicted(shared), predicted(shared, **edits)
     assert after["objects"] == [before["objects"][0] | changed]
-    assert predicted(shared, after["manifest"])["rows"] == after["rows"] != before["rows"]
+    assert predicted(shared, after["manifest"])["lines"] == after["lines"] != before["lines"]
 
 
 def test_only_the_selected_object_changes(shared: Desk) -> None:
