@@ -1391,15 +1391,14 @@ class UiVictim(TypedDict):
 class UiPrediction(TypedDict):
     """The answer of the Predict page of `forewarn ui`.
 
-    `rows`: lines of `predict` without the entries of single nodes. `lines`: the text of `predict`. `manifest`: with the
+    `outcomes`: the number of new Pods by outcome, as in `predict`. `lines`: the text of `predict`. `manifest`: with the
     changes. `command`: for a shell. `nodes`: data of the picture, whose format can change.
     """
 
     objects: list[EditableObject]
     manifest: str
     command: str
-    rows: list[Any]
-    moreRows: int
+    outcomes: dict[str, int]
     lines: list[str]
     faults: list[str]
     victims: list[UiVictim]

@@ -134,7 +134,8 @@ class _Pages:
         manifest, edits = (body.get("manifest"), body.get("edits", {})) if isinstance(body, dict) else (None, None)
         if not isinstance(manifest, str) or not _are_edits(edits):
             abort(400, "the body must have a manifest, and edits of the fields of an object")
-        question = {"command": "predict", "manifest": manifest, "edits": edits}
+        whole = body.get("document") is True
+        question = {"command": "predict", "manifest": manifest, "edits": edits, "document": whole}
         return _json(json.dumps(self._answer(question, PREDICTION_SECONDS)))
 
     def _answer(self, question: dict[str, Any], seconds: float) -> Any:

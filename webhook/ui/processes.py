@@ -32,7 +32,9 @@ MOST_BYTES: Final = 64 << 20
 """Of an answer."""
 BEAT: Final = 0.25
 """Seconds between two looks at the connection of a page."""
+_LONG: Final = 30.0
 _NICE: Final = 5
+"""Niceness of questions with a limit longer than `_LONG` seconds."""
 _PAGE: Final = resource.getpagesize()
 _SAID_EVERY: Final = 0.2
 
@@ -148,6 +150,8 @@ def _watch(connection: socket.socket, run: Run) -> NoReturn:
         ended, alive = os.pipe()
         if os.fork() == 0:
             os.close(ended)
+            if asked["seconds"] > _LONG:
+                os.nice(_NICE)
             _answer(connection, asked["question"], run)
         os.close(alive)
         select.select([ended, connection.fileno()], [], [], asked["seconds"])
@@ -180,13 +184,11 @@ def _answer(connection: socket.socket, question: dict[str, Any], run: Run) -> No
 
 
 def _limit() -> None:
-    """Bound the memory, and let others have the CPU first. Nothing is printed, and processes can be waited for."""
+    """Bound the memory. Nothing is printed, and processes can be waited for."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
-    with suppress(OSError):
-        os.nice(_NICE)
     with suppress(OSError, ValueError), open("/proc/self/statm") as statm:
         most = int(statm.read().split()[0]) * _PAGE + MORE_MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (most, most))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections import Counter
 from contextlib import redirect_stderr, suppress
 from datetime import UTC, datetime
 from importlib import import_module
@@ -17,7 +18,7 @@ from forewarn.policies.commands import audit as audit_command
 from forewarn.policies.commands import predict as predict_command
 from forewarn.policies.commands import risk as risk_command
 from forewarn.policies.commands import whatif as whatif_command
-from forewarn.policies.commands.cluster_command import parsed, require_nodes
+from forewarn.policies.commands.cluster_command import parsed
 from forewarn.policies.commands.losses import counted
 from forewarn.policies.commands.places import Places
 from forewarn.policies.commands.whatif_options import argument_parser as whatif_parser
@@ -41,7 +42,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
+    from forewarn.policies.forecast.apply_order import Applied
+    from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.render.documents import UiPrediction
     from forewarn.policies.render.html.elements import Page
     from forewarn.policies.simulation.dump import DumpCache
@@ -52,7 +56,6 @@ if TYPE_CHECKING:
     Say = Callable[[str], None]
 
 _MOST_LINES: Final = 500
-_MOST_ROWS: Final = 500
 _LONGEST: Final = 500
 _LATE: Final = ("render.whatif", "whatif.comparison", "whatif.class_change", "whatif.occupancy", "whatif.questions")
 """Modules that commands import when they use them."""
@@ -85,8 +88,10 @@ class State(NamedTuple):
         """The answer as JSON data. Raises Unanswered."""
         try:
             if question["command"] == "predict":
-                return self.prediction(question["manifest"], question["edits"])
-            return getattr(self, question["command"])(question["arguments"], say)
+                asked = self.prediction_document if question["document"] else self.prediction
+                return asked(question["manifest"], question["edits"])
+            asked_command = {"whatif": self.whatif, "risk": self.risk, "audit": self.audit}[question["command"]]
+            return asked_command(question["arguments"], say)
         except (SourceError, InvalidObject, ValueError) as fault:
             raise Unanswered(_told(str(fault))) from None
 
@@ -128,36 +133,62 @@ class State(NamedTuple):
     def prediction(self, manifest: str, edits: Mapping[str, Any]) -> UiPrediction:
         """The answer of `forewarn predict` to a manifest with changes."""
         text, objects = edited(manifest, edits)
-        sys.stdin = io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8")
-        options = _options(predict_command.argument_parser, ["-f", "-"])
-        cluster = self.cache.snapshot()
-        require_nodes(cluster)
-        faults: list[Exception] = []
-        places = Places()
-        given, to_be = predict_command.given_objects("-", options.namespace, cluster, places, faults)
-        applied = place_all(to_be, given)
-        faults += [placed for placed in applied.placements if isinstance(placed, InvalidObject)]
-        groups = list(predict_command.groups_of(applied))
-        rows = list(predict_command.rows_of(options, applied, groups, cluster, self.autoscaling))
-        lines = predict_command.lines_of(options, applied, groups, cluster, self.autoscaling, lambda told, _: told)
+        found = self._predicted(text)
+        lines = predict_command.lines_of(*found.told(self.autoscaling), lambda told, _: told)
         return {
             "objects": objects,
             "manifest": text,
             "command": on_standard_input(Asked("predict", ("-f", "-")), self.named, text),
-            "rows": [_short_row(row) for row in rows[:_MOST_ROWS]],
-            "moreRows": max(len(rows) - _MOST_ROWS, 0),
+            "outcomes": found.outcomes(),
             "lines": [_indented(line) for line, _ in zip(lines, range(_MOST_LINES), strict=False)],
-            "faults": [_told(str(fault if text != manifest else places.located(fault))) for fault in faults],
-            "victims": touched(applied, cluster),
-            "nodes": of_predictions(applied, cluster),
+            "faults": [
+                _told(str(fault if text != manifest else found.places.located(fault))) for fault in found.faults
+            ],
+            "victims": touched(found.applied, found.cluster),
+            "nodes": of_predictions(found.applied, found.cluster),
         }
 
+    def prediction_document(self, manifest: str, edits: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The lines of `forewarn predict -o json`."""
+        text, _ = edited(manifest, edits)
+        return list(predict_command.rows_of(*self._predicted(text).told(self.autoscaling)))
 
-def _short_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A line of `forewarn predict -o json` without the entry of each node, which the lines count by reason."""
-    return {
-        key: value for key, value in row.items() if key not in ("statuses", "candidates", "feasible", "scores", "how")
-    }
+    def _predicted(self, text: str) -> _Predicted:
+        sys.stdin = io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8")
+        options = _options(predict_command.argument_parser, ["-f", "-"])
+        cluster, places = self.cache.snapshot(), Places()
+        faults: list[Exception] = []
+        given, to_be = predict_command.given_objects("-", options.namespace, cluster, places, faults)
+        applied = place_all(to_be, given)
+        faults += [placed for placed in applied.placements if isinstance(placed, InvalidObject)]
+        return _Predicted(options, applied, list(predict_command.groups_of(applied)), cluster, places, faults)
+
+
+class _Predicted(NamedTuple):
+    """The prediction for a manifest."""
+
+    options: argparse.Namespace
+    applied: Applied
+    groups: Sequence[GroupForecast]
+    cluster: ClusterSnapshot
+    places: Places
+    faults: Sequence[Exception]
+
+    def told(
+        self, autoscaling: Autoscaling
+    ) -> tuple[argparse.Namespace, Applied, Sequence[GroupForecast], ClusterSnapshot, Autoscaling]:
+        """The arguments of the functions that print it."""
+        return self.options, self.applied, self.groups, self.cluster, autoscaling
+
+    def outcomes(self) -> dict[str, int]:
+        """The number of new Pods by outcome."""
+        in_groups = {id(pod) for group in self.groups for pod in group.pods}
+        found = Counter(each.outcome for each in self.applied.predictions if id(each.pod) not in in_groups)
+        for placement in self.applied.placed:
+            found.update(placement.without_prediction)
+        for group in self.groups:
+            found[group.outcome] += len(group.pods)
+        return dict(found)
 
 
 def _answer(page: Page, document: Any) -> dict[str, Any]:

@@ -55,15 +55,13 @@ def test_the_document_of_a_page_is_that_of_its_command(name: str) -> None:
     assert document == json.loads(forewarn(*command, "--cluster", CLUSTER, "-o", "json").stdout)
 
 
-def test_the_rows_of_a_prediction_are_those_of_its_command(shared: Desk) -> None:
-    done = forewarn("predict", "-f", "docs/examples/headroom/cache.yaml", "--cluster", CLUSTER, "-o", "json")
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+def test_the_document_and_the_lines_of_a_prediction_are_those_of_its_command(shared: Desk) -> None:
+    command = ("predict", "-f", "docs/examples/headroom/cache.yaml", "--cluster", CLUSTER)
+    rows = [json.loads(line) for line in forewarn(*command, "-o", "json").stdout.splitlines()]
+    assert shared.post("/api/predict", {"manifest": MANIFEST, "document": True}).get_json() == rows
     found = predicted(shared)
-    assert [row["id"] for row in found["rows"]] == [row["id"] for row in rows]
-    for shown, row in zip(found["rows"], rows, strict=True):
-        assert shown == {key: row[key] for key in shown}
-    text = forewarn("predict", "-f", "docs/examples/headroom/cache.yaml", "--cluster", CLUSTER).stdout
-    assert found["lines"] == text.splitlines()
+    assert found["outcomes"] == {"fits": len(rows)}
+    assert found["lines"] == forewarn(*command).stdout.splitlines()
 
 
 def test_the_document_of_the_cluster_fits_its_schema(shared: Desk) -> None:
@@ -167,7 +165,7 @@ def test_a_manifest_that_cannot_be_predicted_has_the_reason(shared: Desk, manife
 def test_a_pod_of_another_scheduler_is_not_predicted_and_has_the_reason(shared: Desk) -> None:
     manifest = MANIFEST.replace("priorityClassName: gold", "schedulerName: other")
     found = predicted(shared, manifest)
-    assert {row["outcome"] for row in found["rows"]} == {"not-predicted"}
+    assert found["outcomes"] == {"not-predicted": 2}
     assert any("not predicted: schedulerName is other" in line or "other" in line for line in found["lines"])
 
 

@@ -13,6 +13,6 @@ const copy = async (text, what) => {
 byId("copy-link").addEventListener("click", () => copy(location.href, "link"));
 byId("copy-command").addEventListener("click", (event) => copy(event.target.dataset.command, "command"));
 byId("copy-json").addEventListener("click", async (event) => {
-  const { path, text } = event.target.dataset;
-  copy(text ?? (await (await fetch(path + location.search)).text()), "JSON");
+  const own = event.target.json;
+  copy(own ? await own() : await (await fetch(event.target.dataset.path + location.search)).text(), "JSON");
 });

@@ -3,8 +3,9 @@ const byId = (id) => document.getElementById(id);
 const KEYS = ["replicas", "priorityClass", "value", "cpu", "memory"];
 const fields = { object: byId("object"), replicas: byId("replicas"), priorityClass: byId("class"), value: byId("value"), cpu: byId("cpu"), memory: byId("memory") };
 const manifest = byId("manifest");
-const PAUSE = 120;
+const PAUSE = 60;
 const LONGEST_ADDRESS = 30000;
+const HEADERS = { "Content-Type": "application/json" };
 const EXAMPLE = `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: example, namespace: default}
@@ -42,18 +43,20 @@ const edits = () => ({
 
 const HEADLINES = [
   ["not-predicted", "not predicted"],
+  ["unknown", "not predicted"],
+  ["refused", "rejected by a ResourceQuota"],
   ["pending", "stays Pending"],
   ["preempts", "preempts other Pods"],
   ["fits", "fits without preemption"],
 ];
 
 const headline = (found) => {
-  const worst = HEADLINES.find(([outcome]) => found.rows.some((row) => row.outcome === outcome));
+  const worst = HEADLINES.find(([outcome]) => found.outcomes[outcome]);
+  const all = Object.values(found.outcomes).reduce((sum, count) => sum + count, 0);
   const place = byId("headline");
   place.className = worst ? worst[0] : found.faults.length ? "not-predicted" : "";
-  const count = found.rows.filter((row) => worst && row.outcome === worst[0]).length;
-  const all = found.rows.length + found.moreRows;
-  place.textContent = worst ? (all === 1 ? `The new Pod ${worst[1]}.` : `${count} of ${all}: ${worst[1]}.`) : found.faults.length ? "Not predicted." : "No new Pods.";
+  if (worst) place.textContent = all === 1 ? `The new Pod ${worst[1]}.` : `${found.outcomes[worst[0]]} of ${all}: ${worst[1]}.`;
+  else place.textContent = found.faults.length ? "Not predicted." : all ? "See below." : "No new Pods.";
   if (found.victims.length) place.textContent += ` Victims: ${found.victims.length}.`;
 };
 
@@ -91,7 +94,6 @@ const show = (found) => {
     drawNodes(found.nodes);
   }
   byId("copy-command").dataset.command = found.command;
-  byId("copy-json").dataset.text = JSON.stringify(found.rows, null, 1);
   byId("copy-command").disabled = byId("copy-json").disabled = false;
   document.documentElement.dataset.predicted = Number(document.documentElement.dataset.predicted ?? 0) + 1;
 };
@@ -115,8 +117,7 @@ const predict = async () => {
   const state = `#${encodeURIComponent(body)}`;
   history.replaceState(null, "", state.length <= LONGEST_ADDRESS ? state : location.pathname);
   try {
-    const headers = { "Content-Type": "application/json" };
-    const answer = await fetch("/api/predict", { method: "POST", headers, body, signal: asking.signal });
+    const answer = await fetch("/api/predict", { method: "POST", headers: HEADERS, body, signal: asking.signal });
     const found = await answer.json();
     answer.ok ? show(found) : fail(found.error);
   } catch (error) {
@@ -134,6 +135,11 @@ const put = (text) => {
   predict();
 };
 
+// For the button that copies the JSON.
+byId("copy-json").json = async () => {
+  const body = JSON.stringify({ manifest: manifest.value, edits: edits(), document: true });
+  return (await fetch("/api/predict", { method: "POST", headers: HEADERS, body })).text();
+};
 manifest.addEventListener("input", later);
 byId("edit").addEventListener("input", (event) => {
   if (event.target === fields.object) KEYS.forEach((key) => (fields[key].value = ""));
