@@ -1,6 +1,6 @@
 """How fast `forewarn ui` is in Chromium: first paint, a search, and a prediction after a change.
 
-`python tests/benchmarks/bench_ui.py [--nodes 400 5000]`; needs Playwright and Chromium, as `make browser`.
+`python -m tests.benchmarks.bench_ui [--nodes 400 5000]`; needs Playwright and Chromium, as `make browser`.
 """
 
 from __future__ import annotations
