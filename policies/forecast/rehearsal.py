@@ -22,7 +22,9 @@ from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_
 from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.extent import check_extent, check_metadata_extent
 from forewarn.policies.objects.fields import InvalidObject, at, int32, text
+from forewarn.policies.scheduling.caveats import victims_tie
 from forewarn.policies.scheduling.preemption import Candidate
+from forewarn.policies.scheduling.recurring_cycle import recurring_cycles_of
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer
 from forewarn.policies.simulation.adoption import DEPLOYMENT, completed
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.simulation.cycle import Rejected
     from forewarn.policies.simulation.summary import Eviction
 
 MOST_OF_ONE: Final = 500
@@ -134,6 +137,7 @@ class _Run(Simulation):
         )
         super().__init__(world, cache=self._over, clock=_Clock(QUEUE_STARTS))
         self.scheduler.before_preemption = self._before_preemption
+        self.scheduler.algorithm.recurring = recurring_cycles_of(snapshot)
         self.most_steps = MOST_STEPS
 
     def _defaulted(self, obj: ApiObject) -> ApiObject:
@@ -225,10 +229,12 @@ class _Run(Simulation):
 
     # What happens
 
-    def _before_preemption(self, candidate: Candidate, preemptor: Pod) -> None:
+    def _before_preemption(self, decision: Rejected, candidate: Candidate, preemptor: Pod) -> None:
         """Load the workloads of those who go, without a word to anybody: for the scheduler they are there."""
-        found = Prediction(self.cache.snapshot(), preemptor)
-        answer = VectorizedAnswer([], found.best_nodes, candidate, found.may_be_elsewhere, found.may_be_others)
+        best = list(decision.best_nodes)
+        is_elsewhere = len(best) > 1 or decision.is_sampled
+        by_chance = is_elsewhere or victims_tie(candidate, self.cache.snapshot())
+        answer = VectorizedAnswer([], best, candidate, is_elsewhere, by_chance)
         self._preemptions.append(_Preempting(preemptor, candidate, answer))
         self._over.condemn(candidate.victims)
         watchers, self.api.watchers = self.api.watchers, []

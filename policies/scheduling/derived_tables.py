@@ -18,11 +18,13 @@ class DerivedTables:
     Hold `lock` to read a value, and update it first: another snapshot may have changed it.
     """
 
-    __slots__ = ("lock", "matrix")
+    __slots__ = ("lock", "matrix", "recurring")
 
     def __init__(self) -> None:
         self.lock = RLock()
         self.matrix: Any = None
+        self.recurring: Any = None
+        """The repeated cycles that simulations of these nodes share (recurring_cycle.py)."""
 
     @contextmanager
     def taken(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ profile.
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -40,7 +40,7 @@ from forewarn.policies.scheduling.plugins.taint_toleration import (
 )
 from forewarn.policies.scheduling.score_plan import ScorePlan, score_plan_of
 from forewarn.policies.scheduling.status import unresolvable
-from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
+from forewarn.policies.scheduling.vectorized.node_fit import NodeFit, VectorizedAnswer
 from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import NotValid
 from forewarn.policies.scheduling.vectorized.rejections import (
@@ -51,6 +51,7 @@ from forewarn.policies.scheduling.vectorized.rejections import (
     rejected,
     static_rejections,
 )
+from forewarn.policies.scheduling.whole_answer import WholeAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -124,7 +125,16 @@ class Cycle:
 
     def best_nodes(self) -> list[str]:
         """The nodes that may be nominated, by name; none where preemption does not help."""
-        return self.node_fit.answer().best_nodes
+        return self._answer.best_nodes
+
+    @property
+    def ends_before_all(self) -> bool:
+        """Whether kube-scheduler finds enough candidates for preemption before it evaluates all nodes."""
+        return self._answer.sampled
+
+    @cached_property
+    def _answer(self) -> VectorizedAnswer:
+        return self.node_fit.answer()
 
     def candidate_on(self, name: str) -> Candidate:
         """Return the victims on a node that may be nominated."""
@@ -139,6 +149,11 @@ class Cycle:
         plugins, reasons = set(plugins), reasons.copy()
         _count(Rejections(found.codes, found.statuses), left, plugins, reasons)
         return frozenset(plugins), reasons
+
+    def unhelped(self) -> Counter[str]:
+        """Return why preemption helps on no node: reason -> number of nodes. Raises NotValid."""
+        found = WholeAnswer(self.framework, self.pod, self.node_fit).preempt()
+        return found.reasons(len(self.snapshot.node_infos))
 
     def static_rejections(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
         """(plugins that reject nodes whatever runs there, reasons, the nodes that are left). Not to be changed.

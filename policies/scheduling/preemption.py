@@ -5,6 +5,7 @@ Source: kubernetes `pkg/scheduler/framework/preemption/preemption.go` and `plugi
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NEVER",
+    "NOT_HELPFUL",
     "NOW",
     "NO_VICTIMS",
     "TERMINATING",
@@ -57,6 +59,8 @@ __all__ = [
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 NO_VICTIMS: Final = unresolvable("No preemption victims found for incoming pod")
+NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
+"""The reason of nodes on which preemption is not tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,12 @@ class Preemption:
     potential_nodes: int = 0
     num_candidates: int = 0
     """So many candidates end the search."""
+
+    def reasons(self, nodes: int) -> Counter[str]:
+        """Return why preemption helps on no node: reason -> number of nodes. `nodes`: the number of all nodes."""
+        found = Counter(reason for status in self.statuses.values() for reason in status.reasons)
+        found[NOT_HELPFUL] += nodes - len(self.statuses)
+        return +found
 
 
 def pod_eligible_to_preempt_others(pod: Pod, statuses: NodeToStatus, snapshot: Snapshot) -> str:

@@ -8,20 +8,23 @@ for changed nodes. The result equals that of `Cycle` (tests compare them). Sourc
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import cached_property
-from operator import is_not
+from operator import attrgetter, is_not
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from forewarn.policies.scheduling.large_cycle import Cycle, Found, Scores, found_in_order, percentage_of
+from forewarn.policies.scheduling.plugins.default_preemption import DefaultPreemption
 from forewarn.policies.scheduling.plugins.inter_pod_affinity_columns import kinds_with_anti_affinity, terms_against
 from forewarn.policies.scheduling.plugins.node_ports import NodePorts
-from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
 from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.plugins.volume_zone import VolumeZone
+from forewarn.policies.scheduling.preemption import NO_VICTIMS, NOT_HELPFUL
 from forewarn.policies.scheduling.recurring_requests import Demand, Helped, Own, Request, Room, Spec, rejection_of
 from forewarn.policies.scheduling.vectorized.kept_costs import KeptCosts, ranks_that_go
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
@@ -33,7 +36,6 @@ from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy
 from forewarn.policies.scheduling.victim import has_terminating_victim
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Hashable, Iterator, Sequence
 
     from numpy.typing import NDArray
@@ -52,6 +54,9 @@ _KEPT: Final = 4096
 """Specs that are remembered at most."""
 _KEPT_REQUESTS: Final = 256
 """Requests, each at one priority: some 400 kB each at 5,000 nodes."""
+_STATIC_TABLES: Final = "nodes", "csi_nodes", "csi_drivers", "storage_classes", "device_classes", "semantics"
+"""The inputs of static results, besides the spec, its claims and their volumes."""
+_static_tables: Final = attrgetter(*_STATIC_TABLES)
 
 
 def _claims_of(snapshot: Snapshot, pod: Pod) -> Iterator[PersistentVolumeClaim | None]:
@@ -75,10 +80,10 @@ def _resources_are_first(framework: Framework) -> bool:
 
 
 class RecurringCycles:
-    """Of one scheduler. Its snapshots differ in nodes, pods, budgets and workloads alone."""
+    """Of one scheduler, or of the schedulers of several simulations that start from one snapshot."""
 
     def __init__(self) -> None:
-        self._nodes: object = None
+        self._tables: Sequence[object] = (None,) * len(_STATIC_TABLES)
         self._specs: dict[int, tuple[PodSpec, Sequence[object], Spec | None]] = {}
         """id of a spec -> (the spec, the claims and volumes that PreFilter plugins read, its static result)."""
         self._requests: dict[tuple[int, Hashable], Request] = {}
@@ -91,8 +96,9 @@ class RecurringCycles:
         If static filters and resources reject all nodes, no later filter runs: constraints of the pod, and those of
         other pods against it, do not matter until preemption finds a node with enough resources.
         """
-        if self._nodes is not snapshot.objects.nodes:
-            self._nodes = snapshot.objects.nodes
+        tables = _static_tables(snapshot.objects)
+        if any(map(is_not, tables, self._tables)):
+            self._tables = tables
             self._specs.clear()
             self._requests.clear()
             self._left.clear()
@@ -144,7 +150,7 @@ class RecurringCycles:
             or spec.has_storage
             or any(each.when_unsatisfiable == DO_NOT_SCHEDULE for each in spec.topology_spread)
         )
-        if spec.host_ports or (constrained and not _resources_are_first(cycle.framework)):
+        if spec.host_ports or not _resources_are_first(cycle.framework):
             return None
         demands = [Demand(demand.resource, known.index(demand.resource), demand.limit) for demand in resources]
         amounts = spec.request
@@ -157,6 +163,8 @@ class RecurringCycles:
         if all(claim is None or claim.fully_bound for claim in _claims_of(snapshot, pod)):
             for plugin in {VolumeBinding.name, VolumeZone.name}.intersection(fit.rejections):
                 reached &= fit.rejections[plugin].codes < 0
+        has_default = DefaultPreemption.name in cycle.framework.profile.plugins
+        preemption = cycle.framework.plugin(DefaultPreemption.name) if has_default else None
         opens = fit.static & fit.resolvable
         said = opens.tobytes(), left.tobytes(), frozenset(plugins), frozenset(reasons.items())
         leaves = self._left.setdefault(said, len(self._left))
@@ -170,6 +178,8 @@ class RecurringCycles:
             left,
             leaves,
             nominated=not late,
+            has_foreign=cycle.framework.has_foreign_columns,
+            preemption=preemption.args if preemption else None,
             constrained=constrained,
             reached=reached,
             is_reached=bool((opens & reached).any()),
@@ -184,6 +194,16 @@ class RecurringCycles:
                 self._requests.clear()
             found = self._requests[key] = Request(spec.demands, priority)
         return found
+
+
+def recurring_cycles_of(snapshot: Snapshot) -> RecurringCycles:
+    """Return the cycles that all simulations of the same nodes share. Use them with `snapshot.derived.taken()`."""
+    derived = snapshot.derived
+    with derived.taken():
+        if derived.recurring is None:
+            derived.recurring = RecurringCycles()
+        found: RecurringCycles = derived.recurring
+    return found
 
 
 class RecurringCycle:
@@ -211,6 +231,7 @@ class RecurringCycle:
         if room is None:
             room = request.rooms[spec.leaves] = Room()
         room.sync(request, spec)
+        self._ends_before_all = False
         self._room, self.nodes = room, room.nodes
         """Number of nodes that pass static filters and have enough resources."""
         if self._own is not None and spec.open[self._own.row]:
@@ -285,11 +306,38 @@ class RecurringCycle:
         if self.constrained:
             return self._cycle.best_nodes()
         lower.settle(nodes, matrix, snapshot)
+        args, potential = self._spec.preemption, int(np.count_nonzero(self._spec.open))
+        self._ends_before_all = args is not None and len(nodes) > args.num_candidates(potential)
         costs = self._request.costs
         if costs is None or costs.lower is not lower:
             costs = self._request.costs = KeptCosts(lower, len(self._spec.demands))
         best = costs.best(self._occupancy(lower), nodes, matrix)
         return [snapshot.node_infos[row].name for row in best.nodes.tolist()]
+
+    @property
+    def ends_before_all(self) -> bool:
+        """Whether kube-scheduler finds enough candidates for preemption before it evaluates all nodes. Use it after
+        `best_nodes`."""
+        if self.constrained or self._spec.has_foreign:
+            return self._cycle.ends_before_all
+        return self._ends_before_all
+
+    def unhelped(self) -> Counter[str]:
+        """Return why preemption helps on no node: reason -> number of nodes. Raises NotValid.
+
+        Filters after resources do not matter if every node lacks resources even without Pods of lower priority.
+        """
+        lower = lower_priority_pods_of(self._matrix, self.snapshot, self.pod.effective_priority)
+        if self._spec.has_foreign or len(self._helped(lower)):
+            return self._cycle.unhelped()
+        tried = self._spec.open & (lower.count > 0)
+        potential = int(np.count_nonzero(self._spec.open))
+        reasons = Counter({NOT_HELPFUL: len(tried) - potential})
+        reasons[NO_VICTIMS.reasons[0]] += potential - int(np.count_nonzero(tried))
+        for demand, present in zip(self._spec.demands, self._present(), strict=True):
+            lacking = tried & (present - lower.total(demand.resource, self._matrix) > demand.limit)
+            reasons[reason_of(demand.resource)] += int(np.count_nonzero(lacking))
+        return +reasons
 
     def _helped(self, lower: LowerPriorityPods) -> NDArray[np.intp]:
         """The nodes that have room without all pods of lower priority."""
@@ -308,13 +356,17 @@ class RecurringCycle:
             for demand, present in demands
         )
 
-    def _occupancy(self, lower: LowerPriorityPods) -> list[Occupancy]:
-        every = list(self._request.present)
+    def _present(self) -> Sequence[NDArray[np.int64]]:
+        """[node] of each demand: what is requested there, without the nomination of the Pod itself."""
+        every = self._request.present
         if self._own is not None:
             every = [present.copy() for present in every]
             for present, amount in zip(every, self._own.present, strict=True):
                 present[self._own.row] = amount
-        demands = zip(self._spec.demands, every, strict=True)
+        return every
+
+    def _occupancy(self, lower: LowerPriorityPods) -> list[Occupancy]:
+        demands = zip(self._spec.demands, self._present(), strict=True)
         return [Occupancy(lower.amounts(d.resource, self._matrix), present, d.limit) for d, present in demands]
 
     def candidate_on(self, name: str) -> Candidate:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.pod_spec import PodSpec
+    from forewarn.policies.scheduling.arguments import DefaultPreemptionArgs
     from forewarn.policies.scheduling.columns import Columns
     from forewarn.policies.scheduling.vectorized.kept_costs import KeptCosts
     from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
@@ -55,6 +56,10 @@ class Spec(NamedTuple):
     """The number of what it says of the nodes: the same for all specs with the same `open`, `left` and reasons."""
     nominated: bool
     """Report whether columns support a Pod that is nominated."""
+    has_foreign: bool
+    """Whether a plugin that is not kube-scheduler's own may reject nodes."""
+    preemption: DefaultPreemptionArgs | None
+    """The arguments of DefaultPreemption, if it is in the profile."""
     constrained: bool
     """Whether constraints other than resources may reject nodes. Their filters run after resources."""
     reached: NDArray[np.bool_]

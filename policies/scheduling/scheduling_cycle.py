@@ -150,7 +150,8 @@ class SchedulingCycle:
         if self._refused:
             return Filtered((), NodeToStatus())
         try:
-            if self.snapshot.may_preempt_groups(self.pod.effective_priority):
+            is_small = not pays(len(self.snapshot.node_infos))
+            if is_small or self.snapshot.may_preempt_groups(self.pod.effective_priority):
                 raise NotValid
             whole = WholeAnswer(self.framework, self.pod)
         except NotValid:

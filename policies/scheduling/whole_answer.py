@@ -41,13 +41,13 @@ def pays(nodes: int) -> bool:
 class WholeAnswer:
     """One pod on one snapshot."""
 
-    def __init__(self, framework: Framework, pod: Pod) -> None:
-        """Raises NotValid: the plugins must be asked one by one."""
+    def __init__(self, framework: Framework, pod: Pod, fit: NodeFit | None = None) -> None:
+        """`fit`: its outcome, if known. Raises NotValid: the plugins must be asked one by one."""
         self._framework, self._pod = framework, pod
         _check_plugins(framework, pod)
         snapshot = framework.snapshot
         with snapshot.derived.taken():
-            fit = self._fit = NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework)
+            fit = self._fit = fit or NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework)
             self._left_by_pre_filter, self._restricting, self._static = static_rejections(fit)
             self._found = first_rejections(fit, self._static, Present())
 
@@ -119,8 +119,8 @@ class WithoutLower(Present):
 
 
 def _check_plugins(framework: Framework, pod: Pod) -> None:
-    """Raises NotValid: one of them does not say of all nodes at once why it rejects them, or these are few."""
-    if not pays(len(framework.snapshot.node_infos)) or framework.without_columns:
+    """Raises NotValid: one of them does not say of all nodes at once why it rejects them."""
+    if framework.without_columns:
         raise NotValid
     if any(plugin.static_filter(pod) for plugin in framework.late_static_plugins):
         raise NotValid

@@ -14,7 +14,7 @@ from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.scheduling.devices.claims import extended_resources_of
 from forewarn.policies.scheduling.filtering import MIN_FEASIBLE_NODES
-from forewarn.policies.scheduling.framework import Code, Status, unresolvable
+from forewarn.policies.scheduling.framework import Code, Status
 from forewarn.policies.scheduling.large_cycle import Cycle, Found
 from forewarn.policies.scheduling.pdb_violations import violations
 from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
@@ -26,7 +26,6 @@ from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, Recurri
 from forewarn.policies.scheduling.responsible import framework_of
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.vectorized.problem import NotValid
-from forewarn.policies.scheduling.whole_answer import pays
 from forewarn.policies.simulation.node_tree import NodeTree, top_of_heap, top_place
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
 NO_NODES: Final = "no nodes available to schedule pods"
 NO_CLAIMS: Final = "no new claims to deallocate"
-_NOT_HELPFUL: Final = unresolvable("Preemption is not helpful for scheduling")
 
 
 class NotPredicted(InvalidObject):
@@ -68,6 +66,10 @@ class Rejected(NamedTuple):
     error: bool = False
     broken: tuple[tuple[str, int], ...] = ()
     """Disruption budgets, as `namespace/name`, that the victims break, and how many pods too many each."""
+    best_nodes: Sequence[str] = ()
+    """The nodes that may be nominated, by name."""
+    is_sampled: bool = False
+    """Whether kube-scheduler evaluates a random part of the nodes for preemption."""
 
 
 class SchedulingAlgorithm:
@@ -89,7 +91,7 @@ class SchedulingAlgorithm:
         self._known: tuple[Snapshot | None, dict[Any, Rejected]] = None, {}
         """The result for equal Pods while nothing changes: unschedulable, and preemption does not help."""
         self._order: tuple[Sequence[str], NDArray[np.intp]] | None = None
-        self._recurring = RecurringCycles()
+        self.recurring = RecurringCycles()
 
     def schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         """Return the result of a cycle. Raises NotPredicted: it depends on something that is not modelled."""
@@ -142,10 +144,8 @@ class SchedulingAlgorithm:
 
     def _decide(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         few = len(snapshot.node_infos) <= MIN_FEASIBLE_NODES
-        if not few or (self._tie is None and pays(len(snapshot.node_infos))):
+        if not few or self._tie is None:
             result = self._at_once(snapshot, pod)
-            if few and result is not None and _helps_nowhere(result):
-                return self._rejected(Prediction(snapshot, pod, reasons=True))
             if result is not None:
                 return result
         prediction = Prediction(snapshot, pod)
@@ -164,7 +164,7 @@ class SchedulingAlgorithm:
         a PodGroup, which does not preempt."""
         with snapshot.derived.taken():
             try:
-                recurring = None if member else self._recurring.cycle(snapshot, pod)
+                recurring = None if member else self.recurring.cycle(snapshot, pod)
                 cycle = recurring or Cycle(snapshot, pod)
                 if cycle.fits_on(pod.nominated_node_name):
                     return Fits(pod.nominated_node_name)
@@ -212,12 +212,18 @@ class SchedulingAlgorithm:
             return Rejected(_with_preemption(snapshot, message, TERMINATING), plugins)
         best = cycle.best_nodes()
         if not best:
-            why = f"0/{len(snapshot.node_infos)} nodes are available: no node is helped by it."
+            nodes = len(snapshot.node_infos)
+            why = f"0/{nodes} nodes are available: no node is helped by it."
+            if nodes <= MIN_FEASIBLE_NODES:
+                why = fit_error(nodes, cycle.unhelped())
             return Rejected(_with_preemption(snapshot, message, why), plugins, nominated="")
         node = self._choose(best)
         candidate = cycle.candidate_on(node)
         message = _with_candidate(snapshot, message, candidate)
-        return Rejected(message, plugins, node, candidate, broken=broken_budgets(snapshot, candidate.victims))
+        broken = broken_budgets(snapshot, candidate.victims)
+        return Rejected(
+            message, plugins, node, candidate, broken=broken, best_nodes=best, is_sampled=cycle.ends_before_all
+        )
 
     def _go_on(self, prediction: Prediction) -> None:
         total = len(prediction.snapshot.node_infos)
@@ -244,18 +250,20 @@ class SchedulingAlgorithm:
         reasons = Counter(reason for status in rejection.statuses for reason in status.reasons)
         message = fit_error(len(snapshot.node_infos), reasons, prediction.pre_filter)
         if preemption.best_candidates:
-            node = self._choose([candidate.node_name for candidate in preemption.best_candidates])
+            best = [candidate.node_name for candidate in preemption.best_candidates]
+            node = self._choose(best)
             chosen = next(candidate for candidate in preemption.best_candidates if candidate.node_name == node)
             message = _with_candidate(snapshot, message, chosen)
-            return Rejected(message, plugins, node, chosen, broken=broken_budgets(snapshot, chosen.victims))
+            is_sampled = len(preemption.candidates) > preemption.num_candidates > 0
+            broken = broken_budgets(snapshot, chosen.victims)
+            return Rejected(message, plugins, node, chosen, broken=broken, best_nodes=best, is_sampled=is_sampled)
         if preemption.ineligible_reason:
             return Rejected(_with_preemption(snapshot, message, preemption.ineligible_reason), plugins)
         errors = [status for status in preemption.statuses.values() if status.code is Code.ERROR]
         if errors:
             return Rejected(_with_preemption(snapshot, message, errors[0].reasons[0]), plugins)
-        absent = len(snapshot.node_infos) - len(preemption.statuses)
-        statuses = [*preemption.statuses.values(), *[_NOT_HELPFUL] * absent]
-        why = fit_error(len(snapshot.node_infos), Counter(r for status in statuses for r in status.reasons))
+        nodes = len(snapshot.node_infos)
+        why = fit_error(nodes, preemption.reasons(nodes))
         return Rejected(_with_preemption(snapshot, message, why), plugins, nominated="")
 
 
@@ -266,12 +274,6 @@ def _check_devices(snapshot: Snapshot, pod: Pod, node: str | None) -> None:
     if extended and (info is None or not all(info.node.allocatable.scalars.get(name) for name in extended)):
         what = "extended resources of a DeviceClass are not modelled in simulations"
         raise NotPredicted(f"not predicted: Pod {pod.key}: {what}")
-
-
-def _helps_nowhere(result: Fits | Rejected) -> bool:
-    """Whether preemption was tried and helps on no node. Only plugins report the reason of each node, for clusters of
-    few nodes."""
-    return isinstance(result, Rejected) and result.candidate is None and result.nominated is not None
 
 
 def _with_preemption(snapshot: Snapshot, message: str, why: str) -> str:

@@ -99,8 +99,8 @@ class Scheduler:
         self._groups = PodGroupScheduling(self)
         self.broken_budgets: dict[str, int] = {}
         """`namespace/name` of a disruption budget -> how many pods were evicted that it did not allow."""
-        self.before_preemption: Callable[[Candidate, Pod], None] | None = None
-        """Called for each preemption before the evictions: the victims and the preemptor."""
+        self.before_preemption: Callable[[Rejected, Candidate, Pod], None] | None = None
+        """Called for each preemption before the evictions: the decision, its victims and the preemptor."""
         self._flush_due = self._backoff_due = float("inf")
         self._taken: Entity | None = None
         """The state in which the loop continues."""
@@ -137,7 +137,7 @@ class Scheduler:
                 for name, count in result.broken:
                     self.broken_budgets[name] = self.broken_budgets.get(name, 0) + count
                 if self.before_preemption is not None:
-                    self.before_preemption(result.candidate, info.pod)
+                    self.before_preemption(result, result.candidate, info.pod)
                 self._executor.prepare_candidate(result.candidate, info.pod)
             yield from self._handle_failure(info, result, in_loop=True)
             return

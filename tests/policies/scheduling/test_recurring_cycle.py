@@ -159,6 +159,8 @@ class Watched(RecurringCycles):
         assert found.best_nodes() == anew.best_nodes()
         for name in found.best_nodes():
             assert found.candidate_on(name) == anew.candidate_on(name)
+        if not found.best_nodes():
+            assert found.unhelped() == anew.unhelped()
         self.seen["helped" if found.best_nodes() else "not helped"] += 1
         self.seen["nominated"] += bool(pod.nominated_node_name)
         self.seen["constrained"] += found.constrained
@@ -184,7 +186,7 @@ def test_it_is_what_a_cycle_anew_comes_to(few: int, monkeypatch: pytest.MonkeyPa
         cache = crowded(f"{SEED} recurring {few} {number}")
         question = questions.zone_lost(cache.snapshot(), "abc"[number])
         simulation = Simulation(world_of(cache, question.arrivals, until=250.0), random.Random(number))
-        watched = simulation.scheduler.algorithm._recurring = Watched()
+        watched = simulation.scheduler.algorithm.recurring = Watched()
         simulation.run()
         seen += watched.seen
     assert seen["helped"] > 5, seen
@@ -197,7 +199,7 @@ def test_it_is_what_a_cycle_anew_comes_to(few: int, monkeypatch: pytest.MonkeyPa
 def test_scores_go_on_from_cycle_to_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulated_cycle, "MIN_FEASIBLE_NODES", 0)
     simulation = Simulation(bench_simulation.rollout(8, 6, 30))
-    watched = simulation.scheduler.algorithm._recurring = Watched()
+    watched = simulation.scheduler.algorithm.recurring = Watched()
     simulation.run()
     assert watched.seen["scored"] > 20, watched.seen
 
@@ -233,13 +235,11 @@ def test_a_simulation_of_few_nodes_is_the_same_in_columns(monkeypatch: pytest.Mo
         simulation.run()
         return simulation.outcome()
 
-    monkeypatch.setattr(SchedulingAlgorithm, "_at_once", counted)
     for seed in range(6):
         cache = crowded(f"{SEED} recurring few {seed}")
-        monkeypatch.setattr(simulated_cycle, "pays", lambda _: False)
-        before, expected = decided.total(), outcome(cache)
-        assert decided.total() == before
-        monkeypatch.setattr(simulated_cycle, "pays", lambda _: True)
+        monkeypatch.setattr(SchedulingAlgorithm, "_at_once", lambda *_: None)
+        expected = outcome(cache)
+        monkeypatch.setattr(SchedulingAlgorithm, "_at_once", counted)
         assert outcome(cache) == expected
     assert decided[True] > 100, decided
 
@@ -299,6 +299,8 @@ class Walked(RecurringCycles):
                 feasible = {name for name, row in fresh.rows.items() if cycle.feasible[row]}
                 rejection, waits = (None, False) if feasible else (cycle.rejection(), cycle.waits())
                 best = [] if feasible or waits else cycle.best_nodes()
+                is_unhelped = not (feasible or waits or best or pod.preemption_policy == "Never")
+                unhelped = cycle.unhelped() if is_unhelped else None
         except NotValid:
             self.seen["not valid"] += 1
             return
@@ -311,11 +313,14 @@ class Walked(RecurringCycles):
             assert waits == (prediction.preemption.ineligible_reason == TERMINATING)
             if pod.preemption_policy != "Never":
                 assert best == [candidate.node_name for candidate in prediction.preemption.best_candidates]
+            if unhelped is not None:
+                assert unhelped == prediction.preemption.reasons(len(fresh.rows))
         constrained = any(demand.constraint is not None for demand in cycle.node_fit.demands)
         self.seen["constrained"] += constrained
         self.seen["constrained and nominated"] += constrained and bool(pod.nominated_node_name)
         self.seen["rejected"] += rejection is not None
         self.seen["helped"] += bool(best)
+        self.seen["unhelped"] += unhelped is not None
 
 
 def test_cycles_in_columns_are_those_of_plugins_asked_node_by_node(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,12 +331,13 @@ def test_cycles_in_columns_are_those_of_plugins_asked_node_by_node(monkeypatch: 
         cache = crowded(f"{SEED} in columns {number}")
         question = questions.zone_lost(cache.snapshot(), "abc"[number % 3])
         simulation = Simulation(world_of(cache, question.arrivals, until=100.0), random.Random(number))
-        walked = simulation.scheduler.algorithm._recurring = Walked()
+        walked = simulation.scheduler.algorithm.recurring = Walked()
         simulation.run()
         seen += walked.seen
     assert seen["constrained"] > 100, seen
     assert seen["constrained and nominated"] > 10, seen
     assert seen["helped"] > 20, seen
+    assert seen["unhelped"] > 20, seen
 
 
 def test_kept_costs_are_those_of_everybody_anew(monkeypatch: pytest.MonkeyPatch) -> None:
