@@ -84,8 +84,9 @@ class RecurringCycles:
 
     def __init__(self) -> None:
         self._tables: Sequence[object] = (None,) * len(_STATIC_TABLES)
-        self._specs: dict[int, tuple[PodSpec, Sequence[object], Spec | None]] = {}
-        """id of a spec -> (the spec, the claims and volumes that PreFilter plugins read, its static result)."""
+        self._specs: dict[tuple[int, str], tuple[PodSpec, Sequence[object], Spec | None]] = {}
+        """id of a spec, and the namespace of its claims -> (the spec, the claims and volumes that PreFilter plugins
+        read, its static result)."""
         self._requests: dict[tuple[int, Hashable], Request] = {}
         self._left: dict[Hashable, int] = {}
         """What specs say of the nodes -> its number."""
@@ -120,12 +121,14 @@ class RecurringCycles:
         return None if cycle.nodes and cycle.constrained else cycle
 
     def _spec(self, snapshot: Snapshot, pod: Pod) -> Spec | None:
-        known = self._specs.get(id(pod.spec))
-        storage = _storage_of(snapshot, pod) if pod.spec.has_storage else ()
+        has_storage = pod.spec.has_storage
+        key = id(pod.spec), pod.namespace if has_storage else ""
+        known = self._specs.get(key)
+        storage = _storage_of(snapshot, pod) if has_storage else ()
         if known is None or any(map(is_not, known[1], storage)):
             if len(self._specs) >= _KEPT:
                 self._specs.clear()
-            known = self._specs[id(pod.spec)] = pod.spec, storage, self._read(snapshot, pod)
+            known = self._specs[key] = pod.spec, storage, self._read(snapshot, pod)
         return known[2]
 
     def _read(self, snapshot: Snapshot, pod: Pod) -> Spec | None:
