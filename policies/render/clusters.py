@@ -107,8 +107,10 @@ def _cluster(outcome: Outcome) -> dict[str, Any]:
 
 def sarif(outcomes: Sequence[Outcome], version: str) -> str:
     """One run for each cluster, the worst first. The id of the run contains the name of the cluster."""
+    from forewarn.policies.render.sarif import SCHEMA  # imports all rules
+
     driver = {"driver": {"name": "forewarn", "semanticVersion": version}}
-    runs, document = list[Any](), {"$schema": _SCHEMA, "version": "2.1.0"}
+    runs, document = list[Any](), {"$schema": SCHEMA, "version": "2.1.0"}
     for each in outcomes:
         name = {"automationDetails": {"id": f"forewarn/{name_of(each)}/"}}
         if each.reason:
@@ -128,6 +130,3 @@ def openreports(outcomes: Sequence[Outcome]) -> str:
             for each in outcomes
         ]
     )
-
-
-_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"

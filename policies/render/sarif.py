@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from forewarn.policies.render.report import Report
     from forewarn.policies.rules.support.context import Rule
 
-_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 _LONGEST: Final = 1024
 MOST_RESULTS: Final = 25_000
@@ -41,7 +41,7 @@ def render(report: Report, version: str) -> Iterator[str]:
         "results": ENTRIES,
     }
     results = (_result(finding, index[finding.rule], marked[id(finding)]) for finding in findings)
-    return in_parts({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, results, 1)
+    return in_parts({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, results, 1)
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
