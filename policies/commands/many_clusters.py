@@ -96,8 +96,8 @@ def _all(evaluation: Evaluation, options: argparse.Namespace) -> int:
     at_once = options.jobs or min(cores(), MOST_BY_DEFAULT)
     results = pooled(found, lambda cluster: _evaluated(cluster, evaluation, options), at_once, options.cluster_timeout)
     outcomes = []
-    for cluster, told in progress(results, len(found), "clusters", sys.stderr):
-        parts = {"status": FAILED, "reason": told.why} if isinstance(told, Lost) else told
+    for cluster, result in progress(results, len(found), "clusters", sys.stderr):
+        parts = {"status": FAILED, "reason": result.why} if isinstance(result, Lost) else result
         outcomes.append(Outcome(cluster.name, cluster.shown, **parts))
     outcomes = worst_first(outcomes)
     _print(evaluation, options, outcomes)
@@ -107,18 +107,18 @@ def _all(evaluation: Evaluation, options: argparse.Namespace) -> int:
 def _evaluated(cluster: Cluster, evaluation: Evaluation, options: argparse.Namespace) -> dict[str, Any]:
     """The parts of an Outcome, as JSON data. Raises nothing."""
     own = argparse.Namespace(**{**vars(options), "cluster": [cluster.source], "announced": "", "name": cluster.name})
-    with redirect_stdout(io.StringIO()) as printed, redirect_stderr(io.StringIO()) as said:
+    with redirect_stdout(io.StringIO()) as printed, redirect_stderr(io.StringIO()) as errors:
         try:
             status, rank, cells = evaluation.evaluate(own)
             report = _report(printed.getvalue(), options.output, evaluation)
         except NO_ANSWER as fault:
-            told = evaluation.places.located(fault) if evaluation.places else fault
-            return {"status": status_without_answer(fault), "reason": _reason(told), "messages": _lines(said)}
+            result = evaluation.places.located(fault) if evaluation.places else fault
+            return {"status": status_without_answer(fault), "reason": _reason(result), "messages": _lines(errors)}
         except MemoryError:
             return {"status": FAILED, "reason": "out of memory"}
         except Exception as fault:
             return {"status": FAILED, "reason": f"internal error: {type(fault).__name__}: {_reason(fault)}"}
-    return {"status": status, "rank": rank, "cells": cells, "report": report, "messages": _lines(said)}
+    return {"status": status, "rank": rank, "cells": cells, "report": report, "messages": _lines(errors)}
 
 
 def _report(printed: str, form: str, evaluation: Evaluation) -> Any:
@@ -134,8 +134,8 @@ def _reason(fault: BaseException) -> str:
     return cut(one_line(str(fault)[:4_000]), 1_000) or type(fault).__name__
 
 
-def _lines(said: io.StringIO) -> list[str]:
-    return said.getvalue().splitlines()
+def _lines(errors: io.StringIO) -> list[str]:
+    return errors.getvalue().splitlines()
 
 
 def _documents(text: str) -> Iterator[Any]:

@@ -33,7 +33,7 @@ class _Running(NamedTuple):
     item: Any
     process: int
     until: float
-    said: bytearray
+    output: bytearray
 
 
 def pooled(items: Sequence[T], work: Callable[[T], Any], at_once: int, seconds: float) -> Iterator[tuple[T, Any]]:
@@ -88,11 +88,11 @@ class _Pool:
         wait = min(each.until for each in self.running.values()) - monotonic()
         for key, _ in self._selector.select(max(0.0, wait)):
             data = os.read(key.fd, _BLOCK)
-            said = self.running[key.fd].said
-            said += data
+            output = self.running[key.fd].output
+            output += data
             if not data:
-                yield self._end(key.fd).item, _result(said)
-            elif len(said) > MOST_BYTES:
+                yield self._end(key.fd).item, _result(output)
+            elif len(output) > MOST_BYTES:
                 yield self._end(key.fd).item, Lost(f"result larger than {MOST_BYTES >> 20} MiB")
         now = monotonic()
         for pipe in [pipe for pipe, each in self.running.items() if each.until <= now]:
@@ -134,8 +134,8 @@ def _alone(pipe: int, work: Callable[[T], Any], item: T, share: int) -> None:
         json.dump(work(item), stream)
 
 
-def _result(said: bytearray) -> Any:
+def _result(output: bytearray) -> Any:
     try:
-        return json.loads(said)
+        return json.loads(output)
     except ValueError:
         return Lost("the process ended without a result; it may have been out of memory")

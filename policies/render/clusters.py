@@ -66,10 +66,10 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
     """The number of clusters, without an answer and with exit status 1, as one sentence."""
     unknown = sum(bool(each.reason) for each in outcomes)
     failed = sum(each.status == 1 and not each.reason for each in outcomes)
-    told = [plural(len(outcomes), "cluster")]
-    told += [f"{unknown} without an answer"] if unknown else []
-    told += [f"{failed} with exit status 1"] if failed else []
-    return ", ".join(told)
+    parts = [plural(len(outcomes), "cluster")]
+    parts += [f"{unknown} without an answer"] if unknown else []
+    parts += [f"{failed} with exit status 1"] if failed else []
+    return ", ".join(parts)
 
 
 def name_of(outcome: Outcome) -> str:
@@ -114,8 +114,8 @@ def sarif(outcomes: Sequence[Outcome], version: str) -> str:
     for each in outcomes:
         name = {"automationDetails": {"id": f"forewarn/{name_of(each)}/"}}
         if each.reason:
-            told = {"level": "error", "message": {"text": each.reason}}
-            failed = {"executionSuccessful": False, "toolExecutionNotifications": [told]}
+            parts = {"level": "error", "message": {"text": each.reason}}
+            failed = {"executionSuccessful": False, "toolExecutionNotifications": [parts]}
             runs.append({"tool": driver, **name, "invocations": [failed], "results": []})
         else:
             runs += [{**run, **name} for run in each.report["runs"]]

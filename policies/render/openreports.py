@@ -49,12 +49,12 @@ def result_of(severity: Severity, rule: str, ref: ObjectRef, message: str, fix: 
 
 
 def summary_of(results: Iterable[str]) -> dict[str, int]:
-    """The summary of a report, from what `result` says in each of its results."""
+    """The summary of a report, from the `result` of each of its results."""
     return {"pass": 0, "fail": 0, "warn": 0, "error": 0, "skip": 0, **Counter(results)}
 
 
 def outcome_of(severity: Severity) -> str:
-    """What `result` says of a finding."""
+    """The `result` of a finding."""
     return _RESULT[severity]
 
 

@@ -163,7 +163,7 @@ def test_changes_since_an_earlier_report_are_those_of_each_cluster(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("audit", "--clusters", "{there}/prod-x*.yaml"), "no file matches; did you mean"),
         (("audit", "--clusters", "{there}/none.yaml"), "no such file or directory"),
@@ -180,11 +180,11 @@ def test_changes_since_an_earlier_report_are_those_of_each_cluster(
     ],
 )
 def test_wrong_usage(
-    arguments: tuple[str, ...], told: str, snapshots: Path, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], message: str, snapshots: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, out, err = run(capsys, *(each.replace("{there}", str(snapshots)) for each in arguments))
     assert (status, out) == (2, "")
-    assert told in err
+    assert message in err
     assert "Traceback" not in err
 
 
@@ -221,7 +221,7 @@ def test_contexts_by_name_and_pattern(given: tuple[str, ...], chosen: list[str])
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (("prod-ue-*",), 'forewarn audit: --context "prod-ue-*": matches no context; did you mean "prod-us-1"?'),
         (("staging", "stagin"), '--context "stagin": no such context in the kubeconfig; did you mean "staging"?'),
@@ -232,11 +232,11 @@ def test_contexts_by_name_and_pattern(given: tuple[str, ...], chosen: list[str])
 )
 @pytest.mark.usefixtures("known")
 def test_a_pattern_that_matches_no_context_is_wrong_usage(
-    given: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+    given: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, out, err = run(capsys, "audit", *(word for name in given for word in ("--context", name)))
     assert (status, out) == (2, "")
-    assert told in err
+    assert message in err
     assert err.removesuffix("\n").isprintable()
     assert len(err) < 700
 
