@@ -136,8 +136,8 @@ def _print(
     parts = list(zip(found, reserves, buffers, strict=True))
     if options.output == "json":
         for each, reserve, of_it in parts:
-            told = {} if of_it is None else {"capacityBuffers": of_it.to_dict()}
-            sys.stdout.write(as_json(as_dict(each) | _reserve_as_dict(reserve) | told))
+            more = {} if of_it is None else {"capacityBuffers": of_it.to_dict()}
+            sys.stdout.write(as_json(as_dict(each) | _reserve_as_dict(reserve) | more))
         return
     if options.output == "markdown":
         sys.stdout.write(as_markdown("\n".join(headroom.markdown(*part) for part in parts)))

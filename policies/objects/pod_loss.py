@@ -48,8 +48,8 @@ class PodLoss(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """For programs."""
-        told = {"pod": self.pod, "effect": str(self.loss), "kind": self.kind, "name": self.name}
-        return {**told, **({"condition": self.condition} if self.condition else {})}
+        shown = {"pod": self.pod, "effect": str(self.loss), "kind": self.kind, "name": self.name}
+        return {**shown, **({"condition": self.condition} if self.condition else {})}
 
 
 class _Stored(Protocol):

@@ -64,9 +64,9 @@ class Buffers(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """For programs."""
-        told = {"buffers": [each.to_dict() for each in self.own], "provisioned": self.provisioned}
+        document = {"buffers": [each.to_dict() for each in self.own], "provisioned": self.provisioned}
         needed = {} if self.needed is None else {"needed": self.needed}
-        return {**told, **needed, "others": {"buffers": self.others, "provisioned": self.of_others}}
+        return {**document, **needed, "others": {"buffers": self.others, "provisioned": self.of_others}}
 
 
 class BufferCache(Cache):
@@ -121,8 +121,8 @@ def _problems(obj: ApiObject) -> Iterator[str]:
     found = at(obj, "status", "conditions")
     for condition in found[:_MOST_CONDITIONS] if isinstance(found, list) else ():
         if isinstance(condition, dict) and condition.get("status") == "False":
-            told = (_text(condition, key) for key in ("type", "reason"))
-            yield cut(" is false: ".join(filter(None, told)), _LONGEST_REASON)
+            parts = (_text(condition, key) for key in ("type", "reason"))
+            yield cut(" is false: ".join(filter(None, parts)), _LONGEST_REASON)
 
 
 def _text(obj: ApiObject, *path: str) -> str:

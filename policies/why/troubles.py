@@ -101,8 +101,8 @@ def _of_its_owner(pod: Pod) -> Iterator[Trouble]:
     is_ending = pod.terminating or pod.preempted or pod.phase == "Failed"
     loss = loss_of(pod, lambda *_: None) if is_ending else None
     if loss is not None:
-        told = f"the loss of this Pod {loss.sentence}"
-        yield Trouble("workload-fails", told) if loss.fails else Trouble("workload-interrupted", told)
+        effect = f"the loss of this Pod {loss.sentence}"
+        yield Trouble("workload-fails", effect) if loss.fails else Trouble("workload-interrupted", effect)
 
 
 def _of_a_daemon_set(prediction: Prediction, record: PodRecord) -> Iterator[Trouble]:

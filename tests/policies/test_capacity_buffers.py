@@ -98,8 +98,8 @@ def test_text_markdown_and_json_show_them(tmp_path: Path, capsys: pytest.Capture
     assert main([*shown, "--placeholders", "8", "-o", "markdown"]) == 0
     assert "4 of 8 needed replicas" in capsys.readouterr().out
     assert main([*shown, "--placeholders", "8", "-o", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)["capacityBuffers"]
-    assert (told["provisioned"], told["needed"], told["others"]) == (4, 8, {"buffers": 0, "provisioned": 0})
+    output = json.loads(capsys.readouterr().out)["capacityBuffers"]
+    assert (output["provisioned"], output["needed"], output["others"]) == (4, 8, {"buffers": 0, "provisioned": 0})
 
 
 def test_without_any_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,16 +12,23 @@ import pytest
 import yaml
 
 from forewarn.policies.cli import main
+from forewarn.policies.cluster.admission import predict
+from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.controllers.recreated import again
+from forewarn.policies.disclosure import OPEN, Audience, Disclose
+from forewarn.policies.forecast.impact import Impact
 from forewarn.policies.kinds.owners import ROLES, role_of
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.pod_loss import losses_of
+from forewarn.policies.rules.support.details import Cause, Preemption
+from forewarn.policies.rules.wording.impact import preemption, preemption_document
 from tests.builders import make_node, make_pod
 
 CASES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "cases" / "owners.yaml").read_text())
 WORKLOADS = ("batch/v1", "apps/v1")
 
 
+GOLD = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 1000}
 STRICT = SimpleNamespace(object={"spec": {"backoffLimit": 0}})
 """A Job that fails with its first failed Pod."""
 TOLERANT = SimpleNamespace(object={"spec": {}})
@@ -77,7 +84,7 @@ def test_a_name_of_hostile_size_is_cut() -> None:
     assert len(loss.name) == 253
 
 
-def told(tmp_path: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def output(tmp_path: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     (tmp_path / "cluster.json").write_text(json.dumps({"items": cluster()}))
     assert main([*arguments, "--cluster", str(tmp_path / "cluster.json")]) in (0, 1)
     return capsys.readouterr().out
@@ -90,15 +97,15 @@ def expected() -> list[str]:
 
 
 def test_whatif_names_what_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lost = told(tmp_path, capsys, "whatif", "lose", "node", "node-1")
+    lost = output(tmp_path, capsys, "whatif", "lose", "node", "node-1")
     assert "losing data/spark-pi-driver fails SparkApplication spark-pi, unless" in lost
     assert "its SparkApplication does not replace it" in lost
-    found = json.loads(told(tmp_path, capsys, "whatif", "lose", "node", "node-1", "-o", "json"))
+    found = json.loads(output(tmp_path, capsys, "whatif", "lose", "node", "node-1", "-o", "json"))
     assert sorted(loss["pod"] for loss in found["podLosses"]) == expected()
     replaced = {each["workload"]: each["replacedBy"] for each in found["workloads"]}
     assert replaced["data/spark-pi"] == "never"
     for form in ("markdown", "html"):
-        assert "fails TaskRun build" in told(tmp_path, capsys, "whatif", "lose", "node", "node-1", "-o", form)
+        assert "fails TaskRun build" in output(tmp_path, capsys, "whatif", "lose", "node", "node-1", "-o", form)
 
 
 @pytest.mark.parametrize(("node", "running"), [("node-1", 0), ("node-2", 2)])
@@ -114,19 +121,20 @@ def test_executors_are_replaced_while_their_driver_runs(
 
 
 def test_risk_names_what_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = told(tmp_path, capsys, "risk")
+    table = output(tmp_path, capsys, "risk")
     assert "ONE POD LOST" in table
     assert "fails SparkApplication" in table
     assert "fail if one Pod is preempted or evicted" in table
-    assert "losing Pod spark-pi-driver fails SparkApplication spark-pi, unless" in told(tmp_path, capsys, "risk", "-v")
-    found = json.loads(told(tmp_path, capsys, "risk", "-o", "json"))["workloads"]
+    assert "losing Pod spark-pi-driver fails SparkApplication spark-pi, unless" in output(
+        tmp_path, capsys, "risk", "-v"
+    )
+    found = json.loads(output(tmp_path, capsys, "risk", "-o", "json"))["workloads"]
     losses = [loss["pod"] for each in found for loss in each.get("podLosses", ())]
     assert sorted(losses) == expected()
 
 
 def test_predict_and_lint_name_what_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gold = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 1000}
-    items = [gold, make_node("node-1").has(cpu="1", pods="9").obj, pod_of(CASES[0])]
+    items = [GOLD, make_node("node-1").has(cpu="1", pods="9").obj, pod_of(CASES[0])]
     (tmp_path / "cluster.json").write_text(json.dumps({"items": items}))
     new = make_pod("web", "shop").request(cpu="1").spec(priorityClassName="gold").obj
     new["spec"].pop("priority", None)
@@ -149,3 +157,29 @@ def test_why_names_what_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     arguments = ["why", "data/spark-pi-driver", "--cluster", str(tmp_path / "cluster.json")]
     assert main([*arguments, "--fail-on", "workload-fails"]) == 1
     assert "the loss of this Pod fails SparkApplication spark-pi, unless" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("audience", "is_named"),
+    [
+        (OPEN, True),
+        (Audience(Disclose.OWN_NAMESPACE, "data"), True),
+        (Audience(Disclose.OWN_NAMESPACE, "shop"), False),
+        (Audience(Disclose.COUNTS, "data"), False),
+    ],
+)
+def test_only_readers_of_the_namespace_see_what_fails(audience: Audience, is_named: bool) -> None:
+    cluster = Cache()
+    for obj in (GOLD, make_node("node-1").has(cpu="1", pods="9").obj, pod_of(CASES[0])):
+        cluster.add(obj)
+    new = make_pod("web", "shop").request(cpu="1").priority(1000).obj
+    prediction = predict(cluster.snapshot(), new)
+    losses = losses_of(prediction.victims, cluster.snapshot().workload)
+    impact = Impact((prediction,), 1, 1000)
+    found = Preemption(Cause.NEW_PODS, impact, (prediction,), prediction.victims, "", (), 0, 30, None, losses)
+    text = preemption(found, audience)
+    shown = " ".join((text.problem, *text.shorter, *text.more))
+    assert ("fails SparkApplication spark-pi" in text.problem) is is_named
+    assert ("Preempting data/spark-pi-driver fails SparkApplication" in shown) is is_named
+    assert ("spark" in shown) is is_named
+    assert preemption_document(found)["victims"]["losses"][0]["effect"] == "fails"

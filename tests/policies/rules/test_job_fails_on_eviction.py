@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
+from forewarn.policies.objects.job import fails_with_one_pod
 from tests.builders import make_node, make_pod
 
 if TYPE_CHECKING:
@@ -56,6 +57,15 @@ def test_jobs_that_evictions_can_fail(
     main(["lint", str(tmp_path / "job.json"), "--select", "job-fails-on-eviction"])
     printed = capsys.readouterr().out
     assert (said in printed and "[job-fails-on-eviction]" in printed) if said else printed == ""
+
+
+@pytest.mark.parametrize(("spec", "said"), SPECS.values(), ids=SPECS)
+def test_one_pod_fails_a_job_by_the_same_fields(spec: dict[str, Any], said: str) -> None:
+    """What predictions say of a victim's Job is what the rule says of its spec."""
+    if spec.get("backoffLimit") == "0":
+        pytest.skip("kube-apiserver rejects it")
+    with_one_pod = "backoffLimit is 0" in said or "a podFailurePolicy rule matches" in said
+    assert fails_with_one_pod(job(spec)) is with_one_pod
 
 
 @pytest.mark.parametrize(("ignored", "fails"), [(False, True), (True, False)])
