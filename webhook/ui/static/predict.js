@@ -45,9 +45,9 @@ const HEADLINES = [
   ["not-predicted", "not predicted"],
   ["unknown", "not predicted"],
   ["refused", "rejected by a ResourceQuota"],
-  ["pending", "stays Pending"],
-  ["preempts", "preempts other Pods"],
-  ["fits", "fits without preemption"],
+  ["pending", "would stay Pending"],
+  ["preempts", "would preempt other Pods"],
+  ["fits", "would fit without preemption"],
 ];
 
 const headline = (found) => {
@@ -55,7 +55,7 @@ const headline = (found) => {
   const all = Object.values(found.outcomes).reduce((sum, count) => sum + count, 0);
   const place = byId("headline");
   place.className = worst ? worst[0] : found.faults.length ? "not-predicted" : "";
-  if (worst) place.textContent = all === 1 ? `The new Pod ${worst[1]}.` : `${found.outcomes[worst[0]]} of ${all}: ${worst[1]}.`;
+  if (worst) place.textContent = all === 1 ? `1 new Pod: ${worst[1]}.` : `${found.outcomes[worst[0]]} of ${all} new Pods: ${worst[1]}.`;
   else place.textContent = found.faults.length ? "Not predicted." : all ? "See below." : "No new Pods.";
   if (found.victims.length) place.textContent += ` Victims: ${found.victims.length}.`;
 };
