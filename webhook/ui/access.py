@@ -1,4 +1,4 @@
-"""Who may read the pages: the user who has the address with the token, and no other web site.
+"""Access to the pages: for the user with the address and its token, and for no other web site.
 
 The token of the first address becomes a cookie. A page of another site can neither send the cookie (SameSite=Strict),
 nor read an answer under another name of this machine (Host), nor frame a page (Content-Security-Policy).

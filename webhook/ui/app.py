@@ -230,7 +230,7 @@ def _fault(error: HTTPException) -> Response:
     """An error as JSON for scripts, and as a page for people."""
     if error.response is not None:
         return Response(status=error.code or error.response.status_code)
-    told = error.description or error.name
+    reason = error.description or error.name
     if request.path.startswith(("/api/", "/events/")):
-        return Response(json.dumps({"error": told}), error.code, mimetype="application/json")
-    return Response(render_template("error.html", told=told, name=error.name), error.code)
+        return Response(json.dumps({"error": reason}), error.code, mimetype="application/json")
+    return Response(render_template("error.html", reason=reason, name=error.name), error.code)

@@ -161,12 +161,12 @@ def _watch(connection: socket.socket, run: Run) -> NoReturn:
 
 
 def _answer(connection: socket.socket, question: dict[str, Any], run: Run) -> NoReturn:
-    told = monotonic()
+    sent = monotonic()
 
     def say(text: str) -> None:
-        nonlocal told
-        if monotonic() - told >= _SAID_EVERY:
-            told = monotonic()
+        nonlocal sent
+        if monotonic() - sent >= _SAID_EVERY:
+            sent = monotonic()
             _send(connection, {"progress": text})
 
     try:

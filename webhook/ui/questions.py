@@ -93,7 +93,7 @@ class State(NamedTuple):
             asked_command = {"whatif": self.whatif, "risk": self.risk, "audit": self.audit}[question["command"]]
             return asked_command(question["arguments"], say)
         except (SourceError, InvalidObject, ValueError) as fault:
-            raise Unanswered(_told(str(fault))) from None
+            raise Unanswered(_one_line(str(fault))) from None
 
     def whatif(self, arguments: Sequence[str], say: Say) -> dict[str, Any]:
         """The answer of `forewarn whatif`."""
@@ -134,7 +134,7 @@ class State(NamedTuple):
         """The answer of `forewarn predict` to a manifest with changes."""
         text, objects = edited(manifest, edits)
         found = self._predicted(text)
-        lines = predict_command.lines_of(*found.told(self.autoscaling), lambda told, _: told)
+        lines = predict_command.lines_of(*found.printed_by(self.autoscaling), lambda text, _: text)
         return {
             "objects": objects,
             "manifest": text,
@@ -142,7 +142,7 @@ class State(NamedTuple):
             "outcomes": found.outcomes(),
             "lines": [_indented(line) for line, _ in zip(lines, range(_MOST_LINES), strict=False)],
             "faults": [
-                _told(str(fault if text != manifest else found.places.located(fault))) for fault in found.faults
+                _one_line(str(fault if text != manifest else found.places.located(fault))) for fault in found.faults
             ],
             "victims": touched(found.applied, found.cluster),
             "nodes": of_predictions(found.applied, found.cluster),
@@ -151,7 +151,7 @@ class State(NamedTuple):
     def prediction_document(self, manifest: str, edits: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The lines of `forewarn predict -o json`."""
         text, _ = edited(manifest, edits)
-        return list(predict_command.rows_of(*self._predicted(text).told(self.autoscaling)))
+        return list(predict_command.rows_of(*self._predicted(text).printed_by(self.autoscaling)))
 
     def _predicted(self, text: str) -> _Predicted:
         sys.stdin = io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8")
@@ -174,7 +174,7 @@ class _Predicted(NamedTuple):
     places: Places
     faults: Sequence[Exception]
 
-    def told(
+    def printed_by(
         self, autoscaling: Autoscaling
     ) -> tuple[argparse.Namespace, Applied, Sequence[GroupForecast], ClusterSnapshot, Autoscaling]:
         """The arguments of the functions that print it."""
@@ -192,7 +192,7 @@ class _Predicted(NamedTuple):
 
 
 def _answer(page: Page, document: Any) -> dict[str, Any]:
-    return {"title": _told(page.title), "markup": page.markup(), "document": document, "scripts": page.scripts}
+    return {"title": _one_line(page.title), "markup": page.markup(), "document": document, "scripts": page.scripts}
 
 
 def _options(parser: Callable[[], argparse.ArgumentParser], arguments: Sequence[str]) -> argparse.Namespace:
@@ -205,13 +205,13 @@ def _options(parser: Callable[[], argparse.ArgumentParser], arguments: Sequence[
                 whatif_command.check(options, options.own)
             return options
     except SystemExit:
-        raise Unanswered(_told(said.getvalue().partition("\n")[0].partition(": ")[2])) from None
+        raise Unanswered(_one_line(said.getvalue().partition("\n")[0].partition(": ")[2])) from None
 
 
 def _indented(line: str) -> str:
     rest = line.lstrip(" ")
-    return line[: len(line) - len(rest)] + _told(rest)
+    return line[: len(line) - len(rest)] + _one_line(rest)
 
 
-def _told(text: str) -> str:
+def _one_line(text: str) -> str:
     return cut(no_command(one_line(text)), _LONGEST)

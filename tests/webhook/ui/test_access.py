@@ -1,4 +1,4 @@
-"""Who may read the pages, and what a browser lets them do."""
+"""Access to the pages, and what a browser lets them do."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_answers_of_any_length_and_several_one_after_the_other() -> None:
             assert answer(made, do="echo", text=text) == {"do": "echo", "text": text}
 
 
-def test_progress_comes_before_the_answer() -> None:
+def test_progress_precedes_the_answer() -> None:
     with processes() as made:
         said = [step.progress for step in made.ask({"do": "say"}, MOST_SECONDS) if step.progress]
         assert said == ["half"]
