@@ -25,7 +25,7 @@ from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.webhook.ui.access import Access
 from forewarn.webhook.ui.app import Shown, create_ui_app
 from forewarn.webhook.ui.links import is_name
-from forewarn.webhook.ui.pictures import document_of, of_cluster
+from forewarn.webhook.ui.pictures import document_of, of_cluster, pools_of
 from forewarn.webhook.ui.processes import Processes
 from forewarn.webhook.ui.questions import State
 from forewarn.webhook.ui.server import HOST, bound, serving
@@ -98,7 +98,8 @@ def shown_of(state: State, source: str) -> Shown:
     counts = f"{plural(len(cluster.objects.nodes), 'node')}, {plural(len(cluster.pods), 'Pod')}"
     named = ((each.name, each.value) for each in cluster.priority_classes.values() if is_name(each.name))
     classes = sorted(named, key=lambda each: (-each[1], each))
-    return Shown(one_line(source), counts, state.named, of_cluster(cluster), document_of(cluster), classes)
+    pools = [each for each in pools_of(cluster) if is_name(each)]
+    return Shown(one_line(source), counts, state.named, of_cluster(cluster), document_of(cluster), classes, pools)
 
 
 def _named(arguments: Sequence[str]) -> list[str]:

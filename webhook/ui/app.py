@@ -45,6 +45,8 @@ class Shown(NamedTuple):
     picture: dict[str, Any]
     document: UiCluster
     classes: Sequence[tuple[str, int]]
+    pools: Sequence[str] = ()
+    """Each as `LABEL=VALUE`."""
 
 
 def create_ui_app(shown: Shown, processes: Processes, access: Access) -> Flask:

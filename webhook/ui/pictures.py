@@ -9,7 +9,7 @@ from forewarn.policies.render.html.elements import told
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.preempt import arrivals, preemptions
 from forewarn.policies.whatif.node_bands import NodeBands, zone_of
-from forewarn.policies.whatif.node_groups import pool_of
+from forewarn.policies.whatif.node_groups import POOL_LABELS, pool_of
 from forewarn.policies.whatif.placed import Placed
 
 if TYPE_CHECKING:
@@ -25,6 +25,13 @@ _MOST_VICTIMS: Final = 500
 def of_cluster(cluster: ClusterSnapshot) -> dict[str, Any]:
     """All nodes, by pool and zone, at one moment."""
     return node_data(NodeBands(Placed(cluster, ()), ()), (), between=False) | {"frames": []}
+
+
+def pools_of(cluster: ClusterSnapshot) -> list[str]:
+    """The pools that labels name, each as `LABEL=VALUE`."""
+    labels = (node.labels for node in cluster.objects.nodes.values())
+    named = (next((f"{key}={each[key]}" for key in POOL_LABELS if key in each), "") for each in labels)
+    return sorted(set(named) - {""})
 
 
 def of_predictions(applied: Applied, cluster: ClusterSnapshot) -> dict[str, Any]:

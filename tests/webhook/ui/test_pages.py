@@ -87,6 +87,22 @@ def test_a_question_runs_once_and_its_page_then_shows_the_report() -> None:
     assert 'data-command="forewarn whatif lose zone a --cluster docs/examples/whatif/cluster.yaml"' in page
 
 
+def test_zones_and_pools_are_links_to_their_losses(tmp_path: Path) -> None:
+    text = Path(CLUSTER).read_text().replace("pool: web", "pool: x&y")
+    assert "pool: x&y" in text
+    (tmp_path / "cluster.yaml").write_text(text)
+    made = desk(str(tmp_path / "cluster.yaml"))
+    links = re.findall(r'href="/whatif\?([^"]*)">', made.get("/whatif").text)
+    assert links == [
+        "change=lose-zone&amp;name=a",
+        "change=lose-zone&amp;name=b",
+        "change=lose-pool&amp;name=pool%3Dx%26y",
+    ]
+    assert (
+        made.get("/api/whatif?change=lose-pool&name=pool%3Dx%26y").get_json()["change"].startswith("pool pool=x&y lost")
+    )
+
+
 def test_a_question_that_cannot_be_answered_ends_with_the_reason(shared: Desk) -> None:
     events = shared.get("/events/whatif?change=lose-zone&name=c")
     assert 'event: failed\ndata: "no node matches zone c; found a, b"' in events.text
