@@ -235,9 +235,10 @@ class Helped:
         return np.flatnonzero(nodes)
 
     def sync(self, request: Request, spec: Spec, lower: LowerPriorityPods, matrix: PodMatrix) -> None:
-        """Become those of the nodes as the request, and the tables of the pods below its priority, have them."""
-        rows, self._seen = request.changes_since(self._seen)
+        """Become those of the nodes as the request, and the tables of the pods below its priority, have them. Raises
+        CutShort: nothing has changed."""
         totals = [lower.total(demand.resource, matrix) for demand in request.demands]
+        rows, self._seen = request.changes_since(self._seen)
         demands = list(zip(request.demands, request.present, totals, strict=True))
         if rows is None:
             nodes = spec.open & (lower.count > 0)

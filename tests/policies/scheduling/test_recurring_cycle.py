@@ -6,13 +6,15 @@ import os
 import random
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
 
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cow_table import Table
+from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.scheduling import recurring_requests, whole_answer
@@ -397,3 +399,26 @@ def test_nominations_are_kept_up_as_if_they_were_made_anew() -> None:
         assert [kept.of(pod) for pod in pods.values()] == [anew.of(pod) for pod in pods.values()]
         there = sum(node != "gone" for node in places.values())
         assert (bool(kept), len(kept.columns(0)[0])) == (there > 0, there)
+
+
+def test_a_search_for_helped_nodes_that_was_cut_short_is_repeated() -> None:
+    totals = iter([CutShort("time is up"), np.array([3])])
+
+    def total(*_: object) -> Any:
+        found = next(totals)
+        if isinstance(found, CutShort):
+            raise found
+        return found
+
+    def changes_since(seen: tuple[int, int]) -> tuple[list[int] | None, tuple[int, int]]:
+        return (None if seen == (-1, 0) else []), (0, 0)
+
+    demand = recurring_requests.Demand("cpu", 0, np.array([4]))
+    request: Any = SimpleNamespace(demands=[demand], present=[np.array([6])], changes_since=changes_since)
+    spec: Any = SimpleNamespace(open=np.array([True]))
+    lower: Any = SimpleNamespace(count=np.array([1]), total=total)
+    helped, matrix = recurring_requests.Helped(), cast("Any", None)
+    with pytest.raises(CutShort):
+        helped.sync(request, spec, lower, matrix)
+    helped.sync(request, spec, lower, matrix)
+    assert helped.rows.tolist() == [0]
