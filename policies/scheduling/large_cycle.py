@@ -173,7 +173,7 @@ class Cycle:
     def _work_out_static(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
         left, restricting, found = static_rejections(self.node_fit)
         plugins, reasons = set(restricting), Counter[str]()
-        if restricting:
+        if restricting and not left.all():
             reasons[left_out(restricting)] += int(np.count_nonzero(~left))
         _count(found, left, plugins, reasons)
         return plugins, reasons, left & (found.codes < 0)
