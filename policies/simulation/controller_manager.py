@@ -86,10 +86,12 @@ class ControllerManager(ControllerWrites):
         return self.refusals.may_be_over
 
     def start(self) -> None:
-        """Look at every workload, and from now on at what changes."""
+        """Sync every workload, watch changes, and end Pods that terminate in the snapshot or since earlier attempts."""
         for key in list(self.api.workloads):
             self._count_pods(key)
         self.api.watchers.append(self._heard)
+        for state in [state for state in self.api.pods.values() if state.terminating]:
+            self._kubelet_ends(state)
         keys = [key for key in self.api.workloads if key[0] != BUDGET]
         if not self.grows_only:  # as the API server lists them, by namespace and name
             keys.sort(key=lambda key: key[1:])

@@ -139,6 +139,9 @@ def not_simulated(cache: DumpCache) -> Iterable[str]:
     elsewhere = sum(not is_responsible_for(pod, cluster.objects.semantics.scheduler_names) for pod in waiting)
     if elsewhere:
         yield f"{plural(elsewhere, 'Pending Pod')} ignored: of another scheduler, or with device claims"
+    terminating = sum(pod.terminating for pod in cluster.pods.values())
+    if terminating:
+        yield f"{plural(terminating, 'terminating Pod')} assumed to end within the grace period"
 
 
 def unknown_owners(cache: DumpCache) -> Iterator[str]:
