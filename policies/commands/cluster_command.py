@@ -200,6 +200,8 @@ class _Output(argparse.Action):
             parser.error(f"-o {cut(form, 40)}: write {', '.join(self._formats)}, or FORMAT=FILE")
         if sign and not file:
             parser.error(f"-o {form}=: name a file")
+        if getattr(namespace, "output_given", False):
+            parser.error(f"-o {form}: -o is given twice; a run writes one format")
         namespace.output, namespace.output_file, namespace.output_given = form, file, True
 
 

@@ -220,7 +220,9 @@ def _class_in(step: Step, each: PriorityClass) -> str:
     if step.action == "delete":
         return each.name
     parts = [] if step.action == "default" else [str(each.value)]
-    parts += ["Never"] if each.preemption_policy == "Never" and step.action != "default" else []
+    if step.action == "recreate":
+        parts += [f"preemptionPolicy {each.preemption_policy}"]
+    parts += ["Never"] if each.preemption_policy == "Never" and step.action == "create" else []
     default = f"globalDefault: {str(each.global_default).lower()}"
     parts += [default] if each.global_default or step.action == "default" else []
     return f"{each.name} ({', '.join(parts)})"

@@ -80,7 +80,7 @@ def _afterwards(change: ClassChange) -> str:
 
 def _ending(answer: Answer, noun: str, paint: Callable[[str, str], str]) -> Iterator[str]:
     """The counts at the end. `noun`: for Pods that arrive."""
-    if answer.summary.new_pods:
+    if answer.summary.new_pods and answer.upgrade is None:
         complete = answer.summary.all_run_at is not None
         unfinished = "" if complete or noun != _REPLACEMENT else "; the rollout does not finish"
         yield paint(f"{new_pods(answer.summary, noun)}{unfinished}", "good" if complete else "warning")
@@ -200,7 +200,8 @@ def _upgraded(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]
         if rest:
             yield paint(f"not started: {plural(len(rest), 'node')}: {_nodes(rest)}", "warning")
         each = f"{upgrade.most} at a time, {duration(upgrade.away)} each"
-        yield f"all {of} take at least {duration(upgrade.least)}: {each}"
+        verb = "takes" if len(upgrade.steps) == 1 else "take"
+        yield f"{of} {verb} at least {duration(upgrade.least)}: {each}"
 
 
 class _Table(NamedTuple):
@@ -266,7 +267,8 @@ def _fix_of(answer: Answer) -> str:
     blocking = sorted({budget for pods in answer.stuck.values() for budget in _blocking(pods, answer)})
     if blocking:
         what = "PodDisruptionBudget" if len(blocking) == 1 else "PodDisruptionBudgets"
-        return f"add replicas or change {what} {listed(blocking, _NAMED)}, until a disruption is allowed"
+        how = "lower minAvailable or more Pods, or higher maxUnavailable"
+        return f"let {what} {listed(blocking, _NAMED)} allow a disruption ({how})"
     return "" if answer.summary.settled else "set a longer --until"
 
 

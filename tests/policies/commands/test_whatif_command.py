@@ -157,7 +157,10 @@ def test_an_upgrade_that_a_budget_blocks_says_where_by_what_and_what_is_left(
     assert "  upgraded: 1 of 4 nodes in 2 min 35 s: a-1\n  not upgraded: a-2\n  not started: 2 nodes: b-1, b-2\n" in out
     assert "all 4 nodes take at least 8 min: 1 at a time, 2 min each" in out
     assert "a-2 is not drained: 1 Pod left (shop/web-2): PodDisruptionBudget shop/web allows no disruptions" in out
-    assert "Fix: add replicas or change PodDisruptionBudget shop/web, until a disruption is allowed\n" in out
+    assert (
+        "Fix: let PodDisruptionBudget shop/web allow a disruption (lower minAvailable or more Pods, or higher maxUnavailable)\n"
+        in out
+    )
     for form in ("markdown", "html"):
         assert "not started" in run(capsys, *asked_for, "-o", form)[1]
     told = asked(capsys, "upgrade", cluster=cluster)
@@ -189,13 +192,13 @@ def test_a_drain_that_a_budget_forbids_names_what_is_left(tmp_path: Path, capsys
     assert answer["change"] == "drain of node a-1 with 2 Pods"
     told = (
         "  a-1 is not drained: 1 Pod left (shop/web-1): PodDisruptionBudget shop/web allows no disruptions\n"
-        "  Fix: add replicas or change PodDisruptionBudget shop/web, until a disruption is allowed\n"
+        "  Fix: let PodDisruptionBudget shop/web allow a disruption (lower minAvailable or more Pods, or higher maxUnavailable)\n"
     )
     out = run(capsys, "drain", "a-1", "--cluster", str(tmp_path / "cluster.yaml"))[1]
     assert (told in out, out.count("drained"), out.count("Fix:")) == (True, 1, 1)
     for form in ("markdown", "html"):
         drawn = run(capsys, "drain", "a-1", "--cluster", str(tmp_path / "cluster.yaml"), "-o", form)[1]
-        assert "add replicas or change PodDisruptionBudget" in drawn
+        assert "let PodDisruptionBudget shop/web allow a disruption" in drawn
 
 
 def test_a_drain_that_succeeds_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
