@@ -267,7 +267,7 @@ def _fix_of(answer: Answer) -> str:
     blocking = sorted({budget for pods in answer.stuck.values() for budget in _blocking(pods, answer)})
     if blocking:
         what = "PodDisruptionBudget" if len(blocking) == 1 else "PodDisruptionBudgets"
-        how = "lower minAvailable or more Pods, or higher maxUnavailable"
+        how = "lower minAvailable, more Pods, or higher maxUnavailable"
         return f"let {what} {listed(blocking, _NAMED)} allow a disruption ({how})"
     return "" if answer.summary.settled else "set a longer --until"
 

@@ -136,6 +136,11 @@ def test_an_upgrade_takes_each_node_once_and_so_many_at_a_time(capsys: pytest.Ca
     assert one["upgrade"]["leastSeconds"] == 480 <= one["upgrade"]["seconds"] <= one["settledAt"]
 
 
+ALLOW_A_DISRUPTION = (
+    "let PodDisruptionBudget shop/web allow a disruption (lower minAvailable, more Pods, or higher maxUnavailable)"
+)
+
+
 def blocked_at_a_2(path: Path) -> str:
     """The cluster with a PodDisruptionBudget that lets nobody evict the Pod of the shop on a-2."""
     text = Path(SHOWN).read_text().replace("{name: web-2, namespace: shop, labels: {app: web}}", LABELLED)
@@ -155,12 +160,9 @@ def test_an_upgrade_that_a_budget_blocks_says_where_by_what_and_what_is_left(
     status, out, _ = run(capsys, *asked_for, "--fail-on", "blocked")
     assert status == 1
     assert "  upgraded: 1 of 4 nodes in 2 min 35 s: a-1\n  not upgraded: a-2\n  not started: 2 nodes: b-1, b-2\n" in out
-    assert "all 4 nodes take at least 8 min: 1 at a time, 2 min each" in out
+    assert "4 nodes take at least 8 min: 1 at a time, 2 min each" in out
     assert "a-2 is not drained: 1 Pod left (shop/web-2): PodDisruptionBudget shop/web allows no disruptions" in out
-    assert (
-        "Fix: let PodDisruptionBudget shop/web allow a disruption (lower minAvailable or more Pods, or higher maxUnavailable)\n"
-        in out
-    )
+    assert f"Fix: {ALLOW_A_DISRUPTION}\n" in out
     for form in ("markdown", "html"):
         assert "not started" in run(capsys, *asked_for, "-o", form)[1]
     told = asked(capsys, "upgrade", cluster=cluster)
@@ -192,7 +194,7 @@ def test_a_drain_that_a_budget_forbids_names_what_is_left(tmp_path: Path, capsys
     assert answer["change"] == "drain of node a-1 with 2 Pods"
     told = (
         "  a-1 is not drained: 1 Pod left (shop/web-1): PodDisruptionBudget shop/web allows no disruptions\n"
-        "  Fix: let PodDisruptionBudget shop/web allow a disruption (lower minAvailable or more Pods, or higher maxUnavailable)\n"
+        f"  Fix: {ALLOW_A_DISRUPTION}\n"
     )
     out = run(capsys, "drain", "a-1", "--cluster", str(tmp_path / "cluster.yaml"))[1]
     assert (told in out, out.count("drained"), out.count("Fix:")) == (True, 1, 1)
