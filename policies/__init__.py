@@ -1,4 +1,4 @@
-"""What is true about pod priority: rules and the scheduling core. No network, no threads, no clock.
+"""Pod priority semantics: rules and the scheduling core. No network, no threads, no clock.
 
     from forewarn import policies
 
@@ -7,7 +7,7 @@
     prediction = policies.predict(cache.snapshot(), pod)
     prediction.nominated_node, prediction.victims, prediction.num_pdb_violations, prediction.to_dict()
 
-These names are imported when they are used (PEP 562); numpy when the first prediction is asked for.
+The names above are imported on first use (PEP 562), numpy by the first prediction.
 """
 
 from __future__ import annotations

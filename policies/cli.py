@@ -1,4 +1,4 @@
-"""The `forewarn` command: a table of subcommands, each imported when it is used."""
+"""The `forewarn` command: a table of subcommands. Each subcommand's module is imported on first use."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 KUBERNETES: Final = CHECKED_WITH[NEWEST]
 TRACEBACK: Final = "FOREWARN_TRACEBACK"
-"""The variable that has an internal error told in full."""
+"""Environment variable that makes an internal error print its traceback."""
 
 
 class Command(NamedTuple):
-    """Where a command's function is (arguments in, exit status out), its section in the help, and its line there.
+    """A subcommand: its function (arguments in, exit status out), its help section (`group`) and its help line.
 
-    `group`: empty for a command that its own group's help lists.
+    `group` is empty for a command that only the help of its own command group lists.
     """
 
     group: str
@@ -36,7 +36,7 @@ class Command(NamedTuple):
     function: str = "main"
 
     def load(self) -> Callable[[Sequence[str]], int]:
-        """The function. Raises ImportError."""
+        """Import the command's module and return its function. Raises ImportError."""
         function: Callable[[Sequence[str]], int] = getattr(import_module(f"forewarn.{self.module}"), self.function)
         return function
 
@@ -70,19 +70,19 @@ COMMANDS: Final[dict[str, Command]] = {
     "completion": Command("Other", "policies.cli", "print a completion script for bash, zsh or fish", "complete"),
     "demo": Command("Other", "webhook.commands.demo", "show the webhook and the linter on a sample cluster"),
 }
-"""By name, which has two words for a command of a group."""
+"""All public commands by name; a command of a group has a name of two words, such as `whatif drain`."""
 
 RECORDED: Final[dict[str, Command]] = {
     "preempt": Command("", "policies.commands.recorded_cases", "", "preempt"),
     "simulate": Command("", "policies.commands.recorded_cases", "", "simulate"),
 }
-"""Commands for recorded cases alone (CONTRIBUTING.md), which the help leaves out."""
+"""Commands that only replay recorded cases (CONTRIBUTING.md). The help omits them."""
 GROUPS: Final = ("whatif", "webhook", "info")
-"""First words of names with two."""
+"""First words of the command names that have two words."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand; returns the exit status (2: wrong usage, 3: what it has to say cannot be written)."""
+    """Run one subcommand and return its exit status (2: wrong usage, 3: its output cannot be written)."""
     is_program = arguments is None
     if is_program:
         gc.disable()  # until the command is imported: modules stay
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _split(words: list[str]) -> tuple[str, list[str]]:
-    """The name of a command, of one or two words, and its arguments."""
+    """Split the words of a command line into the command's name (one or two words) and its arguments."""
     if words[:1] == ["help"]:
         words = [*words[1:3], "--help"]
     two = " ".join(words[:2])
@@ -125,14 +125,14 @@ def _split(words: list[str]) -> tuple[str, list[str]]:
 
 
 def complete(arguments: Sequence[str]) -> int:
-    """`forewarn completion`, which has to know all of the others."""
+    """Run `forewarn completion`, which needs the table of all commands. Returns the exit status."""
     from forewarn.policies.commands.completion import main as print_script
 
     return print_script(arguments, COMMANDS)
 
 
 def _internal(error: Exception) -> str:
-    """What is said of a fault of ours, or of a machine with too little memory."""
+    """The message for an internal error of forewarn, with the place in the code, or "out of memory"."""
     if isinstance(error, MemoryError):
         return "out of memory"
     trace = error.__traceback__
@@ -145,7 +145,7 @@ def _internal(error: Exception) -> str:
 
 
 def _print_whatever_comes() -> None:
-    """Let no character end a command that the terminal has no encoding for: it becomes its escape."""
+    """Make stdout and stderr escape characters that the terminal's encoding cannot represent, instead of raising."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -193,19 +193,22 @@ def _did_you_mean(name: str, arguments: Sequence[str]) -> str:
 
 
 def _write_no_more() -> None:
-    """Let what is left in the buffer go nowhere: at its end the interpreter would try once more."""
+    """Redirect stdout to /dev/null, so that the interpreter does not flush the unwritten rest at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _end_when_told() -> None:
-    """End at SIGTERM by a handler: the first process of a container does not hear a signal that it has none for."""
+    """Install a SIGTERM handler that exits: without a handler, the first process of a container ignores SIGTERM."""
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 def _load(name: str) -> Callable[[Sequence[str]], int] | None:
-    """The function of a command; other distributions' come by the entry-point group forewarn.commands."""
+    """The function of a command; None for an unknown command.
+
+    Other distributions add commands by the entry-point group forewarn.commands.
+    """
     command = COMMANDS.get(name) or RECORDED.get(name)
     if command is not None:
         return command.load()
@@ -238,7 +241,7 @@ def _usage_of(group: str) -> str:
 
 
 def _lines(section: str) -> list[str]:
-    """Of one section of the help."""
+    """The help lines of all commands in one section of the help."""
     own = {name: command.help for name, command in COMMANDS.items() if command.group == section}
     return [f"  {name:{_WIDTH}}{help_}" for name, help_ in own.items()]
 

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class _Layout(NamedTuple):
-    """The fields of a class: what gives all their values, what sets each in their order, and what sets each by name."""
+    """The fields of a dataclass: a getter of all values, the setters in field order, and the setters by name."""
 
     values: Callable[[object], tuple[Any, ...]]
     setters: tuple[Callable[[object, Any], None], ...]
@@ -22,10 +22,10 @@ class _Layout(NamedTuple):
 
 
 def replace(thing: T, **changes: Any) -> T:
-    """The same with some fields changed, as dataclasses make it, some twice as fast.
+    """A copy of a dataclass instance with some fields changed; about twice as fast as that of the standard library.
 
-    Of a dataclass with slots whose fields are all that it has: more than one, each given when it is made, and nothing
-    done after that. Raises KeyError: there is no such field.
+    The dataclass must have slots, more than one field, no attributes besides its fields, and no post-init method.
+    Raises KeyError for an unknown field.
     """
     cls: Any = thing.__class__
     layout: _Layout = _layout(cls)

@@ -1,4 +1,4 @@
-"""Tables that are cheap to freeze: what a snapshot needs of a cache that goes on changing."""
+"""Copy-on-write tables: the mutable Cache updates them, and freezing one for a snapshot is cheap."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ _SHARDS_OF_A_GROUP: Final = 16
 
 
 class _Shard(dict[K, V]):
-    """A part of a table. `derived`: what was made of it; one that is frozen changes no more, and its copy has none."""
+    """One of the dicts that a table consists of.
+
+    `derived`: values computed from a frozen shard, by the function that computed them. A frozen shard never changes;
+    the copy that a later write makes starts without these values.
+    """
 
     __slots__ = ("derived",)
 
@@ -30,7 +34,7 @@ class _Shard(dict[K, V]):
 
 
 class FrozenTable(Mapping[K, V], Generic[K, V]):
-    """An immutable mapping over shards that it shares with the table it was frozen from."""
+    """An immutable mapping that shares its shards with the Table it was frozen from."""
 
     __slots__ = ("_length", "_shards")
 
@@ -38,7 +42,7 @@ class FrozenTable(Mapping[K, V], Generic[K, V]):
         self._shards, self._length = shards or (_Shard(),), length
 
     def derived(self, make: Callable[[Mapping[K, V]], T]) -> list[T]:
-        """What a function makes of each part of the table: of those alone that it was not asked about before."""
+        """Return `make(shard)` for each shard. Each result is cached in its shard, also for other snapshots."""
         return [_derived(shard, make) for shard in self._shards]
 
     def __getitem__(self, key: K) -> V:
@@ -51,7 +55,7 @@ class FrozenTable(Mapping[K, V], Generic[K, V]):
     def get(self, key: K, /, default: V | T) -> V | T: ...
 
     def get(self, key: K, /, default: V | T | None = None) -> V | T | None:
-        """The value of a key. The inherited one raises and catches a KeyError for every key that is not there."""
+        """Return the value of a key, or `default`. Mapping's version raises and catches KeyError for missing keys."""
         return self._shards[hash(key) % len(self._shards)].get(key, default)
 
     def __iter__(self) -> Iterator[K]:
@@ -63,20 +67,20 @@ class FrozenTable(Mapping[K, V], Generic[K, V]):
 
     @property
     def shards(self) -> tuple[Mapping[K, V], ...]:
-        """The entries by parts; one that is the very part of an older table has not changed since."""
+        """The shards of the table. A shard that is the same object as in an older table has not changed."""
         return self._shards
 
     def items(self) -> ItemsView[K, V]:
-        """See Mapping; without looking up every key."""
+        """See Mapping. The iteration looks up no keys."""
         return _Items(self, self._shards)
 
     def values(self) -> ValuesView[V]:
-        """See Mapping; likewise."""
+        """See Mapping. The iteration looks up no keys."""
         return _Values(self, self._shards)
 
 
 def derived(table: Mapping[K, V], make: Callable[[Mapping[K, V]], T]) -> list[T]:
-    """The same of any mapping; one that is no frozen table is one part, and looked through each time."""
+    """Return `make` of each shard of a frozen table (cached), or of a whole other mapping (computed each time)."""
     return table.derived(make) if isinstance(table, FrozenTable | FrozenGroups) else [make(table)]
 
 
@@ -89,7 +93,7 @@ def _derived(shard: _Shard[K, V], make: Callable[[Mapping[K, V]], T]) -> T:
 
 
 class _Items(ItemsView[K, V]):
-    """The entries, without looking each key up."""
+    """An items view that iterates over the shards without looking up keys."""
 
     __slots__ = ("_shards",)
 
@@ -102,7 +106,7 @@ class _Items(ItemsView[K, V]):
 
 
 class _Values(ValuesView[V]):
-    """The values, without looking each key up."""
+    """A values view that iterates over the shards without looking up keys."""
 
     __slots__ = ("_shards",)
 
@@ -115,9 +119,9 @@ class _Values(ValuesView[V]):
 
 
 class Table(Generic[K, V]):
-    """A mutable mapping with one owner. A change after `freeze` copies one shard, not the table.
+    """A mutable mapping with one owner. The first write to a shard after `freeze` copies that shard, not the table.
 
-    Shards that nothing was put into are one and the same: most tables of a small cluster stay empty.
+    Shards without entries are the same object: most tables of a small cluster stay empty.
     """
 
     def __init__(self, shards: int = _SHARDS) -> None:
@@ -134,31 +138,31 @@ class Table(Generic[K, V]):
             yield from shard
 
     def get(self, key: K) -> V | None:
-        """The value of a key, None where there is none."""
+        """Return the value of a key, or None."""
         return self._shards[hash(key) % len(self._shards)].get(key)
 
     def put(self, key: K, value: V) -> None:
-        """Set a value, replacing what the key had."""
+        """Set the value of a key, replacing an old value."""
         shard = self._own(key)
         self._length += key not in shard
         shard[key] = value
 
     def pop(self, key: K) -> V | None:
-        """Take a key out; None where it was not there."""
+        """Remove a key and return its value, or None if the key is missing."""
         if self.get(key) is None:
             return None
         self._length -= 1
         return self._own(key).pop(key)
 
     def freeze(self) -> FrozenTable[K, V]:
-        """What the table holds now, for good. O(1) when nothing changed, else O(shards)."""
+        """Return an immutable mapping with the current entries. O(1) if nothing changed, else O(shards)."""
         if self._frozen is None:
             self._shared = bytearray(b"\1" * len(self._shards))
             self._frozen = FrozenTable(tuple(self._shards), self._length)
         return self._frozen
 
     def _own(self, key: K) -> dict[K, V]:
-        """The shard of a key, fit to be written to."""
+        """Return the shard of a key for writing; copy the shard first if a frozen table shares it."""
         index = hash(key) % len(self._shards)
         self._frozen = None
         if self._shared[index]:
@@ -168,7 +172,7 @@ class Table(Generic[K, V]):
 
 
 class Overlay(Generic[K, V]):
-    """A mapping with changes, over one that stays as it is and may be large."""
+    """A mutable mapping that stores changes on top of a base mapping, which may be large and is not modified."""
 
     __slots__ = ("_base", "_changed", "_frozen")
 
@@ -177,31 +181,34 @@ class Overlay(Generic[K, V]):
         self._frozen: Mapping[K, V] | None = base
 
     def get(self, key: K) -> V | None:
-        """The value of a key, None where there is none."""
+        """Return the value of a key, or None."""
         found = self._changed.get(key)
         return self._base.get(key) if found is None else found
 
     def put(self, key: K, value: V) -> None:
-        """Set a value, replacing what the key had."""
+        """Set the value of a key, replacing an old value."""
         self._changed[key] = value
         self._frozen = None
 
     def pop(self, key: K) -> None:
-        """Take a key out. Costs a copy where it was there from the beginning."""
+        """Remove a key. Copies the base mapping if the key is in it."""
         self._changed.pop(key, None)
         if key in self._base:
             self._base = {other: value for other, value in self._base.items() if other != key}
         self._frozen = None
 
     def freeze(self) -> Mapping[K, V]:
-        """What there is now, for good."""
+        """Return a mapping with the current entries, which later changes do not affect."""
         if self._frozen is None:
             self._frozen = ChainMap({**self._changed}, cast("MutableMapping[K, V]", self._base))
         return self._frozen
 
 
 class FrozenGroups(Mapping[G, V], Generic[G, V]):
-    """An immutable mapping that has the entries of one group at hand. `place`: where in a key its group is named."""
+    """An immutable mapping with tuple keys, which also returns the entries of one group without a search.
+
+    `place`: the index of the group's name in a key.
+    """
 
     __slots__ = ("_groups", "_length", "_place")
 
@@ -209,11 +216,11 @@ class FrozenGroups(Mapping[G, V], Generic[G, V]):
         self._groups, self._length, self._place = groups, length, place
 
     def group(self, name: str) -> Mapping[G, V]:
-        """The entries of one group."""
+        """Return the entries of one group; empty for an unknown group."""
         return self._groups.get(name) or FrozenTable()
 
     def derived(self, make: Callable[[Mapping[G, V]], T]) -> list[T]:
-        """See FrozenTable: of each part of each group."""
+        """Return `make(shard)` for each shard of each group, cached as in FrozenTable."""
         return [made for group in self._groups.values() for made in group.derived(make)]
 
     def __getitem__(self, key: G) -> V:
@@ -226,7 +233,7 @@ class FrozenGroups(Mapping[G, V], Generic[G, V]):
     def get(self, key: G, /, default: V | T) -> V | T: ...
 
     def get(self, key: G, /, default: V | T | None = None) -> V | T | None:
-        """The value of a key."""
+        """Return the value of a key, or `default`."""
         return self.group(key[self._place]).get(key, default)
 
     def __iter__(self) -> Iterator[G]:
@@ -236,11 +243,11 @@ class FrozenGroups(Mapping[G, V], Generic[G, V]):
         return self._length
 
     def items(self) -> ItemsView[G, V]:
-        """See Mapping; without looking up every key."""
+        """See Mapping. The iteration looks up no keys."""
         return _Items(self, self._parts())
 
     def values(self) -> ValuesView[V]:
-        """See Mapping; without looking up every key."""
+        """See Mapping. The iteration looks up no keys."""
         return _Values(self, self._parts())
 
     def _parts(self) -> tuple[Mapping[G, V], ...]:
@@ -248,7 +255,10 @@ class FrozenGroups(Mapping[G, V], Generic[G, V]):
 
 
 class GroupedTable(Generic[G, V]):
-    """A Table of tables, for keys that name their group. `place`: where in the key that is."""
+    """A mutable mapping with tuple keys, stored as one Table for each group.
+
+    `place`: the index of the group's name in a key.
+    """
 
     def __init__(self, place: int) -> None:
         self._place = place
@@ -265,26 +275,26 @@ class GroupedTable(Generic[G, V]):
         return chain.from_iterable(self._groups.values())
 
     def get(self, key: G) -> V | None:
-        """The value of a key, None where there is none."""
+        """Return the value of a key, or None."""
         group = self._groups.get(key[self._place])
         return None if group is None else group.get(key)
 
     def put(self, key: G, value: V) -> None:
-        """Set a value, replacing what the key had."""
+        """Set the value of a key, replacing an old value."""
         group = self._changing(key)
         self._length -= len(group)
         group.put(key, value)
         self._length += len(group)
 
     def pop(self, key: G) -> V | None:
-        """Take a key out; None where it was not there."""
+        """Remove a key and return its value, or None if the key is missing."""
         if self.get(key) is None:
             return None
         self._length -= 1
         return self._changing(key).pop(key)
 
     def freeze(self) -> FrozenGroups[G, V]:
-        """What the table holds now, for good. O(1) when nothing changed."""
+        """Return an immutable mapping with the current entries. O(1) if nothing changed."""
         for name in self._changed:
             group = self._groups[name]
             if len(group):
@@ -298,7 +308,9 @@ class GroupedTable(Generic[G, V]):
         return self._frozen
 
     def _changing(self, key: G) -> Table[G, V]:
-        """The group of a key, which is about to change."""
+        """Return the table of a key's group for writing. Creates the table if it is missing, and marks the group as
+        changed.
+        """
         name: str = key[self._place]
         self._frozen = None
         self._changed.add(name)

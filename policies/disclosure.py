@@ -1,4 +1,4 @@
-"""Audiences, and what they may see of Pods and numbers: names for those who may read the objects, else counts."""
+"""Audiences of a text, and how much of the Pods and numbers an audience may see: names, or only counts."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
 
 
 class Disclose(StrEnum):
-    """The names outside the request that a requester may read."""
+    """The names that a requester may see, besides those in the request."""
 
     NAMES = "names"
-    """Everything."""
+    """All names."""
     OWN_NAMESPACE = "own-namespace"
     """Names in the namespace of the request, and PriorityClasses that are allowed there."""
     COUNTS = "counts"
-    """Nothing: pods, nodes and classes are counted."""
+    """No names: forewarn shows only counts of Pods, nodes and classes."""
 
 
 class Shown(NamedTuple):
-    """How much of a prediction a requester may see.
+    """The detail in which a requester may see a prediction.
 
     `coarse`: ranges instead of numbers about other Pods. `not_predicted`: why the prediction is hidden; "" if it is
     shown.
@@ -35,14 +35,14 @@ EXACT: Final = Shown()
 
 
 class Range(NamedTuple):
-    """The range that a number is in; the number itself if both ends are equal. None: it has no such end."""
+    """The range that contains a number; both ends are equal for an exact number. None: no limit at that end."""
 
     lowest: int | None
     highest: int | None
 
     @property
     def is_exact(self) -> bool:
-        """True if this is a number."""
+        """True if the range is one number."""
         return self.lowest == self.highest
 
 
@@ -51,11 +51,11 @@ _COUNTS: Final = (Range(0, 0), Range(1, _NO_MORE_THAN), Range(_NO_MORE_THAN + 1,
 _PRIORITIES: Final = (Range(None, -1), Range(0, 999), Range(1_000, 999_999), Range(1_000_000, None))
 _EACH: Final = 30
 _LONGEST: Final = 300
-"""Seconds of a grace period: shown in steps of 30, up to so many."""
+"""Grace periods are shown in steps of 30 seconds up to this number of seconds."""
 
 
 def count_range(number: int) -> Range:
-    """0, 1 to 5, or more."""
+    """The range of a count: 0, 1 to 5, or more."""
     return next(found for found in _COUNTS if found.highest is None or number <= found.highest)
 
 
@@ -77,9 +77,10 @@ def seconds_range(seconds: int) -> Range:
 
 
 class Audience(NamedTuple):
-    """The readers of a text: users of `namespace` ("" for none, as for a PriorityClass). Without arguments: all names.
+    """The readers of a text: users of `namespace` ("" for an object without namespace). Default: readers of all names.
 
-    `knows`: returns true if they may read that a class of this name exists. `shown`: how much of a prediction.
+    `knows`: returns true if these readers may learn that a PriorityClass of this name exists. `shown`: how much of a
+    prediction they may see.
     """
 
     disclose: Disclose = Disclose.NAMES
@@ -135,7 +136,7 @@ class ShownPods(NamedTuple):
 
 
 def shown_pods(pods: Sequence[_Pod], audience: Audience) -> ShownPods:
-    """What the audience may see of these Pods."""
+    """Select the names and numbers of these Pods that the audience may see."""
     known = pods if audience.sees_all else [pod for pod in pods if audience.may_name(pod.namespace)]
     others = [] if known is pods else pods
     if known and others:
@@ -155,12 +156,12 @@ def shown_pods(pods: Sequence[_Pod], audience: Audience) -> ShownPods:
 
 
 def shown_count(number: int, audience: Audience) -> Range:
-    """A number of other Pods: exact, or its range."""
+    """A number of other Pods: exact, or a range for a coarse audience."""
     return count_range(number) if audience.coarse else Range(number, number)
 
 
 def shown_seconds(seconds: int, audience: Audience) -> Range:
-    """A grace period of other Pods: exact, or its range."""
+    """The grace period of other Pods in seconds: exact, or a range for a coarse audience."""
     return seconds_range(seconds) if audience.coarse else Range(seconds, seconds)
 
 

@@ -35,7 +35,7 @@ Path = tuple[str | int, ...]
 
 
 def field_path(path: Path) -> str:
-    """The path as upstream's field.Path prints it: `spec.containers[0].name`."""
+    """The path as upstream's field.Path prints it, for example `spec.containers[0].name`."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
@@ -58,7 +58,7 @@ class Location(NamedTuple):
 
 
 class ObjectRef(NamedTuple):
-    """Which object: `Deployment team/web`."""
+    """A reference to an object, for example `Deployment team/web`."""
 
     api_version: str = ""
     kind: str = ""
@@ -129,7 +129,7 @@ class Details(Protocol):
 
 
 class Problem(NamedTuple):
-    """The result of a rule. The evaluator makes a Finding of it: it adds id, severity, action, object and location.
+    """The result of a rule. The evaluator adds id, severity, action, object and location, and returns a Finding.
 
     `message`: the problem, as in `Text.problem`. A problem that depends on other objects than the reviewed object and
     its PriorityClass has Details instead, because not everybody may see their names. `remediation`: the fix, as an
@@ -164,7 +164,7 @@ class Finding(NamedTuple):
     detail: Mapping[str, Any] = {}
     for_requester: Text | None = None
     not_evaluated: bool = False
-    """True if the finding only says that its rule was not evaluated completely."""
+    """True if the finding only reports that its rule was not evaluated completely."""
 
     @property
     def message(self) -> str:
@@ -193,7 +193,10 @@ class Finding(NamedTuple):
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """The order of the report: by place, then the worst first; total, so that every run prints the same."""
+        """Sort key of a report: by location, then the most severe first.
+
+        The order is total, so every run prints the same.
+        """
         return (self.location, self.severity, self.rule, self.object, self.message, self.path)
 
 
@@ -203,7 +206,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def quote(text: object) -> str:
-    """A value in a message: upstream's double quotes."""
+    """A value in double quotes, as upstream writes values in messages."""
     return f'"{text}"'
 
 
@@ -289,12 +292,12 @@ def _shown(char: str) -> str:
 
 
 def plural(count: int, noun: str, many: str = "") -> str:
-    """`1 pod`, `2 pods`."""
+    """A count with its noun in the singular or plural: `1 pod`, `2 pods`."""
     return f"{count} {noun if count == 1 else many or noun + 's'}"
 
 
 def listed(items: list[str], limit: int = 3) -> str:
-    """`a, b, c and 4 more`."""
+    """The first `limit` items, and the number of the others: `a, b, c and 4 more`."""
     if len(items) <= limit:
         return ", ".join(items)
     return f"{', '.join(items[:limit])} and {len(items) - limit} more"

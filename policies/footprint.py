@@ -1,4 +1,4 @@
-"""How much memory a JSON value takes once it is parsed: 3 bytes of text, `{},`, become 72 bytes of Python."""
+"""The memory in bytes of parsed JSON: 3 bytes of text, `{},`, can become 72 bytes of Python objects."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from sys import getsizeof
 from typing import Any, Final
 
 _SMALL: Final = range(-5, 257)
-"""Integers that the interpreter has anyway."""
+"""Integers that the interpreter caches, so that they need no memory."""
 _TEXT: Final = getsizeof("")
 
 
 def most_memory_of(text: str, start: int = 0, end: int | None = None) -> int:
-    """Bytes that what a JSON text is parsed to takes at most: a bound that costs far less than parsing.
+    """Return an upper bound in bytes for the memory of a parsed JSON text, without parsing it.
 
-    Counted where a byte of text is the most memory: objects, lists, strings, and the entries of all of them.
+    The bound counts objects, lists, strings, and the entries of all of them in `text[start:end]`.
     """
     count = text.count
     length = len(text) - start if end is None else end - start
@@ -23,10 +23,10 @@ def most_memory_of(text: str, start: int = 0, end: int | None = None) -> int:
 
 
 def memory_of(value: Any, limit: int) -> int:
-    """Bytes that a parsed JSON value takes, its keys counted once; more than `limit` as soon as it takes more.
+    """Return the bytes of memory of a parsed JSON value; each distinct key counts once.
 
-    The answer then says only that the value is larger than `limit`: nothing behind that point is visited. Only types
-    that JSON is parsed to are looked into, not what is derived from them.
+    The function stops when the sum exceeds `limit`: a result above `limit` means only that the value is larger. It
+    follows only the types that JSON is parsed to, no subclasses.
     """
     total = 0
     keys: set[str] = set()

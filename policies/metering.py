@@ -1,16 +1,16 @@
-"""How much work one question may cost: counted where input can make a loop longer, and stopped from outside.
+"""Limit the work on one question: loops count their work, and a callback stops them when the time is up.
 
-`policies` knows no clock. Whoever asks passes `expired()`; loops charge the current meter in proportion to what they
-are about to do, and every so many units the meter calls it. When it says that time is up, or the work itself has passed
-its bound, CutShort unwinds to where an answer can be given without the rest: `rest="unknown"`, in the annotation
+`policies` reads no clock. The caller passes `expired()`; loops charge the current meter before they do work, in
+proportion to the work. Every LOOK_EVERY units the meter calls `expired()`. If it returns true, or the work exceeds its
+bound, the meter raises CutShort. The handler then returns a partial result: `rest="unknown"`, in the annotation
 `"incomplete": true`.
 
-Without `metered` nothing is limited: offline commands answer in full.
+Without `metered` nothing is limited: offline commands compute complete results.
 
-What a caller of `metered` may rely on: while a question is worked on, `expired()` is called about every half
-millisecond of work, at least every 2 ms and not more often than every 0.1 ms, on the thread that asks. It may block to
-let cheaper questions go first, but for one thing: where `holding()` is true the thread has the lock that every
-prediction on these nodes needs, and must not wait for another prediction.
+Guarantee for callers of `metered`: during the work, the thread calls `expired()` about every 0.5 ms, at least every 2
+ms and at most every 0.1 ms. `expired()` may block to let cheaper requests run first. Exception: while `holding()` is
+true, the thread has a lock that every prediction on these nodes needs, so `expired()` must not wait for another
+prediction.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FEW: Final = 16
-"""Of so many things, or fewer, nobody counts what they cost."""
+"""Work on up to this many items is not counted."""
 LOOK_EVERY: Final = 500
 """Units between two calls of `expired()`. A unit is about a microsecond of Python's work."""
 VECTOR: Final = 500
-"""Elements on which numpy does simple arithmetic in one unit."""
+"""Elements that numpy processes in one unit, for simple arithmetic."""
 MOST_WORK: Final = 60_000_000
-"""Units that one question may cost though its time is not up: about a minute."""
+"""Maximum units of one question, even if time remains: about a minute."""
 
 
 class CutShort(Exception):
-    """Time is up, or there is too much to do: what is not worked out yet stays unknown."""
+    """The time is up, or the work exceeds a bound. Results that are not yet computed stay unknown."""
 
 
 class Excess(NamedTuple):
-    """What exceeds which bound (`the Pod has 501 tolerations; forewarn evaluates at most 500`), and what to change."""
+    """The exceeded bound (`the Pod has 501 tolerations; forewarn evaluates at most 500`), and the fix."""
 
     problem: str
     fix: str = ""
 
 
 class TooLarge(CutShort):
-    """A bound stopped the evaluation, not the clock. `detail`: what is known, for programs."""
+    """A size bound, not the time, stopped the evaluation. `detail`: the known facts as JSON, for programs."""
 
     def __init__(self, problem: str, fix: str = "", detail: Mapping[str, Any] | None = None) -> None:
         super().__init__(problem)
@@ -58,25 +58,25 @@ def excess_of(why: CutShort) -> Excess | None:
 
 
 class Meter:
-    """Counts the work on one question. Of one thread."""
+    """Counts the work on one question. For use by one thread."""
 
     __slots__ = ("_expired", "_left", "_most", "held")
 
     def __init__(self, expired: Callable[[], bool], most: int = MOST_WORK) -> None:
-        """`expired`: whether time is up; `most`: units at most, whatever the time."""
+        """`expired`: returns true when the time is up. `most`: maximum units, regardless of the time."""
         self._expired = expired
         self._left, self._most = LOOK_EVERY, most
         self.held = 0
         """How many locks are held that other questions need."""
 
     def charge(self, units: int = 1) -> None:
-        """Count work that is about to be done. Raises CutShort."""
+        """Count work before it is done. Raises CutShort if the time is up or the bound is exceeded."""
         self._left -= units
         if self._left <= 0:
             self._look()
 
     def look(self) -> None:
-        """Ask now whether time is up: what was just done may have taken any time. Raises CutShort."""
+        """Check immediately if the time is up, after a step of unknown duration. Raises CutShort."""
         if self._expired():
             raise CutShort("time is up")
 
@@ -92,16 +92,16 @@ class Meter:
 
 
 class _Free(Meter):
-    """Counts nothing."""
+    """A meter that counts nothing."""
 
     __slots__ = ()
 
     def charge(self, units: int = 1) -> None:
-        """Nothing is limited."""
+        """Do nothing: the work is not limited."""
 
 
 def never() -> bool:
-    """The `expired()` of who can wait: nothing is limited."""
+    """An `expired()` that is never true, for callers without a time limit."""
     return False
 
 
@@ -111,7 +111,7 @@ _CURRENT: Final[ContextVar[Meter]] = ContextVar("meter", default=_FREE)
 
 @contextmanager
 def metered(expired: Callable[[], bool], most: int = MOST_WORK) -> Iterator[Meter]:
-    """Limit the work that is done inside, on this thread; with `never`, not at all."""
+    """Limit the work inside the block, on this thread. With `never` as `expired`, nothing is limited."""
     token = _CURRENT.set(_FREE if expired is never else Meter(expired, most))
     try:
         yield _CURRENT.get()
@@ -121,33 +121,33 @@ def metered(expired: Callable[[], bool], most: int = MOST_WORK) -> Iterator[Mete
 
 @contextmanager
 def unmetered() -> Iterator[None]:
-    """What is done inside is not limited: it is of use to every question, and grows with the cluster alone."""
+    """Suspend the limit inside the block, for work that all questions share and that grows only with the cluster."""
     with metered(never):
         yield
 
 
 def meter() -> Meter:
-    """The meter in force: take it once before a loop, charge it inside."""
+    """The current meter. Call this once before a loop, and charge the meter inside the loop."""
     return _CURRENT.get()
 
 
 def limited() -> bool:
-    """Whether work is counted at all."""
+    """True if the current work is counted."""
     return _CURRENT.get() is not _FREE
 
 
 def charge(units: int = 1) -> None:
-    """Count work that is about to be done. Raises CutShort."""
+    """Count work before it is done, on the current meter. Raises CutShort."""
     _CURRENT.get().charge(units)
 
 
 def look() -> None:
-    """Ask now whether time is up. Raises CutShort."""
+    """Check immediately if the time is up, by the current meter. Raises CutShort."""
     _CURRENT.get().look()
 
 
 def each(items: Sequence[T], units: float = 0.3) -> Iterable[T]:
-    """The items, each charged so many units; of a few nothing is charged: whoever asks for them has."""
+    """The items, each charged `units`. Up to FEW items are free, because the caller has charged for itself."""
     return items if len(items) <= FEW else _charged(items, units)
 
 
@@ -160,7 +160,7 @@ def _charged(items: Sequence[T], units: float) -> Iterator[T]:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """While this lasts, the thread has a lock that other questions wait for."""
+    """Mark a block in which this thread has a lock that other questions wait for."""
     current = _CURRENT.get()
     if current is _FREE:  # every thread has this one
         yield
@@ -173,5 +173,5 @@ def held() -> Iterator[None]:
 
 
 def holding() -> bool:
-    """Whether this thread has such a lock: inside `expired()` it must not wait for another question then."""
+    """True inside `held`: `expired()` must not wait for another question then."""
     return _CURRENT.get().held > 0

@@ -1,4 +1,4 @@
-"""What rules may be told: plain data with the defaults in force, validated by `config`."""
+"""Options of rules, as plain data with their defaults. `policies.config` validates them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ScopeSelector(NamedTuple):
     values: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """As Go prints it in `insufficient quota to match these scopes`."""
+        """The selector as Go prints it in `insufficient quota to match these scopes`."""
         return f"{{{self.scope_name} {self.operator} [{' '.join(self.values)}]}}"
 
 
@@ -36,7 +36,10 @@ class LimitedResource(NamedTuple):
 
 
 class AllowedClasses(NamedTuple):
-    """Who may use which classes: all that is given must hold, of a list one entry (shell patterns)."""
+    """The users and namespaces that may use some PriorityClasses (shell patterns).
+
+    Each condition that is set must hold; of a list, one entry must match.
+    """
 
     classes: tuple[str, ...]
     namespaces: tuple[str, ...] = ()
@@ -46,12 +49,15 @@ class AllowedClasses(NamedTuple):
 
     @property
     def asks_who(self) -> bool:
-        """Whether it depends on the user."""
+        """True if the result depends on the user."""
         return bool(self.users or self.groups)
 
 
 class Promise(NamedTuple):
-    """No pod of `pushed_out` is pushed out by one of `by`. `number`: its place in the configuration, from 1 on."""
+    """A promise that no Pod of `by` preempts a Pod of `pushed_out`.
+
+    `number`: its position in the configuration, from 1.
+    """
 
     name: str
     number: int
@@ -60,7 +66,7 @@ class Promise(NamedTuple):
 
 
 class NamedGroup(NamedTuple):
-    """Files that come together in one apply, by shell patterns of their paths."""
+    """Files that are applied together, as shell patterns of their paths."""
 
     name: str
     paths: tuple[str, ...]
@@ -69,7 +75,7 @@ class NamedGroup(NamedTuple):
 class Rendering(NamedTuple):
     """How `forewarn lint --render` renders the charts and kustomizations in these directories (shell patterns).
 
-    `values`: files, from the chart's directory. `namespace`: of the release; empty where it is not known.
+    `values`: values files, relative to the chart's directory. `namespace`: of the release; empty if unknown.
     """
 
     paths: tuple[str, ...]
@@ -83,7 +89,7 @@ class Rendering(NamedTuple):
 class Ignored(NamedTuple):
     """Findings that the configuration silences: of these rules, in these files, on these objects (shell patterns).
 
-    `file` and `line`: where it says so.
+    `file` and `line`: the position of this entry in the configuration.
     """
 
     rules: tuple[str, ...]
@@ -96,9 +102,9 @@ class Ignored(NamedTuple):
 
 
 class BreakGlass(NamedTuple):
-    """Who may exempt a namespace by its annotation (groups, shell patterns), and how far away the end may be.
+    """The groups that may exempt a namespace by annotation (shell patterns), and the longest exemption.
 
-    By default, whom RBAC cannot stop, and the administrators that kubeadm makes.
+    The default groups: the group that RBAC cannot restrict, and the administrators that kubeadm creates.
     """
 
     groups: tuple[str, ...] = ("system:masters", "kubeadm:cluster-admins")
@@ -106,16 +112,17 @@ class BreakGlass(NamedTuple):
 
 
 class Options(NamedTuple):
-    """Options of rules; `pod_template_paths` has the built-in workloads and those that configuration adds.
+    """Options of rules. `pod_template_paths`: the built-in workloads and those of the configuration.
 
-    `known_classes` exist beside those of the input; `closed`: there are no others. `template_classes`: defined by
-    templates of the input, with values unknown. `groups`, `exclude`, `rendering`,
-    `ignored`: of the linter's files and findings. `minor`: of Kubernetes 1, None if it is not set; `gates`:
-    feature gates that are set.
-    `class_paths`: where the linter finds classes in custom resources. `placeholder_pods`: those that only keep room
-    free; None: of a negative priority, with the pause image alone. `recreates_pods`: the `group/Kind` of controllers
-    that create their pods again, beside those that are known. `namespace`: of manifests that set none; empty if the
-    linter is not given one.
+    `known_classes`: PriorityClasses that exist besides those of the input; `closed`: no other classes exist.
+    `template_classes`: classes that templates of the input define, with unknown values. `groups`, `exclude`,
+    `rendering`, `ignored`: files and findings of the linter. `minor`: the minor version of Kubernetes 1.x; None if not
+    set. `gates`: the feature gates that are set.
+
+    `class_paths`: paths of PriorityClass names in custom resources, for the linter. `placeholder_pods`: selects Pods
+    that only reserve capacity; None: Pods with negative priority that only run the pause image. `recreates_pods`: the
+    `group/Kind` of further controllers that recreate their Pods. `namespace`: the linter's namespace for manifests that
+    set none; empty if not given.
     """
 
     pod_template_paths: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS

@@ -1,10 +1,11 @@
 """Quantities as the API server reads and prints them (apimachinery `pkg/api/resource`).
 
-A quantity is an exact number and the notation it was written in. Arithmetic is exact; a sum keeps the notation of
-its first non-zero operand, as upstream's `Quantity.Add` does, because messages print it. Texts that upstream's
-fast path takes as canonical are printed as they were written (`1.500`, `+5Ki`, `1e+3`), until arithmetic touches them.
+A quantity is an exact number with the notation of its input. Arithmetic is exact; a sum keeps the notation of its first
+non-zero operand, as upstream's `Quantity.Add` does, because messages print it. Texts that upstream's fast path takes as
+canonical are printed as they were written (`1.500`, `+5Ki`, `1e+3`), until arithmetic touches them.
 
-Not reproduced: amounts beyond 10^1000 (refused here, accepted there), and 64-bit overflow of `Value` and `MilliValue`.
+Not reproduced: amounts beyond 10^1000 (rejected here, accepted upstream), and 64-bit overflow of `Value` and
+`MilliValue`.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ _SPACE: Final = (
 )
 _MOST_DIGITS: Final = 1000  # beyond any amount that means something; keeps hostile input from allocating gigabytes
 _KEPT: Final = 64
-"""Characters of a quantity that is kept as it was read."""
+"""Maximum characters of a quantity whose parsed form is cached."""
 _FORMAT_WRONG: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _NUMERIC: Final = "unable to parse numeric part of quantity"
 _SUFFIX: Final = "unable to parse quantity's suffix"
 
 
 class InvalidQuantity(ValueError):
-    """The text is no quantity; the message is the API server's."""
+    """The text is not a quantity; the message is the API server's."""
 
 
 class Format(Enum):
-    """The notation a quantity was written in, and is printed in."""
+    """The notation of a quantity, for input and output."""
 
     DECIMAL_EXPONENT = "DecimalExponent"
     BINARY_SI = "BinarySI"
@@ -49,9 +50,9 @@ class Format(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """An exact amount: `nano` billionths, printed in `format`. Equality and order are those of the amount alone.
+    """An exact amount: `nano` billionths, printed in `format`. Equality and order depend only on the amount.
 
-    `text`: what it prints as if that is not its canonical form.
+    `text`: the printed form, if it differs from the canonical form.
     """
 
     nano: int
@@ -69,7 +70,7 @@ class Quantity:
         return _round_up(self.nano, MILLI)
 
     def round_up_to_milli(self) -> Quantity:
-        """The API's precision: resource lists are stored in thousandths (upstream `SetDefaults_ResourceList`)."""
+        """The quantity rounded up to thousandths, the API's precision (upstream `SetDefaults_ResourceList`)."""
         return self if self.nano % MILLI == 0 else Quantity(_round_up(self.nano, MILLI) * MILLI, self.format)
 
     def __add__(self, other: Quantity) -> Quantity:
@@ -106,9 +107,9 @@ ZERO: Final = Quantity(0)
 
 
 def parse_quantity(text: object) -> Quantity:
-    """Read a quantity from what a manifest holds: text, or a number (JSON numbers are read by their text).
+    """Parse a quantity from a manifest: a string, or a JSON number (read as its text).
 
-    null reads as 0. Raises InvalidQuantity with upstream's message. Source: apimachinery `ParseQuantity`,
+    None reads as 0. Raises InvalidQuantity with upstream's message. Source: apimachinery `ParseQuantity`,
     `Quantity.UnmarshalJSON`.
     """
     if isinstance(text, str):
@@ -121,7 +122,7 @@ def parse_quantity(text: object) -> Quantity:
 
 
 def _parse(text: str) -> Quantity:
-    """As `_read`; what is long is not kept."""
+    """Parse a quantity as `_read` does; only short texts are cached."""
     return _read(text) if len(text) <= _KEPT else _read.__wrapped__(text)
 
 
@@ -153,14 +154,14 @@ def _read(text: str) -> Quantity:
 
 
 def _is_fast(digits: str, fraction: str, power: int, shift: int) -> bool:
-    """Whether upstream reads it in 64 bits: there, what looks canonical is printed as it was written."""
+    """True if upstream parses the text in 64 bits; it then prints a canonical-looking text as written."""
     if shift:
         return not fraction and len(digits) + shift * 3 // 10 + 1 <= 15
     return len(digits) <= 18 and power >= -9
 
 
 def _interpret(suffix: str) -> tuple[int, int, Format]:
-    """(power of ten, power of two, notation) of a suffix."""
+    """The power of ten, power of two and notation of a suffix. Raises InvalidQuantity."""
     if suffix in _DECIMAL:
         return _DECIMAL[suffix], 0, Format.DECIMAL_SI
     if suffix in _BINARY:
@@ -198,5 +199,5 @@ def _decimal_text(nano: int, notation: Format) -> str:
 
 
 def _number_text(number: float) -> str:
-    """A number as JSON would write it."""
+    """A number in JSON notation."""
     return repr(number).removesuffix(".0")

@@ -1,4 +1,4 @@
-"""Which PriorityClasses a text may recommend. Every hint, fix and remedy that names a class asks here."""
+"""PriorityClasses that messages may recommend. All hints and fixes that name a class use `is_recommended`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 def is_recommended(found: PriorityClass, *, to_preempt: bool = False) -> bool:
-    """Whether a text may recommend this class: not the system's, not forewarn's, none that kube-apiserver rejects.
+    """True if a message may recommend this class.
 
-    `to_preempt`: the recommendation is about preempting, so the class must preempt.
+    Excludes system classes, forewarn's own classes, and names that kube-apiserver rejects. `to_preempt`: also excludes
+    classes that never preempt.
     """
     if found.name in OWN_CLASSES or found.name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
         return False

@@ -20,36 +20,42 @@ _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0
 
 
 def one_of(patterns: Iterable[str], name: str) -> bool:
-    """Whether a name is among shell patterns, as in `team-*`."""
+    """True if a name matches one of the shell patterns, such as `team-*`."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class PodPattern(NamedTuple):
-    """Pods by shell patterns: of their namespace, class (empty: of none) and workload (`namespace/name`); None: any."""
+    """A set of Pods, by shell patterns of namespace, class ("" for no class) and workload (`namespace/name`).
+
+    None matches anything.
+    """
 
     namespace: str | None = None
     priority_class: str | None = None
     workload: str | None = None
 
     def matches(self, namespace: str, priority_class: str, workload: str) -> bool:
-        """Whether a pod of these is meant."""
+        """True if the set includes a Pod with this namespace, PriorityClass and workload."""
         given = (self.namespace, namespace), (self.priority_class, priority_class), (self.workload, workload)
         return all(pattern is None or fnmatchcase(value, pattern) for pattern, value in given)
 
 
 class InvalidSelector(ValueError):
-    """The selector cannot be read; the message names what is wrong with it."""
+    """The selector cannot be parsed; the message names the problem."""
 
 
 class Requirement(NamedTuple):
-    """One condition on a label; all of a selector's hold together."""
+    """One condition on a label. A selector's conditions must all hold."""
 
     key: str
     operator: str
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Upstream `Requirement.Matches`; NotIn and DoesNotExist hold where the key is absent."""
+        """True if the labels satisfy the condition; NotIn and DoesNotExist hold for an absent key.
+
+        Source: upstream `Requirement.Matches`.
+        """
         if self.operator == "In":
             return labels.get(self.key) in self.values
         if self.operator == "NotIn":
@@ -59,7 +65,7 @@ class Requirement(NamedTuple):
         return (self.key in labels) == (self.operator == "Exists")
 
     def _compares(self, text: str | None) -> bool:
-        """Gt and Lt of node selectors: both sides are whole numbers, or nothing matches."""
+        """Evaluate Gt and Lt of node selectors. False if one side is not a whole number."""
         have, want = _int64(text), _int64(next(iter(self.values)))
         if have is None or want is None:
             return False
@@ -67,7 +73,7 @@ class Requirement(NamedTuple):
 
 
 class _Merged:
-    """What several requirements ask of one label that is there."""
+    """Several requirements on one label key, merged, for a label that is present."""
 
     __slots__ = ("_absent", "_allowed", "_denied", "_key")
 
@@ -78,7 +84,7 @@ class _Merged:
         self.add(first)
 
     def add(self, requirement: Requirement) -> None:
-        """One more of them."""
+        """Merge another requirement."""
         if requirement.operator == "In":
             self._allowed = requirement.values if self._allowed is None else self._allowed & requirement.values
         elif requirement.operator == "NotIn":
@@ -87,13 +93,13 @@ class _Merged:
             self._absent = True
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether all of them hold."""
+        """True if the labels satisfy all merged requirements. The labels must contain the key."""
         value = labels[self._key]
         return not self._absent and value not in self._denied and (self._allowed is None or value in self._allowed)
 
 
 class _Many(tuple[Requirement, ...]):
-    """So many requirements that they are not gone through for each object: those on a label are found by its key."""
+    """Many requirements, indexed by label key, so that matching an object does not iterate over all of them."""
 
     @cached_property
     def _by_key(self) -> dict[str, Requirement | _Merged]:
@@ -109,11 +115,11 @@ class _Many(tuple[Requirement, ...]):
 
     @cached_property
     def _needed(self) -> frozenset[str]:
-        """The labels that must be there."""
+        """The keys of labels that an object must have."""
         return frozenset(requirement.key for requirement in self if requirement.operator in ("In", "Exists"))
 
     def match(self, labels: Mapping[str, str]) -> bool:
-        """Whether all of them hold for these labels."""
+        """True if these labels satisfy all requirements."""
         by_key, needed = self._by_key, self._needed
         if len(needed) > len(labels):
             return False
@@ -123,7 +129,7 @@ class _Many(tuple[Requirement, ...]):
 
 
 def _requirements(found: Iterable[Requirement]) -> tuple[Requirement, ...]:
-    """Requirements on labels of objects, as a selector has them."""
+    """The requirements as a tuple, indexed by key if there are many."""
     requirements = tuple(found)
     return requirements if len(requirements) <= FEW else _Many(requirements)
 
@@ -135,11 +141,11 @@ class LabelSelector(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is asked for."""
+        """True if the selector has no requirements."""
         return not self.requirements
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether every requirement holds for these labels."""
+        """True if these labels satisfy every requirement."""
         if isinstance(self.requirements, _Many):
             return self.requirements.match(labels)
         # A generator for `all` costs more than most selectors do.
@@ -171,9 +177,9 @@ def parse_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | 
 def with_label_keys(
     selector: LabelSelector | None, operator: str, keys: Iterable[str], labels: Mapping[str, str]
 ) -> LabelSelector | None:
-    """The selector, and that under `keys` stands (`In`), or does not (`NotIn`), what these labels say there.
+    """The selector with additional requirements: for each of `keys`, the value in `labels` (`In`) or not (`NotIn`).
 
-    Keys without a label are left out; a nil selector stays nil. Source: pkg/registry/core/pod/strategy.go,
+    Keys that are not in `labels` are ignored; a nil selector stays nil. Source: pkg/registry/core/pod/strategy.go,
     `applyLabelKeysToLabelSelector`.
     """
     own = tuple(Requirement(key, operator, frozenset([labels[key]])) for key in keys if key in labels)
@@ -181,7 +187,7 @@ def with_label_keys(
 
 
 def parse_requirement(expression: Any, operators: tuple[str, ...] = LABEL_OPERATORS) -> Requirement:
-    """Read one of `matchExpressions`. Raises InvalidSelector. Source: apimachinery `labels.NewRequirement`."""
+    """Parse one entry of `matchExpressions`. Raises InvalidSelector. Source: apimachinery `labels.NewRequirement`."""
     if not isinstance(expression, Mapping):
         raise InvalidSelector("matchExpressions must hold objects")
     key, operator, values = expression.get("key", ""), expression.get("operator", ""), expression.get("values") or ()

@@ -1,4 +1,4 @@
-"""What a terminal can show: colour where it is wanted, progress where somebody watches."""
+"""Terminal output: colour, progress, columns, and messages without control characters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STYLE: Final = re.compile(rf"(\033\[(?:{'|'.join(_CODES.values())}|0)m)")
 
 
 class _Program:
-    """What started this process: the text in which messages write its commands, None for `forewarn` itself."""
+    """The program that the user typed: a pattern of commands to rewrite in messages; None for `forewarn` itself."""
 
     plugin: re.Pattern[str] | None = None
 
@@ -41,26 +41,26 @@ def as_kubectl_plugin(commands: Iterable[str]) -> Iterator[None]:
 
 
 def as_invoked(text: str) -> str:
-    """A message with its commands as the user types them."""
+    """The text with forewarn's commands written as the user types them."""
     return text if _Program.plugin is None else _Program.plugin.sub("kubectl forewarn", text)
 
 
 def complain(command: str, fault: object, status: int) -> int:
-    """Say on standard error why a command ends, in one line whatever the fault quotes; returns the status."""
+    """Print a command's error on standard error in one line, and return `status`."""
     program = f"forewarn {command}".rstrip()
     print(as_invoked(f"{program}: {no_command(one_line(str(fault)))}"), file=sys.stderr)  # noqa: T201
     return status
 
 
 def say(line: str) -> None:
-    """Say something on standard error that belongs to no finding, in one line."""
+    """Print one line on standard error that belongs to no finding."""
     print(as_invoked(no_command(one_line(line))), file=sys.stderr)  # noqa: T201
 
 
 def clean(line: str, color: bool, *, is_patch: bool = False) -> str:
-    """A line of a report as a terminal, or the log of a CI system, may get it.
+    """A report line that is safe for terminals and logs of CI systems.
 
-    What input has brought in is made visible, our own colour stays.
+    Control and invisible characters from the input become escapes; forewarn's own colours remain.
     """
     line = as_invoked(no_command(line, is_patch=is_patch))
     if line.isprintable():
@@ -70,19 +70,19 @@ def clean(line: str, color: bool, *, is_patch: bool = False) -> str:
 
 
 def as_json(value: object, indent: int | None = None) -> str:
-    """A value as JSON and a line feed, without what a CI system takes for a command."""
+    """A value as JSON with a line feed, without commands of CI systems."""
     import json
 
     return no_command_in_json(json.dumps(value, indent=indent)) + "\n"
 
 
 def as_markdown(text: str) -> str:
-    """Markdown without such commands."""
+    """Markdown without commands of CI systems."""
     return "\n".join(map(no_command, text.split("\n")))
 
 
 def columns() -> int:
-    """How wide help may be; argparse left to itself imports shutil to ask, which costs the linter a millisecond."""
+    """The width of help texts in columns. argparse's default imports shutil, which costs the linter a millisecond."""
     try:
         return min(int(os.environ.get("COLUMNS", "")), 120)
     except ValueError:
@@ -90,12 +90,12 @@ def columns() -> int:
 
 
 def is_about_output(error: OSError) -> bool:
-    """Whether this is about writing to a stream that is open, and not about a file that is named."""
+    """True if the error is about writing to an open stream, not about a named file."""
     return error.filename is None and error.errno in _NOT_WRITTEN
 
 
 def wants_color(choice: str, stream: TextIO) -> bool:
-    """Whether to write colour: as told; on `auto`, on a terminal and unless NO_COLOR is set (https://no-color.org)."""
+    """True if the output has colour. On `auto`: a terminal, and NO_COLOR is not set (https://no-color.org)."""
     if choice != "auto":
         return choice == "always"
     if os.environ.get("NO_COLOR"):
@@ -106,7 +106,7 @@ def wants_color(choice: str, stream: TextIO) -> bool:
 
 
 def painter(color: bool) -> Callable[[str, str], str]:
-    """A function that puts a text into a style, or leaves it as it is."""
+    """A function that applies a style to a text, or returns the text unchanged without colour."""
 
     def paint(text: str, style: str) -> str:
         return f"\033[{_CODES[style]}m{text}\033[0m" if color and text else text
@@ -115,7 +115,7 @@ def painter(color: bool) -> Callable[[str, str], str]:
 
 
 def progress(items: Iterable[T], total: int | None, what: str, stream: TextIO) -> Iterator[T]:
-    """Hand the items on; on a terminal say every tenth of a second how far it is, and wipe that line at the end."""
+    """Yield the items; on a terminal, print the progress every tenth of a second, and erase it at the end."""
     if not stream.isatty():
         yield from items
         return

@@ -1,4 +1,4 @@
-"""`python -m webhook`: the same as `forewarn webhook serve`."""
+"""`python -m webhook`: an alias of `forewarn webhook serve`."""
 
 from __future__ import annotations
 

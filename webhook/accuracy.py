@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 RESULTS: Final = ("matched", "explained", "wrong", "unknown")
 MATCHED, EXPLAINED, WRONG, UNKNOWN = RESULTS
 FOLLOWED: Final = 1024
-"""Predictions at a time."""
+"""Maximum number of predictions that are followed at a time."""
 CHANGES: Final = 4096
 EXAMPLES: Final = 20
 SETTLING: Final = 5.0
-"""Seconds after the decision, for the deletion of victims and for events of other kinds."""
+"""Seconds after kube-scheduler's decision, to receive the deletion of victims and events of other kinds."""
 LAG: Final = 1.0
-"""Seconds before the request, in which a change may have been news to us and not yet to the scheduler."""
+"""Seconds before the request in which forewarn may know of a change that kube-scheduler does not know yet."""
 PATIENCE: Final = 300.0
-"""Seconds after which a prediction is given up."""
+"""Seconds after which a prediction is no longer followed."""
 _READ: Final = frozenset({POD, *(spec.group_kind for spec in KINDS if spec.table)} - {SERVICE})
 """Kinds that determine on which nodes a Pod fits. Services and workloads only affect scores."""
 
@@ -120,8 +120,7 @@ class Accuracy:
         self._examples = {result: deque[Example](maxlen=EXAMPLES) for result in (WRONG, EXPLAINED)}
 
     def expect(self, expected: Expectation | WorkloadExpectation | None, since: float) -> bool:
-        """Follow the prediction for an admitted object; None: count a prediction that cannot be followed. `since`: time
-        of the request, by the clock.
+        """Follow the prediction for an admitted object; None counts a prediction that cannot be followed.
 
         Returns False if the object is not followed. A Pod is followed once: by the first prediction.
         """
@@ -168,14 +167,16 @@ class Accuracy:
             self._settle()
 
     def settle(self) -> None:
-        """Come to a result wherever it is time to."""
+        """Determine the results of predictions that are due."""
         self._workloads.settle()
         with self._lock:
             self._settle()
 
     def table(self) -> dict[str, Any]:
-        """For programs: results so far, how many predictions have none yet, how many are not compared, and examples,
-        the newest first. `workloads`: the same of workloads."""
+        """Results so far as JSON: counts of results, of open and of uncompared predictions, and examples, newest first.
+
+        `workloads`: the same counts and examples for workloads.
+        """
         workloads = self._workloads.table()
         with self._lock:
             self._settle()
@@ -243,14 +244,15 @@ class Accuracy:
         self._end(result)
 
     def _victims(self, node: str, since: float) -> list[Victim]:
-        """The pods that the scheduler has preempted on a node since then."""
+        """The Pods on a node that kube-scheduler has preempted since a time."""
         recent = takewhile(lambda preempted: preempted.at >= since, reversed(self._preempted))
         return [preempted.victim for preempted in recent if preempted.node == node]
 
     def _change_between(self, followed: _Followed, own: set[str]) -> str:
         """The last change between the prediction and the decision; "" without one.
 
-        Events of earlier changes may arrive later. PDBs are left out in that case: evictions change them.
+        Also includes changes after the decision, because events can arrive late, but not changes of PDBs then:
+        evictions change them.
         """
         since = followed.since - LAG
         for change in reversed(self._changes):

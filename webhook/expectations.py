@@ -1,4 +1,4 @@
-"""What the webhook predicts of a Pod, and what kube-scheduler decided."""
+"""The webhook's prediction for a Pod in a comparable form, and kube-scheduler's decision on the Pod."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 _LONGEST: Final = 64
 FITS, PREEMPTS, PENDING = "fits", "preempts", "pending"
 NAMED: Final = 32
-"""Nodes or victims that are remembered of a prediction; where there are more they are not compared."""
+"""Maximum nodes or victims of a prediction that are recorded; with more, they are not compared."""
 VOLUMES: Final = 64
-"""A pod with more is not followed: they would have to be looked through past the deadline."""
+"""Maximum volumes of a followed Pod; with more, the check would exceed the deadline."""
 Rank = tuple[int, int]
-"""Priority and start time: pods of one rank on a node are the same to preemption."""
+"""Priority and start time: preemption treats Pods of one rank on a node alike."""
 
 
 class Victim(NamedTuple):
-    """A pod that has to go."""
+    """A victim of preemption."""
 
     uid: str
     key: str
@@ -55,7 +55,7 @@ class Expectation(NamedTuple):
 
 
 class Act(NamedTuple):
-    """The first thing that the scheduler did with a pod."""
+    """kube-scheduler's first decision on a Pod."""
 
     outcome: str
     node: str = ""
@@ -106,12 +106,12 @@ def _preemption(uid: str, prediction: Prediction, small: bool) -> Expectation:
 
 
 def rank_of(pod: Pod) -> Rank:
-    """The rank of a pod. One that has not started counts as started now, whenever that is."""
+    """The rank of a Pod. All Pods that have not started have the same start time."""
     return pod.effective_priority, -1 if pod.start_time is None else pod.start_time
 
 
 def act_of(pod: ApiObject) -> Act | None:
-    """kube-scheduler's decision by the stored Pod; None before a decision. Raises InvalidObject.
+    """kube-scheduler's decision, read from the stored Pod; None before a decision. Raises InvalidObject.
 
     Source: pkg/scheduler/schedule_one.go, `handleSchedulingFailure`: one patch sets the condition and the nominated
     node. A nominated node alone is the node of a binding in progress (NominatedNodeNameForExpectation).
@@ -137,7 +137,7 @@ def differs(expected: Expectation, act: Act, victims: Iterable[Victim]) -> bool:
 
 
 def summary_of(outcome: str, where: str, victims: Iterable[Victim]) -> str:
-    """An outcome in words."""
+    """An outcome as a phrase, for example `stays Pending`."""
     if outcome == FITS:
         return f"runs on {where}" if where else "runs"
     if outcome == PENDING:

@@ -10,12 +10,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_SILENCE: Final = 30.0
-"""Seconds for which a blocked event loop is tolerated."""
+"""Maximum seconds for which the event loop may be blocked."""
 
 
 @dataclass(slots=True)
 class Health:
-    """`faults`: functions that return a reason for not ready, or an empty text. Safe to read from any thread."""
+    """The state of this process for probes.
+
+    `faults`: each returns a reason for not ready, or "". Thread-safe to read.
+    """
 
     faults: tuple[Callable[[], str], ...] = ()
     draining: bool = False

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object per line on stderr, also for uvicorn. In a Pod nothing else is printed.
+"""Structured logs: one JSON object per line on stderr, also for uvicorn. In a Pod, the process prints nothing else.
 
 Requests do not wait for the reader of the log: lines go through a bounded queue to a separate thread. Lines that do not
 fit are dropped and counted.
@@ -39,7 +39,7 @@ _NOT_JSON: Final = orjson.OPT_NON_STR_KEYS
 
 
 class _Line(NamedTuple):
-    """`at`: seconds since 1970."""
+    """A log line. `at`: seconds since 1970."""
 
     at: float
     level: int
@@ -49,7 +49,7 @@ class _Line(NamedTuple):
 
 
 class LogWriter:
-    """Writes lines to a file descriptor on a separate thread. `put` is safe from any thread and never waits.
+    """Writes lines to a file descriptor on a separate thread. `put` is thread-safe and never blocks.
 
     A blocked reader blocks only that thread. Lines beyond `most` are dropped and counted in `dropped`; a log line
     reports their number later.
@@ -67,7 +67,7 @@ class LogWriter:
         Thread(target=self._run, name="log", daemon=True).start()
 
     def put(self, line: _Line) -> None:
-        """Queue or drop one line; after `stop`, write it at once."""
+        """Queue one line, or drop it if the queue is full; after `stop`, write it immediately."""
         if self._done.is_set():
             with suppress(OSError):
                 os.write(self._descriptor, encode(line))
@@ -81,7 +81,7 @@ class LogWriter:
             self._awake.set()
 
     def stop(self, seconds: float = _LAST_SECONDS) -> bool:
-        """Write the queued lines within `seconds`; returns whether all were written."""
+        """Write the queued lines within `seconds`; returns true if all lines were written."""
         self._stopping.set()
         self._awake.set()
         return self._done.wait(seconds)
@@ -134,7 +134,7 @@ _seconds: tuple[int, str] = (0, "")
 
 
 def _moment(at: float) -> str:
-    """ISO 8601 in UTC with milliseconds. The text of each second is cached."""
+    """A time in ISO 8601, UTC with milliseconds. The text of the last second is cached."""
     global _seconds
     whole = int(at)
     if _seconds[0] != whole:
@@ -149,14 +149,14 @@ def _short(value: object) -> object:
 
 
 class _Handler(logging.Handler):
-    """Puts records of the logging module (uvicorn, libraries, tracebacks) into the same queue."""
+    """Puts records of the logging module (uvicorn, libraries, tracebacks) into the writer's queue."""
 
     def __init__(self, writer: LogWriter) -> None:
         super().__init__()
         self._writer = writer
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand one record over."""
+        """Queue one record."""
         traceback = logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
         fields = getattr(record, "fields", {})
         self._writer.put(_Line(record.created, record.levelno, record.getMessage(), fields, traceback))
@@ -168,15 +168,15 @@ _writer: LogWriter | None = None
 
 
 def is_in_a_pod(environment: Mapping[str, str]) -> bool:
-    """True if this process runs in a Pod: the kubelet sets the variable in every container."""
+    """True if this process runs in a Pod: the kubelet sets KUBERNETES_SERVICE_HOST in every container."""
     return "KUBERNETES_SERVICE_HOST" in environment
 
 
 def log_to_stderr(environment: Mapping[str, str]) -> Callable[[], object]:
-    """Send the logs of this process to stderr. Called once, by a command; in a Pod before anything can go wrong.
+    """Send the logs of this process to stderr; returns a function that writes the last lines.
 
-    In a Pod (by `environment`) everything that the process prints becomes a line of the log: usage errors, warnings of
-    Python, tracebacks. Returns what writes the last lines.
+    A command calls this once, in a Pod before any other step. In a Pod (by `environment`), everything that the process
+    prints becomes a log line: usage errors, Python warnings, tracebacks.
     """
     global _writer
     writer = _writer = LogWriter(sys.stderr.fileno())
@@ -197,7 +197,7 @@ def log_to_stderr(environment: Mapping[str, str]) -> Callable[[], object]:
 
 
 def use_level(name: str) -> None:
-    """Log nothing below this level (of `LEVELS`)."""
+    """Set the minimum level of log lines (one of `LEVELS`)."""
     logging.getLogger().setLevel(LEVELS[name])
 
 
@@ -216,14 +216,14 @@ def _log_fault(what: str, error: BaseException | None) -> None:
 
 
 class _Output(io.TextIOBase):
-    """Standard output or error of a Pod: each line becomes one of the log."""
+    """The standard output or error of a Pod: each printed line becomes a log line."""
 
     def __init__(self, descriptor: int, level: int) -> None:
         super().__init__()
         self._descriptor, self._level, self._rest = descriptor, level, ""
 
     def write(self, text: str) -> int:
-        """Log the lines that are whole by now."""
+        """Log all complete lines, and buffer the rest."""
         *lines, self._rest = f"{self._rest}{text}".split("\n")
         if len(self._rest) > MAX_TEXT:
             lines, self._rest = [*lines, self._rest], ""
@@ -233,7 +233,7 @@ class _Output(io.TextIOBase):
         return len(text)
 
     def fileno(self) -> int:
-        """The descriptor of the log."""
+        """The file descriptor of the log."""
         return self._descriptor
 
     def _log(self, line: str) -> None:
@@ -246,13 +246,13 @@ class _Output(io.TextIOBase):
 
 
 def count_dropped(count: Callable[[], object]) -> None:
-    """Call this for each line that is dropped."""
+    """Set the function to call for each dropped line."""
     if _writer is not None:
         _writer.when_dropped = count
 
 
 def silence() -> None:
-    """Stop logging: for a forked process without the writer thread."""
+    """Stop logging, in a forked process, which has no writer thread."""
     global _writer
     _writer = None
     logging.disable(logging.CRITICAL)
@@ -267,14 +267,14 @@ def log_event(message: str, fields: Mapping[str, object], level: int = logging.I
 
 
 class RareEvents:
-    """Logs events that any client can cause: `most` per second, with the number of events not logged."""
+    """Logs events that any client can cause: at most `most` per second, plus the number of unlogged events."""
 
     def __init__(self, most: int = 10, clock: Callable[[], float] = monotonic) -> None:
         self._most, self._clock = most, clock
         self._second, self._count = 0, 0
 
     def log(self, message: str, fields: Mapping[str, object], level: int = logging.WARNING) -> None:
-        """Log one event, or count it as not logged."""
+        """Log one event, or count it as unlogged."""
         second = int(self._clock())
         left_out = 0
         if second != self._second:

@@ -46,7 +46,7 @@ class Refusal(StrEnum):
 
     MALFORMED = "malformed"
     CLIENT = "client"
-    """The client certificate or token is not that of an API server."""
+    """The client certificate or token does not belong to an API server."""
     PATH = "path"
     METHOD = "method"
     SLOW = "slow"
@@ -86,7 +86,7 @@ _SERVER_ERROR: Final = 500
 
 
 class Described(NamedTuple):
-    """A metric as the reference page shows it. `type`: counter, gauge or histogram."""
+    """The description of a metric for the reference page. `type`: counter, gauge or histogram."""
 
     name: str
     type: str
@@ -100,7 +100,7 @@ def _seconds(name: str, help_: str, labels: Sequence[str], registry: CollectorRe
 
 
 class _OwnProcess(ProcessCollector):
-    """The standard `process_*` metrics, with help that names the process."""
+    """The standard `process_*` metrics, with help texts that name the process."""
 
     def collect(self) -> Iterable[Metric]:
         """Metrics of this process; none without /proc."""
@@ -110,7 +110,7 @@ class _OwnProcess(ProcessCollector):
 
 
 class Metrics:
-    """The webhook's metrics, in a registry of their own."""
+    """The webhook's metrics, in a separate registry."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -309,22 +309,22 @@ class Metrics:
         return kind(f"forewarn_{name}", help_, labels, registry=self._registry)
 
     def _closed(self, kind: Callable[..., Any], name: str, help_: str, label: str, values: Iterable[str]) -> Any:
-        """A metric with one label. All its values exist from the start, so that Prometheus sees the first event."""
+        """Create a metric with one label. All values exist from the start, so that Prometheus sees the first event."""
         made = self._make(kind, name, help_, label)
         for value in values:
             made.labels(value)
         return made
 
     def refuse(self, reason: Refusal) -> None:
-        """Count a request that got no AdmissionReview."""
+        """Count a request that got no AdmissionReview, by its reason."""
         self.count(self._refused, reason)
 
     def refuse_by_status(self, status: int) -> None:
-        """Count it by its HTTP status, if nothing more is known."""
+        """Count a request that got no AdmissionReview, by its HTTP status."""
         self.refuse(Refusal.of(status))
 
     def count(self, counter: Counter, *labels: str) -> None:
-        """Add 1 for these labels. Looking up a counter's child is slow, so each is looked up once."""
+        """Add 1 to a counter with these labels. Caches the counter's child, because looking it up is slow."""
         key = (counter, labels)
         child = self._children.get(key)
         if child is None:
@@ -332,7 +332,7 @@ class Metrics:
         child.inc()
 
     def took(self, phase: str, seconds: float) -> None:
-        """Record the duration of a response."""
+        """Record the duration of a response. `phase`: the webhook."""
         child = self._durations.get(phase)
         if child is None:
             child = self._durations[phase] = self._duration.labels(phase)

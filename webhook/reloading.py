@@ -21,11 +21,7 @@ SECONDS: Final = 5.0
 
 
 class Reloaded(Generic[T]):
-    """Content of some files, loaded by `load`. `current` is safe to read from any thread; one thread checks.
-
-    `refuses`: the reason to reject new content; empty to accept it. It is called again at each check, because the
-    result can change with time.
-    """
+    """Content of some files, loaded by `load`. Any thread may read `current`; one thread calls `check`."""
 
     def __init__(
         self,
@@ -46,7 +42,7 @@ class Reloaded(Generic[T]):
         return self.current
 
     def check(self) -> bool:
-        """Load the files if they have changed; returns whether there is new content in use."""
+        """Load the files if they have changed; returns true if new content is in use."""
         digest = self._digest()
         is_new, self._seen = digest != self._seen, digest
         if not is_new and not self._waits:
@@ -67,7 +63,10 @@ class Reloaded(Generic[T]):
         return not why
 
     def _digest(self) -> bytes:
-        """Digest of the contents; times and inodes are unreliable on a mounted volume. A missing file counts too."""
+        """A digest of the contents, because times and inodes are unreliable on a mounted volume.
+
+        Covers missing files.
+        """
         digest = hashlib.sha256()
         for path in self._paths:
             try:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 TLS_VERSIONS: Final = {"1.3": ssl.TLSVersion.TLSv1_3, "1.2": ssl.TLSVersion.TLSv1_2}
 LEAST_INTERVAL: Final = 60.0
-"""Seconds between two audits."""
+"""Minimum seconds between two audits."""
 _DAY: Final = 86_400.0
 LEAST_KEEP_ALIVE: Final = 91
-"""Seconds. The API server keeps idle connections for 90 s, and never repeats a POST on a closed connection."""
+"""Minimum keep-alive in seconds: the API server keeps idle connections for 90 s, and never repeats a POST."""
 PREFIX: Final = "FOREWARN_"
 _SERVICE_LINK: Final = re.compile(r"(tcp|udp|sctp)://\S+:\d+")
 """Value of FOREWARN_PORT for a Service named forewarn (pkg/kubelet/envvars, makeLinkVariables)."""
@@ -35,7 +35,7 @@ _OF_A_SERVICE: Final = re.compile(r".*_SERVICE_(HOST|PORT(_.*)?)|.*_PORT_\d+_(TC
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of the webhook. Times in seconds; port 0 selects a free port."""
+    """All settings of the webhook. Times in seconds; port 0 selects a free port."""
 
     host: str
     port: int
@@ -77,7 +77,7 @@ class Settings:
 
 
 class _Flag(NamedTuple):
-    """A flag. Its environment variable is FOREWARN_ and the name in capitals."""
+    """A flag with its environment variable: FOREWARN_ and the name in capitals."""
 
     name: str
     read: Callable[[str], Any]
@@ -102,7 +102,7 @@ def _whole(text: str) -> int:
 
 
 def port(text: str) -> int:
-    """A port; 0 selects a free port. Raises argparse.ArgumentTypeError."""
+    """Parse a port number; 0 selects a free port. Raises argparse.ArgumentTypeError."""
     return _within(_whole(text), 0, 65_535)
 
 
@@ -113,7 +113,7 @@ def _within(value: int, low: int, high: int) -> int:
 
 
 def log_level(text: str) -> str:
-    """A log level. Raises argparse.ArgumentTypeError."""
+    """Parse a log level. Raises argparse.ArgumentTypeError."""
     if text not in LEVELS:
         raise argparse.ArgumentTypeError(f'"{text}" is not one of {", ".join(LEVELS)}')
     return text
@@ -273,7 +273,7 @@ LISTS: Final = {
 
 
 def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """Read flags, and environment variables for flags that are not set. Exits with 2 on wrong usage."""
+    """Parse the flags, and environment variables for flags that are not set. Exits with 2 on wrong usage."""
     environment = _without_service_links(environment)
     parser = _parser()
     given = vars(parser.parse_args(arguments))
@@ -311,14 +311,14 @@ def _is_service_link(name: str, value: str) -> bool:
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """Variables with the prefix that match no flag, except those that the kubelet sets for Services."""
+    """FOREWARN_ variables that match no flag, except those that the kubelet sets for Services."""
     known = {_variable(name) for name in LISTS} | {flag.variable for flag in FLAGS}
     ours = {name for name in _without_service_links(environment) if name.startswith(PREFIX)}
     return sorted(name for name in ours - known if not _OF_A_SERVICE.fullmatch(name))
 
 
 def _from_environment(flag: _Flag, environment: Mapping[str, str], parser: argparse.ArgumentParser) -> Any:
-    """Value of a flag from the environment, or its default. An error names the variable."""
+    """The value of a flag from the environment, or its default. On an error, exits with the variable's name."""
     text = environment.get(flag.variable) or flag.default
     try:
         return None if text is None else flag.read(text)

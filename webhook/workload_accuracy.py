@@ -1,14 +1,14 @@
 """Predictions for workloads, compared with the end of their rollouts.
 
-A prediction is kept when the workload is admitted. It is compared when nothing has happened to the workload's Pods and
-to victims for some seconds, or after MOST_SECONDS: Pods with a node, Pending Pods, and preempted Pods that ran before.
+forewarn records a prediction when the workload is admitted. It compares the numbers of scheduled, Pending and preempted
+Pods when the workload's Pods and the victims have not changed for some seconds, or after MOST_SECONDS.
 
-A prediction and the end agree up to ties: as many victims, of the same priorities. A difference is `explained` if
-others changed something, if the prediction depends on timing, or if only the victims differ and several nodes or Pods
+Predictions and outcomes agree up to ties: equally many victims of the same priorities. A difference is `explained` if
+others changed the cluster, if the prediction depends on timing, or if only the victims differ and several nodes or Pods
 tie. A prediction that was cut short is not compared.
 
-Everything comes from the watches that the cluster state is made of. Memory is bounded: so many workloads, Pods of each,
-events and examples.
+The only input are the watches of the cluster state. Memory is bounded: the number of workloads, of their Pods, of
+events and of examples.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ EXAMPLES: Final = 20
 MOST_SECONDS: Final = 600.0
 """Seconds after which a prediction is compared in any case."""
 _LAG: Final = 1.0
-"""Seconds before the request, in which a change may have been known to the scheduler and not yet to forewarn."""
+"""Seconds before the request in which kube-scheduler may know of a change that forewarn does not know yet."""
 _NEAR: Final = 5.0
-"""Seconds between a preemption and the nomination of the Pod that preempts."""
+"""Maximum seconds between a preemption and the nomination of the preemptor."""
 
 _BUSY: Final = f"the rollout was not done after {MOST_SECONDS / 60:.0f} minutes"
 _AGAIN: Final = "the workload changed again"
@@ -57,7 +57,7 @@ _TOO_MANY_PODS: Final = "too many Pods"
 _TOO_MANY_EVENTS: Final = "too many events"
 
 _OWN_DOING: Final = frozenset({CLAIM, "/PersistentVolume", DISRUPTION_BUDGET, RESOURCE_QUOTA})
-"""Kinds that controllers change because of Pods: only new and deleted budgets and quotas are changes by others."""
+"""Kinds that controllers change because of Pods: only creations and deletions count as changes by others."""
 _LIMITS: Final = frozenset({DISRUPTION_BUDGET, RESOURCE_QUOTA})
 _READ: Final = frozenset(spec.group_kind for spec in KINDS if spec.table or spec.kind == "ResourceQuota") - {SERVICE}
 
@@ -69,7 +69,7 @@ class _Preempted(NamedTuple):
     victim: Lost
     workload: Key
     placed: float
-    """When it got its node, if that was seen."""
+    """The time at which the Pod got its node, if known."""
 
 
 class _Nominated(NamedTuple):
@@ -79,7 +79,7 @@ class _Nominated(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A change that may be none of the rollout's. `workload`: of a Pod that came, or is deleted."""
+    """A change that may not belong to the rollout. `workload`: the owner of a Pod that was created or is deleted."""
 
     at: float
     what: str
@@ -87,15 +87,17 @@ class _Change(NamedTuple):
 
 
 class _Own(NamedTuple):
-    """A Pod of the workload. `is_new`: it came after the request."""
+    """A Pod of the workload. `is_new`: created after the request."""
 
     is_new: bool
     pod: Pod
 
 
 class _Rollout:
-    """A prediction that has no result yet. `last`: when something last happened to its Pods; `changes`: how often the
-    specification was stored."""
+    """A prediction without a result.
+
+    `last`: time of the last event of its Pods. `changes`: stored changes of the spec.
+    """
 
     __slots__ = ("changes", "expected", "last", "pods", "since")
 
@@ -106,13 +108,16 @@ class _Rollout:
 
     @property
     def counted(self) -> list[Pod]:
-        """Its new Pods. Of a Job's only the first: others come when these have finished."""
+        """The workload's new Pods that are neither terminating nor preempted.
+
+        Of a Job only the first ones: it creates others when these have finished.
+        """
         found = [own.pod for own in self.pods.values() if own.is_new and not (own.pod.terminating or own.pod.preempted)]
         return found[: self.expected.new] if self.expected.key[1] == "Job" else found
 
     @property
     def is_busy(self) -> bool:
-        """Report whether some Pod is about to be scheduled, ready or deleted."""
+        """True if a Pod of the workload is about to be scheduled, ready or deleted."""
         return any(
             pod.terminating or (not pod.terminal and (bool(pod.nominated_node_name) or _is_starting(pod)))
             for _, pod in self.pods.values()
@@ -124,7 +129,7 @@ def _is_starting(pod: Pod) -> bool:
 
 
 class WorkloadExample(NamedTuple):
-    """A prediction that did not come true. `at`: seconds since 1970; `change`: a change by others."""
+    """A wrong prediction. `at`: seconds since 1970. `change`: a change by others."""
 
     result: str
     workload: str
@@ -158,7 +163,7 @@ class WorkloadAccuracy:
         self._examples = {result: deque[WorkloadExample](maxlen=EXAMPLES) for result in (WRONG, EXPLAINED)}
 
     def expect(self, expected: WorkloadExpectation, since: float) -> None:
-        """Follow the prediction for a workload that has been admitted. `since`: when its request came."""
+        """Follow the prediction for an admitted workload. `since`: the time of the request."""
         with self._lock:
             if self._open.pop(expected.key, None) is not None:
                 self._end(UNKNOWN, _AGAIN)
@@ -173,7 +178,7 @@ class WorkloadAccuracy:
                     self._end(UNKNOWN, _CROWDED)
 
     def changed(self, kind: str, before: Any, after: Any) -> None:
-        """A view in the cluster state replaces another (None: added or removed). Called in the order of the changes."""
+        """Record that a view in the cluster state changed (None: created or deleted), in the order of changes."""
         now = self._clock()
         if kind in KINDS_FOLLOWED:
             with self._lock:
@@ -186,14 +191,14 @@ class WorkloadAccuracy:
                     self._note(self._changes, _Change(now, kind.rpartition("/")[2]))
 
     def settle(self) -> None:
-        """Compare predictions with what happened, for rollouts that have been quiet long enough or reached
-        `MOST_SECONDS`.
-        """
+        """Compare predictions for rollouts that have been quiet long enough, or have reached `MOST_SECONDS`."""
         with self._lock:
             self._settle()
 
     def table(self) -> dict[str, Any]:
-        """For programs: results so far, why some are not known, how many have none yet, and examples, newest first."""
+        """Results so far as JSON, reasons for unknown ones, the number of open predictions, and examples, newest
+        first.
+        """
         with self._lock:
             self._settle()
             examples = [example._asdict() for kept in self._examples.values() for example in reversed(kept)]
@@ -233,7 +238,7 @@ class WorkloadAccuracy:
             self._own_changed(rollout, before, after, now)
 
     def _note_place(self, before: Pod | None, after: Pod | None, now: float) -> None:
-        """Note the time at which a Pod got its node."""
+        """Record the time at which a Pod got its node."""
         if after is None or not after.node_name or (before is not None and before.node_name):
             return
         self._placed[after.identity] = now
@@ -323,7 +328,7 @@ class WorkloadAccuracy:
         self._end(result)
 
     def _others(self, rollout: _Rollout) -> dict[Key, str]:
-        """Workloads of which Pods came or were deleted, and that have no part in the rollout, with one such Pod."""
+        """Workloads without part in the rollout whose Pods were created or deleted meanwhile, with one such Pod."""
         part = {rollout.expected.key, *(each.workload for each in self._preempted if each.at >= rollout.since)}
         since = rollout.since - _LAG
         return {
@@ -333,8 +338,10 @@ class WorkloadAccuracy:
         }
 
     def _victims(self, rollout: _Rollout) -> tuple[list[_Preempted], list[_Preempted]]:
-        """Those that were preempted because of the rollout, not by Pods that others created meanwhile: Pods that had a
-        node when the request came, and others."""
+        """The Pods that were preempted for the rollout: those with a node at the time of the request, and later ones.
+
+        Excludes victims of Pods that others created meanwhile.
+        """
         since = rollout.since
         every = [each for each in self._preempted if each.at >= since]
         others = self._others(rollout) if every else {}
@@ -350,7 +357,7 @@ class WorkloadAccuracy:
         return bool(near) and near <= others.keys()
 
     def _change_by_others(self, rollout: _Rollout) -> str:
-        """A change between the request and now that the prediction did not know; empty if there is none."""
+        """A change by others between the request and now, unknown to the prediction; "" if there is none."""
         others = self._others(rollout)
         if others:
             return next(reversed(others.values()))
@@ -370,7 +377,7 @@ def _is_preempted_now(before: Pod, after: Pod) -> bool:
 
 
 def _is_deleted(before: Pod, after: Pod | None) -> bool:
-    """Report whether a user deletes a Pod, or it disappears without a deletion timestamp."""
+    """True if a Pod is deleted, or disappears without a deletion timestamp."""
     if after is None:
         return not (before.terminating or before.terminal)
     return after.terminating and not before.terminating

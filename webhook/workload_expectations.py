@@ -1,4 +1,4 @@
-"""What the webhook predicts of a workload's rollout."""
+"""The webhook's prediction for the rollout of a workload, in a comparable form."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ KINDS_FOLLOWED: Final = {
 """The workloads whose Pods are followed: `group/Kind` -> kind."""
 MOST_WORKLOADS: Final = 64
 MOST_PODS: Final = 500
-"""New Pods of one workload."""
+"""Maximum number of new Pods of one workload that are followed."""
 NAMED: Final = 32
-"""Victims that are kept by name."""
+"""Maximum number of victims that are recorded by name."""
 QUIET: Final = 13.0
-"""Seconds without an event after which a rollout has come to an end: more than kube-scheduler's longest back-off."""
+"""Seconds without an event after which a rollout counts as complete: more than kube-scheduler's longest back-off."""
 SLOW: Final = 40.0
 """Seconds to wait while the result differs from the prediction, because controllers may lag."""
 Key = tuple[str, str, str]
-"""Namespace, kind and name of what people create."""
+"""Namespace, kind and name of a top-level workload."""
 
 
 class Lost(NamedTuple):
-    """A Pod that is preempted: `namespace/name`, and its priority."""
+    """A preempted Pod: `namespace/name`, and its priority value."""
 
     key: str
     priority: int
 
 
 class WorkloadExpectation(NamedTuple):
-    """The prediction for one workload, in plain values: it can be pickled.
+    """The prediction for one workload, in plain values that can be pickled.
 
-    `placed`: new Pods that get a node, in the end; `pending`: those that get none; `victims`: Pods that are preempted
-    by new Pods, or by Pods that waited; None if there are too many to be kept. `lost`: how many. `more`: how many
-    their replacements preempt; None: not known. `timing`: whether the prediction depends on timing; `ties`: whether
-    several nodes or Pods tie; `assumes`: what it assumes. `quiet`: seconds without an event after which the rollout has
-    ended.
+    `placed`: number of new Pods that finally get a node; `pending`: number of the others. `victims`: Pods that new or
+    previously Pending Pods preempt; None if there are too many. `lost`: the number of victims. `more`: number of Pods
+    that the victims' replacements preempt; None if unknown. `timing`: true if the prediction depends on timing; `ties`:
+    true if several nodes or Pods tie; `assumes`: the assumption. `quiet`: seconds without an event after which the
+    rollout is complete.
     """
 
     key: Key
@@ -78,9 +78,10 @@ class WorkloadExpectation(NamedTuple):
         return f"{self.placed} placed, {self.pending} Pending, {preempted}{more}"
 
     def agrees(self, placed: int, pending: int, victims: Sequence[Lost], let_in: int = 0) -> bool:
-        """Report whether a rollout ended as predicted, except for ties.
+        """True if a rollout ended as predicted, except for ties.
 
-        `victims`: of the Pods that ran before; `let_in`: the number of other victims, possibly of replacement Pods.
+        `victims`: victims among the Pods that ran before; `let_in`: the number of other victims, possibly of
+        replacement Pods.
         """
         if (placed, pending) != (self.placed, self.pending) or len(victims) < self.lost:
             return False
@@ -91,7 +92,7 @@ class WorkloadExpectation(NamedTuple):
 
 
 def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> WorkloadExpectation | None:
-    """Return the recorded part of a workload's prediction; None for other kinds.
+    """The comparable part of a workload's prediction; None for other kinds.
 
     Pods of controllers belong to the top-level workload. Raises InvalidObject.
     """
@@ -126,16 +127,16 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
 
 
 def _victims(preempting: Iterable[Prediction], let_in: Container[str]) -> dict[str, Pod]:
-    """Identity -> each Pod that is preempted, other than new Pods of the rollout."""
+    """The predicted victims by identity, except new Pods of the rollout and Pods that already terminate."""
     every = (victim for prediction in preempting for victim in prediction.victims)
     return {v.identity: v for v in every if not (v.terminating or v.preempted) and v.identity not in let_in}
 
 
 def workload_of(pod: Pod) -> Key:
-    """Return the top-level workload of a Pod: the Deployment of a ReplicaSet's Pod, or the Pod itself.
+    """The top-level workload of a Pod: the Deployment of a ReplicaSet's Pod, or the Pod itself.
 
-    Source: pkg/controller/deployment, `getNewReplicaSet`: the name of a ReplicaSet is that of its Deployment with the
-    hash in its Pods' label.
+    Source: pkg/controller/deployment, `getNewReplicaSet`: a ReplicaSet's name is the Deployment's name with the hash in
+    the label of its Pods.
     """
     if pod.owner is None:
         return pod.namespace, "Pod", pod.name
@@ -151,7 +152,7 @@ def _is_controlled(obj: Any) -> bool:
 
 
 def preempted_pods(count: int, victims: Iterable[Lost]) -> str:
-    """A number of preempted Pods, with the names of some."""
+    """A phrase with the number of preempted Pods and up to three names."""
     if not count:
         return "no Pod preempted"
     named = sorted(victim.key for victim in victims)[:3]

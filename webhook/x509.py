@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 NAMES: Final = ("localhost", "127.0.0.1", "::1", "forewarn.forewarn.svc")
 """The subject names of generated certificates: this machine, and the service of the manifests."""
 LIFE: Final = timedelta(days=365)
-"""Lifetime of a CA, and of a certificate whose CA key is not kept."""
+"""Lifetime of a CA, and of a certificate whose CA key is not stored."""
 BACKDATED: Final = timedelta(minutes=5)
-"""A certificate made here begins earlier than now: the clocks of its clients need not be exact."""
+"""Certificates are valid from this time before now, because clocks of clients may differ."""
 
 
 class NoCertificate(ValueError):
@@ -40,7 +40,7 @@ class Certificate:
 
 
 class Validity(NamedTuple):
-    """When a certificate begins and ends (UTC)."""
+    """The validity period of a certificate (UTC)."""
 
     not_before: datetime
     not_after: datetime
@@ -50,7 +50,7 @@ class Validity(NamedTuple):
         return self.not_before <= now < self.not_after
 
     def part(self, share: float) -> datetime:
-        """The moment at which this share of the life is over."""
+        """The time at which this share of the validity period has passed."""
         return self.not_before + share * (self.not_after - self.not_before)
 
 
@@ -64,7 +64,7 @@ class Authority:
 
     @classmethod
     def make(cls, now: datetime, life: timedelta = LIFE) -> Authority:
-        """A new one."""
+        """Create a new CA."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(f"forewarn CA {x509.random_serial_number():x}"[:40])
         builder = _builder(name, name, (key.public_key(), key.public_key()), (now, now + life))
@@ -75,7 +75,7 @@ class Authority:
 
     @classmethod
     def read(cls, certificate: bytes, key: bytes) -> Authority:
-        """One that was made before. Raises NoCertificate."""
+        """Parse a stored CA. Raises NoCertificate."""
         public, validity = _load(certificate), validity_of(certificate)
         if public.public_key() != _load_key(key).public_key():
             raise NoCertificate("the key does not match the certificate")
@@ -88,7 +88,7 @@ class Authority:
         return cls(certificate, key, validity)
 
     def sign(self, now: datetime, names: Sequence[str] = NAMES, life: timedelta = LIFE) -> Certificate:
-        """A certificate to serve under these names; it never outlives its authority."""
+        """Sign a serving certificate for these names. It expires no later than the CA."""
         ca, ca_key, key = _load(self.certificate), _load_key(self.key), ec.generate_private_key(ec.SECP256R1())
         ends = min((now + life).astimezone(UTC), self.validity.not_after)
         builder = _builder(_name("forewarn"), ca.subject, (key.public_key(), ca_key.public_key()), (now, ends))
@@ -103,18 +103,18 @@ class Authority:
 
 
 def self_signed(now: datetime, names: Sequence[str] = NAMES) -> Certificate:
-    """A certificate for these names by its own CA, whose key is not kept."""
+    """A serving certificate for these names, signed by a new CA whose key is discarded."""
     return Authority.make(now).sign(now, names)
 
 
 def validity_of(pem: bytes) -> Validity:
-    """When the first certificate of a PEM begins and ends. Raises NoCertificate."""
+    """The validity period of the first certificate in a PEM. Raises NoCertificate."""
     certificate = _load(pem)
     return Validity(certificate.not_valid_before_utc, certificate.not_valid_after_utc)
 
 
 def certificates_in(pem: bytes) -> list[bytes]:
-    """The certificates of a bundle, one by one, in one form. Raises NoCertificate."""
+    """The certificates of a PEM bundle, one by one and normalized. Raises NoCertificate."""
     if not pem.strip():
         return []
     try:
@@ -124,7 +124,7 @@ def certificates_in(pem: bytes) -> list[bytes]:
 
 
 def names_of(pem: bytes) -> tuple[str, ...]:
-    """Return the DNS names and addresses of the first certificate of a PEM. Raises NoCertificate."""
+    """The DNS names and addresses of the first certificate in a PEM. Raises NoCertificate."""
     try:
         found = _load(pem).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
@@ -134,8 +134,10 @@ def names_of(pem: bytes) -> tuple[str, ...]:
 
 
 def is_issued_by(chain: bytes, bundle: bytes) -> bool:
-    """True if the first certificate of a chain is signed by one of a bundle, by signatures alone. Raises
-    NoCertificate."""
+    """True if a CA of the bundle has signed the first certificate of the chain, directly or through the chain.
+
+    Checks only signatures. Raises NoCertificate.
+    """
     served, trusted = ([_load(pem) for pem in certificates_in(pems)] for pems in (chain, bundle))
     current = _load(chain)
     for _ in served:
@@ -189,7 +191,7 @@ def _builder(
     keys: tuple[ec.EllipticCurvePublicKey, ec.EllipticCurvePublicKey],
     life: tuple[datetime, datetime],
 ) -> x509.CertificateBuilder:
-    """A certificate without its purpose. `keys`: its own and its issuer's."""
+    """A certificate builder without extensions for the usage. `keys`: public keys of the subject and of the issuer."""
     key, by = keys
     begins, ends = life
     builder = x509.CertificateBuilder(issuer, subject, key, x509.random_serial_number(), begins - BACKDATED, ends)

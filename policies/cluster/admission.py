@@ -31,9 +31,10 @@ def predict(snapshot: ClusterSnapshot, pod: ApiObject | Pod, *, reasons: bool = 
 
 
 def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
-    """A new pod as admission would leave it: resources by the LimitRanges of its namespace, priority by the classes.
+    """Return a new Pod (API object) as a view, with the defaults that admission sets.
 
-    Raises InvalidObject: the pod cannot be read, or its class is not known.
+    The LimitRanges of the namespace set resources, the PriorityClasses the priority. Raises InvalidObject for an
+    unreadable Pod or an unknown PriorityClass.
     """
     from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
     from forewarn.policies.objects.pod import Pod
@@ -43,9 +44,9 @@ def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
 
 
 def admitted_group(group: ApiObject, snapshot: ClusterSnapshot) -> PodGroup:
-    """A new PodGroup as admission would leave it: with the priority of its class.
+    """Return a new PodGroup as a view, with the priority that admission sets from the PriorityClass.
 
-    Raises InvalidObject: the PodGroup cannot be read, or its class is not known.
+    Raises InvalidObject for an unreadable PodGroup or an unknown PriorityClass.
     """
     from forewarn.policies.kube_apiserver.priority import Forbidden, establish_priority
     from forewarn.policies.objects.pod_group import PodGroup
@@ -61,9 +62,10 @@ def admitted_group(group: ApiObject, snapshot: ClusterSnapshot) -> PodGroup:
 
 
 def with_priority(pod: Pod, snapshot: ClusterSnapshot) -> Pod:
-    """The pod with the priority and policy that admission would give it, by its namespace's default class too.
+    """Return the Pod with the priority, class and preemption policy that admission sets, or unchanged if it has a
+    priority.
 
-    Raises InvalidObject for an unknown class.
+    The default class of the namespace counts. Raises InvalidObject for an unknown PriorityClass.
     """
     if pod.priority is not None:
         return pod

@@ -1,4 +1,4 @@
-"""The state of a cluster: one mutable Cache with one owner, immutable ClusterSnapshots for everybody else."""
+"""The state of a cluster: one mutable Cache with one owner thread, and immutable ClusterSnapshots for all readers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 G = TypeVar("G", bound=tuple[str, ...])
 V = TypeVar("V")
 Key = tuple[str, str]
-"""(namespace, name); the namespace is empty for what has none."""
+"""(namespace, name) of an object; the namespace is empty for cluster-scoped kinds."""
 
 _SYSTEM: Final = {c.name: c for c in SYSTEM_CLASSES}
 
@@ -60,24 +60,24 @@ class ClusterSnapshot:
     limit_ranges: Mapping[Key, LimitRange] = field(default_factory=FrozenTable)
     pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)
     waiting_pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)
-    """Those that have no node, and are not to end."""
+    """Pending Pods that are not terminating."""
     workloads: Mapping[tuple[str, str, str], Workload] = field(default_factory=FrozenTable)
     pod_counts_by_priority: Mapping[tuple[str, int | None], int] = field(default_factory=dict)
-    """(class name, priority) -> how many pods that have not ended carry them."""
+    """(PriorityClass name, priority) -> number of Pods that are not terminal."""
     pending_claims: frozenset[Key] = frozenset()
-    """Claims that are not here yet and come with the pods that are asked about."""
+    """Keys of PersistentVolumeClaims that do not exist yet and are created together with the predicted Pods."""
     left_out: frozenset[tuple[str, str, str]] = frozenset()
-    """(`group/Kind`, namespace, name) of what is not kept, and of Pods of which less is kept than others read."""
+    """(`group/Kind`, namespace, name) of objects that are too large to keep, wholly or in part."""
     _scheduling: LazySnapshot = field(default_factory=lambda: LazySnapshot(ClusterObjects()))
 
     @property
     def objects(self) -> ClusterObjects:
-        """Nodes, budgets, volumes and what else the scheduler reads."""
+        """The objects that the scheduler reads: Nodes, PDBs, volumes and others."""
         return self._scheduling.objects
 
     @property
     def scheduling(self) -> Snapshot:
-        """The scheduler's snapshot; built when first asked for, and only then is numpy imported."""
+        """The scheduler's snapshot. Built on first use, which also imports numpy."""
         return self._scheduling.get()
 
     @property
@@ -86,13 +86,13 @@ class ClusterSnapshot:
         return self.objects.semantics
 
     def prepare(self) -> None:
-        """Do now what the first prediction would do. Raises CutShort: the next call continues."""
+        """Compute now what the first prediction would compute. Raises CutShort; the next call continues."""
         from forewarn.policies.scheduling.bulk import prepare
 
         prepare(self.scheduling)
 
     def scheduled_as(self, snapshot: Snapshot) -> ClusterSnapshot:
-        """Return the cluster with another scheduling snapshot, for example with future Pods."""
+        """Return the cluster with another scheduling Snapshot, for example one with future Pods."""
         return replace(self, _scheduling=LazySnapshot.of(snapshot))
 
     def with_pod_groups(self, groups: Iterable[PodGroup]) -> ClusterSnapshot:
@@ -109,27 +109,31 @@ class ClusterSnapshot:
         return replace(self, pods=pods, workloads=workloads)
 
     def check_kept(self, namespace: str, *kinds: str) -> None:
-        """Raises TooLargeToKeep if an object of the namespace, of one of these kinds or of any, is not kept whole."""
+        """Raise TooLargeToKeep if an object of the namespace, of one of these kinds (none given: of any), is not stored
+        whole.
+        """
         found = [(kind, name) for kind, of, name in self.left_out if of == namespace and (kind in kinds or not kinds)]
         if found:
             kind, name = min(found)
             raise TooLargeToKeep(f"{kind.rpartition('/')[2]} {namespace}/{name}", most_kept(kind))
 
     def namespace(self, name: str) -> Namespace | None:
-        """The namespace of this name, None where it is not known."""
+        """Return the Namespace with this name, or None if unknown."""
         return self.namespaces.get(("", name))
 
     def node_of(self, pod: Pod) -> str:
-        """The node that a pod of this cluster holds a place on, to the scheduler; empty while it waits for one."""
+        """Return the node on which a Pod uses capacity: its node, or the nominated node while it is being bound; else
+        empty.
+        """
         return pod.node_name or (pod.nominated_node_name if being_bound(pod, self.objects.claims) else "")
 
     def quotas_of(self, namespace: str) -> list[ResourceQuota]:
-        """The quotas of a namespace, by name. Raises TooLargeToKeep."""
+        """Return the ResourceQuotas of a namespace, sorted by name. Raises TooLargeToKeep."""
         self.check_kept(namespace, RESOURCE_QUOTA)
         return sorted(_group(self.resource_quotas, namespace, 0).values(), key=lambda q: q.name)
 
     def limit_ranges_of(self, namespace: str) -> list[LimitRange]:
-        """The LimitRanges of a namespace, by name. Raises TooLargeToKeep."""
+        """Return the LimitRanges of a namespace, sorted by name. Raises TooLargeToKeep."""
         self.check_kept(namespace, LIMIT_RANGE)
         return sorted(_group(self.limit_ranges, namespace, 0).values(), key=lambda r: r.name)
 
@@ -141,12 +145,14 @@ class ClusterSnapshot:
         return replace(self, limit_ranges=table.freeze())
 
     def workload(self, kind: str, namespace: str, name: str) -> Workload | None:
-        """The workload of this `group/Kind`, namespace and name."""
+        """Return the workload with this `group/Kind`, namespace and name, or None."""
         return self.workloads.get((kind, namespace, name))
 
     def top_workload_of(self, pod: Pod) -> str:
-        """`namespace/name` of what made a pod in the end: a Deployment, not its ReplicaSet. A bare pod is its own, and
-        a static one, which its node owns."""
+        """Return `namespace/name` of a Pod's topmost workload: the Deployment, not its ReplicaSet.
+
+        For a Pod without a controller, and for a static Pod, this is the name of the Pod.
+        """
         owner = pod.owner
         if owner is None:
             return pod.key
@@ -174,8 +180,10 @@ class Cache:
         self.told_minor: int | None = None
         """The minor version that the cluster reports; None: unknown."""
         self.listed: set[str] | None = None
-        """The `group/Kind` of what has been listed, whether there is any or not: of the others it is not known where
-        there is none. None: all have been."""
+        """The `group/Kind`s that were listed, even if empty; None: all of them.
+
+        A missing object of another kind may still exist in the cluster.
+        """
         self._unlisted: frozenset[str] = frozenset()
         self.devices_known: bool | None = None
         """Whether all device objects of the cluster are present; None: present if there are any."""
@@ -192,7 +200,7 @@ class Cache:
         self._pod_counts: dict[tuple[str, int | None], int] = {}
         self._pod_counts_are_shared = False
         self.skipped: Counter[str] = Counter()
-        """Kinds that play no part, and how many of each were offered."""
+        """Kind -> number of objects that `add` ignored."""
 
     @property
     def semantics(self) -> Semantics:
@@ -205,9 +213,9 @@ class Cache:
         self._pods_by_node.set_schedulers(semantics.scheduler_names, self._tables[POD].freeze().values())
 
     def add(self, obj: ApiObject) -> bool:
-        """Take an API object in; it replaces the one of the same identity. False: its kind plays no part.
+        """Add an API object, replacing the one of the same identity. Return False if the kind is ignored.
 
-        Raises InvalidObject where the API server would not have stored it.
+        Raises InvalidObject for an object that the API server would reject.
         """
         kind = group_kind(obj)
         if kind in _VIEWS:
@@ -227,8 +235,10 @@ class Cache:
         return True
 
     def _take(self, kind: str, key: Key, obj: ApiObject) -> None:
-        """Read an object and set its view. One of a namespace that is too large has none, and is known by name. Raises
-        InvalidObject."""
+        """Decode an object and store its view. Raises InvalidObject.
+
+        A namespaced object that is too large has no view; only its name is recorded.
+        """
         try:
             view: Any = _reader(kind)(obj if kind == POD else as_kept(dict(obj)))
             is_kept = kind != POD or view.terminal or not view.spec.hides
@@ -240,20 +250,22 @@ class Cache:
         self._put(kind, key, view)
 
     def _note(self, kind: str, key: Key, *, is_kept: bool) -> None:
-        """Remember which objects are not kept whole; a snapshot keeps the names that it was given."""
+        """Record whether an object is stored whole. Earlier snapshots do not change."""
         if is_kept == ((kind, *key) in self._left_out):
             others = (name for name in self._left_out if name != (kind, *key))
             self._left_out = frozenset(others) if is_kept else self._left_out | {(kind, *key)}
 
     def _told(self, version: str) -> None:
-        """Take in what `kubectl version -o json` and snapshots say."""
+        """Read the minor from the `gitVersion` of `kubectl version -o json` or of a cluster snapshot. Raises
+        InvalidObject.
+        """
         try:
             self.told_minor = minor_of(version)
         except UnknownRelease as error:
             raise InvalidObject(str(error), ("serverVersion", "gitVersion")) from None
 
     def remove(self, obj: ApiObject) -> None:
-        """Take an API object out, by its identity. What is not there is no error; the system classes stay."""
+        """Remove an API object by its identity. Ignores missing objects and built-in PriorityClasses."""
         kind = group_kind(obj)
         if kind in _VIEWS:
             self._note(kind, _key(obj, kind), is_kept=True)
@@ -265,7 +277,7 @@ class Cache:
             self._classes = {n: c for n, c in self._classes.items() if n != name or n in _SYSTEM}
 
     def keys(self, kind: str) -> set[Key]:
-        """The identities of all objects of a `group/Kind`, the built-in system classes included."""
+        """Return the (namespace, name) of all objects of a `group/Kind`, including built-in PriorityClasses."""
         if kind == PRIORITY_CLASS:
             return {("", name) for name in self._classes}
         if kind in self._templates:
@@ -273,7 +285,7 @@ class Cache:
         return {*self._tables[kind], *((namespace, name) for of, namespace, name in self._left_out if of == kind)}
 
     def snapshot(self) -> ClusterSnapshot:
-        """The cluster as it is now. Cheap after a small change."""
+        """Return the current cluster as an immutable snapshot. Cheap after a small change."""
         objects = self._objects()
         self._pod_counts_are_shared = True
         return ClusterSnapshot(
@@ -290,7 +302,7 @@ class Cache:
         )
 
     def _put(self, kind: str, key: Key, view: Any) -> None:
-        """Set a view, or take it out (None), and tell the scheduler's side."""
+        """Set a view or remove it (None); update the scheduler's tables and call `replaced`."""
         table = self._tables[kind]
         if self._replaced is not None:
             self._replaced(kind, table.get(key), view)
@@ -314,7 +326,7 @@ class Cache:
             table.put(key, view)
 
     def _put_workload(self, key: tuple[str, str, str], view: Workload | None) -> None:
-        """Set a workload, or take it out (None)."""
+        """Set a workload or remove it (None); call `replaced`."""
         table = self._tables[_WORKLOADS]
         if self._replaced is not None:
             self._replaced(key[0], table.get(key), view)
@@ -324,7 +336,7 @@ class Cache:
             table.put(key, view)
 
     def _count(self, pod: Pod | None, difference: int) -> None:
-        """Keep the counts; a snapshot keeps the one that it was given."""
+        """Add `difference` to the count of the Pod's class and priority. Earlier snapshots do not change."""
         if pod is None or pod.terminal:
             return
         if self._pod_counts_are_shared:
@@ -351,7 +363,9 @@ class Cache:
         )
 
     def _not_listed(self) -> frozenset[str]:
-        """The `group/Kind` of what is not here and may be in the cluster; the same object while it is equal."""
+        """Return the `group/Kind`s without objects here that may exist in the cluster. Equal results are the same
+        object.
+        """
         listed = _VIEWS.keys() if self.listed is None else self.listed
         unlisted = frozenset(kind for kind in _VIEWS.keys() - listed if not self._tables[kind])
         self._unlisted = self._unlisted if unlisted == self._unlisted else unlisted
@@ -359,7 +373,7 @@ class Cache:
 
 
 def _group(table: Mapping[G, V], namespace: str, place: int) -> Mapping[G, V]:
-    """The entries whose key has the namespace in this place."""
+    """Return the entries whose key has the namespace at index `place`."""
     if isinstance(table, FrozenGroups):
         return table.group(namespace)
     return {key: value for key, value in table.items() if key[place] == namespace}
@@ -369,9 +383,9 @@ _WORKLOADS: Final = "workloads"
 _VIEWS: Final = {
     kind: spec.view for kind, spec in BY_GROUP_KIND.items() if kind != PRIORITY_CLASS and not spec.template
 }
-"""`group/Kind` of what has a table of its own -> module and class in policies.objects."""
+"""`group/Kind` of each kind with a table here -> module and class of its view in policies.objects."""
 _SCHEDULING: Final = {s.table: k for k, s in BY_GROUP_KIND.items() if s.table} | {_WORKLOADS: _WORKLOADS}
-"""Fields of `ClusterObjects` -> the tables they are."""
+"""Field of `ClusterObjects` -> the name of its table here."""
 
 
 @cache
@@ -387,7 +401,7 @@ def _reader(kind: str) -> Callable[[ApiObject], object]:
 
 
 def key_of(obj: ApiObject) -> Key:
-    """The identity of an API object within its kind. Raises InvalidObject."""
+    """Return the (namespace, name) of an API object. Raises InvalidObject."""
     return _key(obj, group_kind(obj))
 
 

@@ -1,1 +1,1 @@
-"""One module a subcommand of `forewarn`: arguments in, exit status out."""
+"""The subcommands of `forewarn`, one per module: arguments in, exit status out."""

@@ -1,6 +1,5 @@
-"""Files of Chainsaw and kuttl tests that hold assertions: a part of an object, or expressions, and never applied.
-
-Sources: kuttl's pkg/test/step.go (`fileNameRegex`, LoadYAML); Chainsaw's pkg/discovery and its `Test` API.
+"""Detects files of Chainsaw and kuttl tests with assertions: parts of objects, or expressions, that are never
+applied.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ _TEST: Final = re.compile(r"chainsaw-test\.ya?ml", re.IGNORECASE)
 _KEYS: Final = ("assert", "error")
 _MOST_PATTERNS: Final = 1_000
 _MOST_STEPS: Final = 10_000
-"""The maximum number of mappings and lists of one test that are read."""
+"""Maximum mappings and lists of one test that are read."""
 
 
 def assertion_files(files: Iterable[File]) -> set[str]:
-    """Return the normalized paths of assertion files in a tree: by their name, or as named by a Chainsaw test."""
+    """The normalized paths of assertion files in a tree: by their name, or because a Chainsaw test names them."""
     found, patterns, paths = set[str](), set[str](), []
     for file in files:
         directory, name = os.path.split(file.path)
@@ -47,7 +46,7 @@ def assertion_files(files: Iterable[File]) -> set[str]:
 
 
 def _matching(paths: Iterable[str], patterns: Collection[str]) -> set[str]:
-    """The paths that a pattern with `*` in its last step names."""
+    """The paths that match a pattern with `*` in its last step."""
     by_directory: dict[str, list[str]] = {}
     for pattern in islice(patterns, _MOST_PATTERNS):
         by_directory.setdefault(os.path.dirname(pattern), []).append(os.path.basename(pattern))
@@ -60,7 +59,7 @@ def _matching(paths: Iterable[str], patterns: Collection[str]) -> set[str]:
 
 
 def _referenced(test: File) -> Iterator[str]:
-    """The files that a Chainsaw test asserts; none of one that cannot be read, which is reported with its own file."""
+    """The files with assertions of a Chainsaw test; none if the test is unreadable, which reading it reports."""
     try:
         read = [each.value for each in values(read_file(test), test.path)]
     except (Fault, SourceError):

@@ -1,4 +1,4 @@
-"""`forewarn audit`: every rule over what is in a cluster."""
+"""`forewarn audit`: check the objects of a cluster with every rule."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _MODULES: Final = ("sources.cluster", "render.audit", "render.report", "evaluati
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 clean, 1 findings, 2 wrong usage, 3 no answer."""
+    """Run the command; returns 0 without findings, 1 with findings, 2 for wrong usage, 3 without a result."""
     parser = argument_parser()
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def config_of(options: argparse.Namespace) -> Config:
-    """The configuration with what the command line adds. Raises ConfigError and ValueError."""
+    """The configuration with the additions of the command line. Raises ConfigError, ValueError."""
     found, config = options.config or find_config(os.curdir), Config()
     if found:
         from forewarn.policies.config.load import load_config

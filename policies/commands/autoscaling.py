@@ -1,4 +1,4 @@
-"""The options of commands for a cluster's autoscalers, also from the configuration file."""
+"""Options of commands about a cluster's autoscalers, which the configuration file may also set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST: Final = 2**31
 
 
 def add_config_option(add: Callable[..., object]) -> None:
-    """Add `--config` by a parser's `add_argument`."""
+    """Add the option `--config`. `add`: a parser's `add_argument`."""
     add(
         "-c",
         "--config",
@@ -31,7 +31,7 @@ def add_config_option(add: Callable[..., object]) -> None:
 
 
 def add_autoscaling_options(add: Callable[..., object]) -> None:
-    """Add them, and `--config`, likewise."""
+    """Add the options for autoscalers, and `--config`. `add`: a parser's `add_argument`."""
     add_config_option(add)
     add(
         "--expendable-pods-priority-cutoff",
@@ -48,7 +48,7 @@ def add_autoscaling_options(add: Callable[..., object]) -> None:
 
 
 def refuse_node_templates(add: Callable[..., object], why: str) -> None:
-    """Have a command refuse `--node-templates`, and say why: people who know it from others try it."""
+    """Add a hidden `--node-templates` that always fails with the message `why`, for users of other commands."""
 
     class Refused(argparse.Action):
         def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
@@ -58,7 +58,7 @@ def refuse_node_templates(add: Callable[..., object], why: str) -> None:
 
 
 def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Autoscaling:
-    """Return the options, or else the configuration; exit if either, or the node groups, cannot be read."""
+    """The settings for autoscalers, from the options or else the configuration; exits if one of them is invalid."""
     from forewarn.policies.whatif.autoscalers import Autoscaling
 
     try:
@@ -71,7 +71,7 @@ def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser)
 
 
 def _groups(path: str | None) -> Sequence[NodeGroup]:
-    """Raises ConfigError."""
+    """The node groups in a file; none for None. Raises ConfigError."""
     if path is None:
         return ()
     from forewarn.policies.whatif.node_groups import load_node_groups
@@ -90,7 +90,7 @@ def rule_options_of(options: argparse.Namespace) -> Options:
 
 
 def _config(options: argparse.Namespace) -> Config:
-    """That of --config, where a command has it, else the one that is found. Raises ConfigError."""
+    """The configuration of --config, or else of the configuration file that is found. Raises ConfigError."""
     found = getattr(options, "config", None) or find_config(os.curdir)
     if not found:
         return Config()

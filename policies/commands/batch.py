@@ -1,4 +1,4 @@
-"""Batches: JSON lines in, JSON lines out. The response to a malformed line is an error, and the run continues."""
+"""Batches: JSON lines in, JSON lines out. A malformed line gives an error, and the run continues."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 def run_batch(
     path: str, answer: Callable[[ApiObject], ApiObject], decode: Callable[[bytes], object] = json.loads
 ) -> int:
-    """Answer every line of a file (.gz too; `-`: standard input) on standard output.
+    """Answer every line of a file (also .gz; `-` for standard input) on standard output.
 
-    `answer` makes an answer of a case, without its id; it may raise InvalidObject or ValueError. `decode` reads a line
-    of JSON; it may raise ValueError. Returns 1 where a line could not be answered, else 0. Raises SourceError where the
-    file cannot be read.
+    `answer`: returns the response to a case without its id; may raise InvalidObject or ValueError. `decode`: parses a
+    line of JSON; may raise ValueError. Returns 1 if a line has no response, else 0. Raises SourceError for an
+    unreadable file.
     """
     status = 0
     with _opened(path) as stream:

@@ -1,4 +1,4 @@
-"""`forewarn classes`: which PriorityClasses may preempt which, and the capacity that their Pods request."""
+"""`forewarn classes`: show the PriorityClasses that may preempt each other, and the requests of their Pods."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MODULES: Final = ("sources.cluster", "render.classes", "whatif.priority_levels"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 answered, 2 usage, 3 not done."""
+    """Run the command; returns 0, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)

@@ -1,4 +1,4 @@
-"""`forewarn classes plan`: the order of a change of PriorityClasses, each step simulated."""
+"""`forewarn classes plan`: order the steps of a change of PriorityClasses, and simulate each step."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FORMATS: Final = ("text", "json", "markdown")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 planned, 1 --fail-on was met, 2 usage, 3 not done."""
+    """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     if not options.filename and not options.delete:

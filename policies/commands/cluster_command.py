@@ -1,4 +1,4 @@
-"""The common parts of commands about a cluster: options, and errors."""
+"""Common parts of commands about a cluster: options and errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from forewarn.policies.commands.places import Places
 
 LIVE: Final = "live"
-"""The source of `--cluster` that reads a running cluster."""
+"""The value of `--cluster` for a running cluster."""
 
 MOST_BY_DEFAULT: Final = 8
 """Clusters at the same time, without `--jobs`."""
@@ -84,7 +84,7 @@ def is_pattern(name: str) -> bool:
 
 
 def add_context_options(add: Callable[..., object], more: str = "", *, several: bool = False) -> None:
-    """Add `--context` and `--kubeconfig` likewise."""
+    """Add `--context` and `--kubeconfig` by a parser's `add_argument`."""
     told = "kubeconfig context, repeatable, or a pattern such as 'prod-*'" if several else "kubeconfig context"
     told = f"{told} (default: current context{more})"
     add("--context", action=_Contexts, several=several, default="", metavar="NAME", help=told)
@@ -98,14 +98,14 @@ def add_context_options(add: Callable[..., object], more: str = "", *, several: 
 
 
 def _existing(path: str) -> str:
-    """The path of a file. Raises argparse.ArgumentTypeError."""
+    """The path, if the file exists or the path is "". Raises argparse.ArgumentTypeError otherwise."""
     if path and not os.path.exists(path):
         raise argparse.ArgumentTypeError(f"{cut(path, 200)}: no such file or directory")
     return path
 
 
 def use_kubeconfig(options: argparse.Namespace) -> None:
-    """Let `--kubeconfig` hold for this process, as credential plugins of a context read the variable too."""
+    """Set KUBECONFIG to the value of `--kubeconfig`, because credential plugins also read this variable."""
     if options.kubeconfig:
         os.environ["KUBECONFIG"] = options.kubeconfig
 
@@ -130,7 +130,7 @@ def choose_cluster(options: argparse.Namespace, *, required: bool = True) -> Non
 
 
 def loaded(options: argparse.Namespace, into: Cache | None = None, **more: Any) -> Cache:
-    """The cluster of the options, read by `load_cluster`; its name is printed if it was the default.
+    """Load the cluster of the options with `load_cluster`; prints the cluster's name if it was the default.
 
     Raises SourceError.
     """
@@ -153,13 +153,13 @@ def loaded(options: argparse.Namespace, into: Cache | None = None, **more: Any) 
 
 
 def require_nodes(cluster: ClusterSnapshot) -> None:
-    """Raises SourceError for a cluster without nodes: no Pod has a place, which answers no question about Pods."""
+    """Raise SourceError for a cluster without nodes, because no prediction is possible."""
     if not cluster.objects.nodes:
         raise SourceError("", "the cluster has no nodes. Fix: pass a snapshot with its nodes (forewarn snapshot)")
 
 
 def add_color_option(add: Callable[..., object]) -> None:
-    """Add `--color` likewise."""
+    """Add `--color` by a parser's `add_argument`."""
     add(
         "--color",
         choices=COLOR_CHOICES,
@@ -212,12 +212,12 @@ def add_output_option(add: Callable[..., object], formats: Sequence[str] = ("tex
 
 
 def add_since_option(add: Callable[..., object]) -> None:
-    """Add `--since` likewise."""
+    """Add `--since` by a parser's `add_argument`."""
     add("--since", metavar="PREVIOUS.json", help="also show the changes since this earlier report of -o json")
 
 
 def add_namespace_option(add: Callable[..., object]) -> None:
-    """Add `-n` likewise."""
+    """Add `-n` by a parser's `add_argument`."""
     add("-n", "--namespace", default="default", help="namespace of objects that name none (default: default)")
 
 
@@ -231,7 +231,7 @@ def pod_key(name: str, namespace: str) -> tuple[str, str]:
 
 @contextmanager
 def output_of(options: argparse.Namespace) -> Iterator[None]:
-    """Print to the file of `-o FORMAT=FILE`, complete or not at all. Raises SourceError."""
+    """Redirect standard output to the file of `-o FORMAT=FILE`; a failed block writes nothing. Raises SourceError."""
     file = getattr(options, "output_file", "")
     if not file:
         yield
@@ -242,7 +242,7 @@ def output_of(options: argparse.Namespace) -> Iterator[None]:
 
 
 def options_with_cluster(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """The options of a command about a cluster."""
+    """Parse the options of a command about a cluster, and complete `options.cluster`."""
     options = parsed(parser, arguments)
     choose_cluster(options)
     if options.several:
@@ -267,9 +267,9 @@ def _check_several(options: argparse.Namespace, parser: argparse.ArgumentParser)
 
 
 def answered(command: str, options: argparse.Namespace, answer: Callable[[], int], places: Places | None = None) -> int:
-    """The exit status of an answer; 2 or 3 (see `status_of`), and a line on standard error, if there is none.
+    """The exit status of `answer`; for an error, print one line on standard error and return 2 or 3 (`status_of`).
 
-    `places`: where the objects of files stand.
+    `places`: the positions of objects in files, for errors.
     """
     try:
         with output_of(options):

@@ -1,4 +1,4 @@
-"""`forewarn completion SHELL`: a script for bash, zsh or fish, generated from the help of the commands."""
+"""`forewarn completion SHELL`: print a script for bash, zsh or fish, generated from the help of the commands."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _OPTION: Final = re.compile(
     re.MULTILINE,
 )
 _ARGUMENT: Final = re.compile(r"^  ([a-z]+(?:\|[a-z]+)+)$", re.MULTILINE)
-"""A positional argument that is one of several words."""
+"""A positional argument with a fixed set of words."""
 _OUTPUT: Final = re.compile(r"--output FORMAT\S*\s+([a-z]+(?:, [a-z]+)*)")
-"""The formats of `-o FORMAT[=FILE]`, which its help lists."""
+"""The formats of `-o FORMAT[=FILE]` in the help."""
 _CHANGE: Final = re.compile(r"^    ([a-z]+)  ", re.MULTILINE)
-"""A change of `whatif` in its help."""
+"""A kind of simulation in the help of `whatif`."""
 
 
 def main(arguments: Sequence[str], commands: Commands) -> int:
@@ -60,12 +60,12 @@ def _options(commands: Commands) -> Options:
 
 
 def changes(whatif: Command) -> list[str]:
-    """Return the kinds of simulations of `forewarn whatif`, from its help."""
+    """The kinds of simulations of `forewarn whatif`, from its help."""
     return _CHANGE.findall(_help_of(whatif))
 
 
 def options_of(command: Command, *words: str) -> dict[str, tuple[str, ...]]:
-    """Its options -> the values that each may have, by its help; nothing if an extra that it needs is missing."""
+    """The options of a command with their possible values, from its help; empty if a required extra is missing."""
     told, found = _help_of(command, *words), dict[str, tuple[str, ...]]()
     formats = _OUTPUT.search(told)
     for short, option, listed, alternatives in _OPTION.findall(told):
@@ -78,7 +78,7 @@ def options_of(command: Command, *words: str) -> dict[str, tuple[str, ...]]:
 
 
 def arguments_of(command: Command, *words: str) -> tuple[str, ...]:
-    """The words that its first positional argument may be; empty if it takes any."""
+    """The possible words of a command's first positional argument; empty if any word is possible."""
     found = _ARGUMENT.search(_help_of(command, *words))
     return tuple(found[1].split("|")) if found else ()
 
@@ -91,7 +91,7 @@ def _help_of(command: Command, *words: str) -> str:
 
 
 def _first_words(names: Iterable[str]) -> dict[str, list[str]]:
-    """First word of commands -> the second words that follow it."""
+    """The second words of commands by first word."""
     found: dict[str, list[str]] = {}
     for name in names:
         first, _, second = name.partition(" ")
@@ -100,7 +100,7 @@ def _first_words(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _arguments(commands: Commands) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The changes of `whatif` with a first argument that is one of several words, with these."""
+    """The kinds of simulations of `whatif` whose first argument has a fixed set of words, with these words."""
     for change in changes(commands["whatif"]):
         if f"whatif {change}" not in commands and (found := arguments_of(commands["whatif"], change)):
             yield f"whatif {change}", found

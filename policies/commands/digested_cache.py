@@ -1,4 +1,4 @@
-"""A cluster with a digest, to check that several processes have read the same state."""
+"""A cluster cache with a digest, to check that several processes have read the same state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BITS: Final = 2**256
 
 
 class DigestedCache(DumpCache):
-    """A DumpCache that knows a digest of the objects that were put into it, in whatever order."""
+    """A DumpCache with a digest of the added objects, independent of their order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,5 +29,5 @@ class DigestedCache(DumpCache):
 
     @property
     def digest(self) -> str:
-        """Of all objects so far."""
+        """The digest of all objects added so far."""
         return f"{self._sum:064x}"

@@ -1,4 +1,4 @@
-"""`forewarn dry-run`: what kube-apiserver itself would answer to manifests, or to recorded requests."""
+"""`forewarn dry-run`: show kube-apiserver's response to manifests or recorded requests."""
 
 from __future__ import annotations
 
@@ -57,12 +57,14 @@ _GROUPS: Final = (POD_GROUP, GROUP_TEMPLATES)
 _JUDGED: Final = (POD, RESOURCE_QUOTA, PRIORITY_CLASS, *_GROUPS)
 _READ: Final = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
 _SHOWN: Final = 10
-"""Kinds in a message."""
+"""Maximum kinds in a message."""
 _UNREADABLE: Final = ("parse-error", "template-braces")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 accepted, 1 rejected or --fail-on, 2 wrong usage, 3 no answer."""
+    """Run the command; returns 0 if all are accepted, 1 for a rejection or --fail-on, 2 for wrong usage, 3 without a
+    result.
+    """
     parser = _parser()
     given = parser.parse_args(arguments)
     choose_cluster(given, required=False)
@@ -167,7 +169,7 @@ def _print(given: argparse.Namespace, path: str, subject: ReviewedObject, answer
 
 
 def _is_evaluated(subject: ReviewedObject, answer: Answer) -> bool:
-    """Report whether the kind is evaluated; a rejection is a valid result for any kind."""
+    """True if the kind is evaluated. A rejection is a valid result for any kind."""
     return not answer.allowed or group_kind(subject.object) in _JUDGED
 
 
@@ -181,13 +183,13 @@ def _report_others(others: Counter[str], fail_on: Sequence[str], *, none: bool) 
 
 
 def _warn(subject: ReviewedObject, minor: int | None) -> None:
-    """The API server's warnings, as kubectl prints them."""
+    """Print the API server's warnings as kubectl does."""
     for warning in unknown_field_texts(subject.object, minor):
         print(clean(f"Warning: {warning}", color=False), file=sys.stderr)  # noqa: T201
 
 
 def _name(subject: ReviewedObject) -> str:
-    """`priorityclass.scheduling.k8s.io/gold`, as kubectl names objects."""
+    """The object's name in kubectl's notation, for example `priorityclass.scheduling.k8s.io/gold`."""
     group, _, kind = group_kind(subject.object).rpartition("/")
     name = subject.ref.name.removesuffix("*") or "unknown"
     return f"{kind.lower()}{'.' + group if group else ''}/{name}"
@@ -198,7 +200,7 @@ def _verb(answer: Answer) -> str:
 
 
 def _refusal(path: str, subject: ReviewedObject, answer: Answer) -> str:
-    """As kubectl prints it."""
+    """A rejection as kubectl prints it."""
     source = "STDIN" if path == "-" else path
     if answer.is_unknown_kind:
         name = f'name: "{subject.ref.name}" namespace: "{at(subject.object, "metadata", "namespace") or ""}"'
@@ -208,10 +210,10 @@ def _refusal(path: str, subject: ReviewedObject, answer: Answer) -> str:
 
 
 def answer_case(case: ApiObject, *, options: Options, semantics: Semantics = DEFAULT) -> ApiObject:
-    """The answer to one case: a request, and the objects of its cluster. Raises InvalidObject and ValueError.
+    """The response to one case: a request, and the objects of its cluster. Raises InvalidObject, ValueError.
 
-    `evaluated` is false for objects of other kinds, which are answered as accepted. For PodGroups and Workloads, the
-    answer has the `reason` too, and kube-apiserver rejects unknown fields.
+    `evaluated` is false for objects of other kinds, which are accepted. For PodGroups and Workloads, the response also
+    has the `reason`, and unknown fields are rejected.
     """
     subject, cluster = _case(case, semantics)
     if group_kind(subject.object) not in _GROUPS:
@@ -224,7 +226,7 @@ def answer_case(case: ApiObject, *, options: Options, semantics: Semantics = DEF
 
 
 def _decode(line: bytes) -> object:
-    """A line of JSON whose numbers keep their text. Raises ValueError."""
+    """Decode a line of JSON; numbers retain their text. Raises ValueError."""
     try:
         return json.loads(line, parse_float=Literal, parse_constant=_not_json)
     except (ValueError, RecursionError) as problem:
@@ -232,7 +234,7 @@ def _decode(line: bytes) -> object:
 
 
 def _case(case: ApiObject, semantics: Semantics) -> tuple[ReviewedObject, ClusterSnapshot]:
-    """The request of a case, and its cluster. `priorityClasses` may stand in the case itself."""
+    """The request of a case and its cluster. The case itself may contain `priorityClasses`."""
     operation = case.get("operation", "CREATE")
     if operation not in list(Operation):
         raise ValueError(f"operation must be one of {', '.join(Operation)}")
@@ -252,16 +254,16 @@ def _case(case: ApiObject, semantics: Semantics) -> tuple[ReviewedObject, Cluste
 
 
 def _header(kind: str) -> ApiObject:
-    """The apiVersion and kind of objects in a list of this plural, if the list is known."""
+    """The apiVersion and kind of the objects in a list with this plural; empty for an unknown plural."""
     spec = next((spec for spec in BY_GROUP_KIND.values() if spec.plural == kind.lower()), None)
     return {"apiVersion": spec.api_version, "kind": spec.kind} if spec else {}
 
 
 class Literal(float):
-    """A JSON number that prints as it was written: error texts and quantities show it."""
+    """A JSON number that prints as it was written, for error messages and quantities."""
 
     def __new__(cls, text: str) -> Literal:
-        """From the text of the number."""
+        """Create a Literal from the text of a number."""
         number = super().__new__(cls, text)
         number.text = text
         return number

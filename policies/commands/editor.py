@@ -33,11 +33,11 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9.]*")
 _LONGEST_NAME: Final = 253
 _LONGEST_LINE: Final = 10_000
 _MOST_TOLD: Final = 3
-"""The maximum number of listed definitions of one class: a tree may have one for each environment."""
+"""Maximum definitions of one class in a description: a directory tree may have one for each environment."""
 
 
 class Judged(NamedTuple):
-    """A text, what there is to say of it, and the classes that it can name: the class, and the file it is in."""
+    """A text, its findings, and the classes that it may name, each with its file."""
 
     text: str
     findings: list[Finding]
@@ -46,12 +46,12 @@ class Judged(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """Its lines, as findings count them."""
+        """The lines of the text, numbered as in findings."""
         return self.text.split("\n")
 
 
 class Workspace:
-    """A directory: its configuration, and what its files define. Empty: a file that stands alone."""
+    """A directory with its configuration and the definitions in its files. "": no directory, for a separate file."""
 
     def __init__(self, root: str = "") -> None:
         self._root = root
@@ -60,7 +60,7 @@ class Workspace:
         self._real: dict[str, str] = {}
 
     def refresh(self) -> None:
-        """Read the configuration again now, and the files at the next request. Raises ConfigError."""
+        """Reload the configuration now, and the files at the next request. Raises ConfigError."""
         self._files = None
         self.config = Config()
         found = find_config(self._root) if self._root else None
@@ -70,7 +70,7 @@ class Workspace:
             self.config = with_rules(load_config(found))
 
     def judge(self, path: str, text: str) -> Judged:
-        """Return the findings of a file with this text, given the definitions in other files.
+        """Check a file with this text, given the definitions in other files.
 
         Raises only internal errors of rules, regardless of the text.
         """
@@ -81,7 +81,7 @@ class Workspace:
         return Judged(text, [f for f in found if f.location.file == path], given, list(_classes(given)))
 
     def _with(self, path: str, text: str) -> Input:
-        """All that the linter would have read, with this text in the place of its file."""
+        """The input that the linter would have read, with this text in place of the file."""
         files, own = self._read(), os.path.realpath(path)
         reading = read(text, path, wanted_kinds(self.config), namespace=NAMESPACE)
         mine = [Member.of(subject, path) for subject in reading.subjects]
@@ -108,7 +108,7 @@ class Workspace:
 
 
 def meaning(judged: Judged, line: int, column: int) -> str:
-    """Return the description of a position, line and column from 1, as plain text; empty if there is none."""
+    """The description of a position (line and column from 1) as plain text; "" if there is none."""
     found = [f for f in judged.findings if f.location.line == line and _covers(f, column)]
     told = [f"{f.severity} [{f.rule}] {f.message}" + (f"\n{f.remediation}" if f.remediation else "") for f in found]
     name = _name_at(judged, line, column)
@@ -123,7 +123,7 @@ def meaning(judged: Judged, line: int, column: int) -> str:
 
 
 def fixes_on(judged: Judged, first: int, last: int) -> list[tuple[Finding, Edit]]:
-    """The fixes of the findings on these lines (from 1, the last included), each with its finding."""
+    """The fixes on these lines (from 1, inclusive), each with its finding."""
     found = []
     names = class_names(judged.given, None)
     data = judged.text.encode("utf-8", "surrogatepass")
@@ -138,7 +138,7 @@ def _covers(finding: Finding, column: int) -> bool:
 
 
 def _name_at(judged: Judged, line: int, column: int) -> str:
-    """The name at a place, on a line that is about a class; empty where there is none."""
+    """The name at a position, if the line is about a PriorityClass; otherwise ""."""
     lines = judged.lines
     text = lines[line - 1][:_LONGEST_LINE] if 0 < line <= len(lines) else ""
     if not re.search(r"[cC]lass|name", text):

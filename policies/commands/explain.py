@@ -1,4 +1,4 @@
-"""`forewarn explain RULE`: what a rule reports, why, an example, and the fix. docs/reference/rules has it too."""
+"""`forewarn explain RULE`: print a rule's documentation, which is also in docs/reference/rules."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _WIDTH: Final = 100
 
 
 class Block(NamedTuple):
-    """A part of a rule's page. `kind`: heading, prose, or the language of a block of code (yaml, text)."""
+    """A part of a rule's page. `kind`: heading, prose, or the language of a code block (yaml, text)."""
 
     kind: str
     text: str
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns 0, or 2 if there is no such rule."""
+    """Run the command; returns 0, or 2 for an unknown rule."""
     parser = Parser(
         prog="forewarn explain",
         description="Show what a rule checks, the reason for the rule, and how to fix a finding.",
@@ -79,7 +79,7 @@ def _as_dict(rule: Rule) -> dict[str, Any]:
 
 
 def as_text(rule: Rule) -> Iterator[str]:
-    """A rule's page for a terminal."""
+    """A rule's page for a terminal, as lines."""
     yield rule.ID
     for block in (*page_of(rule), *_suppressed(rule)):
         yield ""
@@ -92,7 +92,7 @@ def as_text(rule: Rule) -> Iterator[str]:
 
 
 def as_markdown(rule: Rule) -> Iterator[str]:
-    """A rule's page in the documentation."""
+    """A rule's page for the documentation, as Markdown lines."""
     yield f"# {rule.ID}"
     for block in page_of(rule):
         yield ""
@@ -129,7 +129,7 @@ def page_of(rule: Rule) -> Iterator[Block]:
 
 
 def _sentence(text: str) -> str:
-    """With an uppercase letter, unless it begins with a name in lowercase (kubectl, forewarn)."""
+    """The text with an uppercase first letter, unless it starts with a lowercase name (kubectl, forewarn)."""
     first = text.split(maxsplit=1)[0]
     return text if first in _LOWERCASE or "-" in first or not first[0].isalpha() else text[:1].upper() + text[1:]
 
@@ -154,14 +154,14 @@ _CHECKED: Final = {
 
 
 def _checked(rule: Rule) -> str:
-    """`Pods, Pod templates`: in the same order for every rule."""
+    """The kinds of objects that a rule checks, for example `Pods, Pod templates`; in the same order for every rule."""
     if Target.OTHER in rule.TARGETS:
         return "all objects"
     return ", ".join(_CHECKED[target] for target in sorted(rule.TARGETS, key=list(_CHECKED).index))
 
 
 def _heard(rule: Rule) -> str:
-    """`Linter severity: warning. Webhook action: warn.`"""
+    """A rule's default severity and action: `Linter severity: warning. Webhook action: warn.`"""
     where = "Audit" if Target.CLUSTER in rule.TARGETS else "Linter"
     severity = f"{where} severity: {rule.SEVERITY}." if rule.SEVERITY else "The linter does not run this rule."
     action = f"Webhook action: {rule.ACTION}." if rule.ACTION else "The webhook does not run this rule."
@@ -191,7 +191,7 @@ def _introduced(example: Example) -> str:
 
 
 def _reported(rule: Rule) -> Iterator[str]:
-    """The findings on the rule's example, as the linter prints them."""
+    """The lines that the linter prints for the rule's bad example."""
     from forewarn.policies.commands.rule_examples import findings_of
 
     for finding in findings_of(rule, "Bad"):
@@ -202,7 +202,7 @@ def _reported(rule: Rule) -> Iterator[str]:
 
 
 def _configured(rule: Rule) -> Iterator[Block]:
-    """Return how to change a rule's severity and action."""
+    """The blocks that show how to configure a rule's severity and action."""
     lines = []
     if rule.SEVERITY is not None:
         other = Severity.WARNING if rule.SEVERITY is Severity.NOTE else Severity.NOTE
@@ -214,7 +214,7 @@ def _configured(rule: Rule) -> Iterator[Block]:
 
 
 def _suppressed(rule: Rule) -> Iterator[Block]:
-    """Return how to suppress a finding. In the documentation, the page of all rules shows it once."""
+    """The blocks that show how to suppress a finding. The documentation shows them once, on the page of all rules."""
     if rule.SEVERITY is None:
         return
     if Target.CLUSTER in rule.TARGETS:

@@ -1,4 +1,4 @@
-"""Work in forked processes: the state of the parent is available at once, and changes stay in the fork."""
+"""Work in forked processes: the parent's state is available immediately, and changes stay in the fork."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Share:
 
 
 def cores() -> int:
-    """Return the number of CPUs that this process may use; 1 if the platform cannot report it."""
+    """The number of CPUs that this process may use; 1 if the platform cannot report it."""
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     return found if _Share.cores is None else min(found, _Share.cores)
 
@@ -34,10 +34,10 @@ def share_cores(count: int) -> None:
 
 
 def forked(work: Callable[[int], None]) -> tuple[int, int] | None:
-    """Start a process for some work, and return it with the pipe for its results; None if that is impossible.
+    """Fork a process for `work`; returns its id and a pipe with its results, or None if that is impossible.
 
-    `work` gets the other end of the pipe; errors end the process silently. The caller reads the pipe to its end, and
-    then waits for the process.
+    `work` gets the other end of the pipe; exceptions end the process silently. The caller reads the pipe to its end,
+    and then waits for the process.
     """
     if sys.platform != "linux":
         return None
@@ -55,10 +55,10 @@ def forked(work: Callable[[int], None]) -> tuple[int, int] | None:
 
 
 def mapped(items: Sequence[T], work: Callable[[T], Any], here: Callable[[T], Any] | None = None) -> Iterator[Any]:
-    """Return the JSON result of `work` for each item, in order, computed in forks, as many at once as there are cores.
+    """Yield the JSON result of `work` for each item in order, computed in forks, one per core at a time.
 
-    If a fork is impossible or ends without a result (for example, after an exception), `here` runs in this process;
-    None: `work` again. So it leaves caches for the next item, and raises exceptions here.
+    If a fork is impossible or ends without a result (for example, after an exception), `here` (default: `work`) runs in
+    this process. Thus caches remain for the next item, and exceptions are raised here.
     """
     here = here or work
     started: deque[tuple[T, tuple[int, int] | None]] = deque()
@@ -89,7 +89,7 @@ def _answer(item: T, process: tuple[int, int] | None, here: Callable[[T], Any]) 
 
 
 def _heard(process: int, pipe: int) -> list[Any]:
-    """Yield the results of a process; fewer if it ended early."""
+    """The results of a process; fewer if it ended early."""
     with os.fdopen(pipe, encoding="utf-8") as stream:
         text = stream.read()
     os.waitpid(process, 0)

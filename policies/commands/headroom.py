@@ -1,4 +1,4 @@
-"""`forewarn headroom`: how many more replicas fit, and what runs out first."""
+"""`forewarn headroom`: predict how many more replicas fit, and the resource that limits them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _MODULES: Final = ("sources.cluster", "render.headroom", "whatif.headroom", "rel
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 answered, 1 fewer fit than --at-least, 2 usage, 3 not done."""
+    """Run the command; returns 0, 1 if fewer fit than --at-least, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     if options.preempting and options.at_least is None:

@@ -1,4 +1,4 @@
-"""`forewarn info releases`: for which releases of Kubernetes predictions hold, and what each does otherwise."""
+"""`forewarn info releases`: list the Kubernetes releases that predictions support, and their differences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0, or 2 for wrong usage."""
+    """Run the command; returns 0, or 2 for wrong usage."""
     options = _parser().parse_args(arguments)
     with output_of(options):
         _print(options)
@@ -67,7 +67,7 @@ def _unfixed(minor: int) -> Sequence[tuple[str, str, str]]:
 
 
 def _gates(minor: int) -> dict[str, bool]:
-    """The gates that change predictions and that this release knows, as they are by default."""
+    """The feature gates that change predictions and exist in a minor version, with their defaults."""
     return {name: Semantics(minor).enabled(name) for name in sorted(FEATURE_GATES) if is_known(name, minor)}
 
 

@@ -1,4 +1,4 @@
-"""`forewarn info scheduler`: a scheduler's profiles as they come out of its configuration."""
+"""`forewarn info scheduler`: show the profiles that result from a scheduler's configuration."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _ROLES: Final = {
     "bind": "bind the Pod",
     "postBind": "after binding",
 }
-"""Extension point -> what it is for, in the order in which they are asked."""
+"""Extension point -> its purpose, in the order of execution."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0, or 2 where kube-scheduler would not start with it."""
+    """Run the command; returns 0, or 2 if kube-scheduler would not start with the configuration."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.presets:
@@ -113,7 +113,7 @@ def _args(args: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Arguments as JSON has them."""
+    """Plugin arguments as JSON values."""
     if is_dataclass(value) and not isinstance(value, type):
         return {_camel(key): _plain(entry) for key, entry in asdict(value).items()}
     if isinstance(value, frozenset):

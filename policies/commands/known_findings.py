@@ -1,4 +1,4 @@
-"""Baselines, earlier reports, and rules by name: what `lint` and `audit` do not report."""
+"""Baselines, earlier reports, and rules by name: the findings that `lint` and `audit` do not report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAILED = 3
 
 
 def read_baseline(path: str | None) -> dict[str, Any] | None:
-    """Read a baseline file. Raises ValueError."""
+    """Read a baseline file; None for None. Raises ValueError."""
     return None if path is None else _read(path, "a baseline")
 
 
@@ -62,7 +62,7 @@ def _read(path: str, what: str) -> dict[str, Any]:
 
 
 def write_baseline(path: str, findings: list[Finding], command: str = "lint") -> bool:
-    """Write the current findings as a baseline; False, with an error message, if that fails."""
+    """Write the current findings as a baseline; returns false, with an error message, if that fails."""
     import json
 
     from forewarn.policies.evaluation.suppressions import baseline_of
@@ -76,7 +76,7 @@ def write_baseline(path: str, findings: list[Finding], command: str = "lint") ->
 
 
 def named_rules(given: list[str], foreign: Sequence[str] = ()) -> frozenset[str]:
-    """The rules that are named; `foreign`: those of other packages. Raises ValueError."""
+    """The ids of the named rules. `foreign`: ids of other packages' rules. Raises ValueError for an unknown id."""
     names = frozenset(name for item in given for name in item.split(",") if name)
     if names:
         from forewarn.policies.rules import RULES

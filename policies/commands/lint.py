@@ -1,4 +1,4 @@
-"""`forewarn lint`: manifests in, findings out."""
+"""`forewarn lint`: check manifests."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ OK, FINDINGS, USAGE, FAILED = range(4)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 clean, 1 findings, 2 wrong usage, 3 no answer."""
+    """Run the command; returns 0 without findings, 1 with findings, 2 for wrong usage, 3 without a result."""
     parser = lint_parser()
     options = parsed(parser, arguments)
     choose_cluster(options, required=False)
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class _Judged(NamedTuple):
-    """The input and its findings without suppressed ones, before the baseline is applied."""
+    """The input, and its unsuppressed findings before the baseline is applied."""
 
     given: Input
     grouping: Grouping
@@ -101,7 +101,7 @@ def _lint(
 
 
 def _judge(options: argparse.Namespace, config: Config, release: Release | None) -> _Judged:
-    """Read and judge everything. Raises SourceError."""
+    """Read the input and evaluate all rules. Raises SourceError."""
     cluster, told = _cluster(options.cluster, config, release) if release else (None, None)
     minor = release.minor or told if release else None
     gates = release.semantics(told).gates if release else ()
@@ -136,7 +136,7 @@ def _judge(options: argparse.Namespace, config: Config, release: Release | None)
 
 
 def _fix(judged: _Judged, config: Config) -> bool:
-    """Apply the safe fixes; whether there were any. Raises SourceError."""
+    """Apply the safe fixes; returns true if there were any. Raises SourceError."""
     from forewarn.policies.commands import lint_fix
 
     found = list(lint_fix.fixed(judged.findings, judged.given, config, judged.cluster))
@@ -184,7 +184,7 @@ def _report(
 
 
 def _has_no_answer(options: argparse.Namespace, given: Input) -> bool:
-    """Whether an error replaces the summary: a file could not be read, or there was nothing to check."""
+    """True if an error replaces the summary: a file is unreadable, or there was nothing to check."""
     is_empty = not given.reported or not (given.objects or given.diagnostics)
     return bool(given.unreadable) or (is_empty and not options.allow_empty)
 
@@ -203,14 +203,14 @@ def _status(options: argparse.Namespace, given: Input, findings: list[Finding]) 
 
 
 def _of_unreadable(given: Input) -> int:
-    """The exit status for files that could not be read; 0 if all were read."""
+    """The exit status for unreadable files; 0 if there are none."""
     return max(map(status_of, given.unreadable), default=OK)
 
 
 def findings_on(
     grouping: Grouping, given: Input, cluster: ClusterSnapshot | None, config: Config
 ) -> tuple[list[Finding], int]:
-    """The findings on all groups, each once, in the order of the report; and how many objects are left unjudged."""
+    """The findings of all groups, without duplicates and sorted, and the number of objects not evaluated."""
     now = datetime.now(UTC)
     found = {f.order: f for f in _evaluate(ChangeSet((), tuple(given.diagnostics)), cluster, config, now)}
     unjudged = 0
@@ -238,7 +238,7 @@ def _evaluate(
 def unsuppressed(
     found: list[Finding], given: Input, config: Config, *, with_cluster: bool
 ) -> tuple[list[Finding], int]:
-    """The findings that nothing suppresses, and how many are suppressed."""
+    """The findings that are not suppressed, and the number of suppressed ones."""
     if not given.suppressions and not config.options.ignored:
         return found, 0
     from forewarn.policies.evaluation.suppressions import of_configuration, suppress
@@ -249,7 +249,7 @@ def unsuppressed(
 
 
 def _cluster(sources: list[str], config: Config, release: Release) -> tuple[ClusterSnapshot | None, int | None]:
-    """Return the state of the cluster, and the minor version that it reports, if known."""
+    """The cluster state, and the minor version that the cluster reports (None if unknown)."""
     if not sources:
         return None, None
     from forewarn.policies.sources import load_cluster
@@ -263,7 +263,7 @@ def _cluster(sources: list[str], config: Config, release: Release) -> tuple[Clus
 
 
 def _config(options: argparse.Namespace) -> Config:
-    """The configuration with what the command line adds. Raises ConfigError and ValueError."""
+    """The configuration with the additions of the command line. Raises ConfigError, ValueError."""
     found, config = options.config or find_config(os.curdir), Config()
     if found:
         from forewarn.policies.config.load import load_config
@@ -323,7 +323,7 @@ def _complain(fault: object, status: int) -> int:
 
 @contextmanager
 def _no_collector() -> Iterator[None]:
-    """One run allocates much and drops little: the cyclic collector would only walk it all again and again."""
+    """Disable Python's cycle collector inside the block: a run frees little, so collections only cost time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,7 +1,7 @@
 """Forked processes read the files of a large tree that contain no checked objects: most of the bytes.
 
 For such a file, a process returns the number of objects by kind and the kinds that the file defines. The main process
-reads all other files. So the findings do not depend on these processes, and not on their failures.
+reads all other files, so the findings do not depend on these processes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from forewarn.policies.sources.files import File
 
 LEAST: Final = 16_000
-"""Bytes of a file that is worth a word between processes."""
+"""Minimum bytes of a file for which communication between processes is worthwhile."""
 MOST: Final = 8 << 20
-"""Bytes of a file that helpers read: each holds one at a time in memory of its own."""
+"""Maximum bytes of a file that helpers read: each holds one file in its own memory."""
 WORTH: Final = 4_000_000
-"""Bytes of such files altogether from which on helpers pay: a fork takes 20 ms of CPU time, 1 MB 12 ms."""
+"""Minimum bytes of all such files to use helpers: a fork takes 20 ms of CPU time, 1 MB 12 ms."""
 _MOST_FILES: Final = 8_000
 _MOST_HELPERS: Final = 3
 _TICKET: Final = 4
@@ -35,7 +35,7 @@ _KIND: Final = re.compile(rb"kind[\"']?[ \t]*:[ \t]*[\"']?(\w+)")
 
 
 def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -> dict[str, Reading]:
-    """Return the contents of some of these files, by path; the others must still be read."""
+    """The contents of some of these files by path; the caller must read the others."""
     helpers = min(cores() - 1, _MOST_HELPERS)
     large = _large(files) if helpers > 0 and _is_alone() else []
     if not large:
@@ -57,7 +57,7 @@ def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -
 
 
 def _is_alone() -> bool:
-    """Report whether this process has one thread: a fork would copy the locks of other threads without their owners."""
+    """True if this process has one thread: a fork would copy locks of other threads, which are then never released."""
     try:
         return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1
     except OSError:
@@ -65,7 +65,7 @@ def _is_alone() -> bool:
 
 
 def _large(files: Sequence[File]) -> list[File]:
-    """The files that are worth it, the longest first; none where all of them together are not."""
+    """The files for helpers, the largest first; none if all together are too small."""
     sizes = []
     for file in files:
         if file.tree and not os.path.basename(file.path).lower().startswith("kustomization"):
@@ -80,7 +80,7 @@ def _large(files: Sequence[File]) -> list[File]:
 
 
 def _tickets(count: int) -> int:
-    """A pipe that holds the numbers below `count`: whoever reads one has that file to read."""
+    """A pipe with the numbers below `count`: the process that reads a number reads the file with this index."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     with suppress(BlockingIOError):  # what does not fit is read by nobody ahead
@@ -95,7 +95,7 @@ def _taken(tickets: int) -> Iterator[int]:
 
 
 def _helper(large: Sequence[File], tickets: int, wanted: Collection[str]) -> tuple[int, int] | None:
-    """Start a forked process, and return it with the pipe for its results; None if that is impossible."""
+    """Fork a helper; returns its id and a pipe with its results, or None if that is impossible."""
 
     def help_out(pipe: int) -> None:
         lines = [
@@ -110,7 +110,7 @@ def _helper(large: Sequence[File], tickets: int, wanted: Collection[str]) -> tup
 
 
 def skimmed(file: File, wanted: Collection[str]) -> Reading | None:
-    """Return the contents of a file that only has objects to count; None if it may have more."""
+    """The contents of a file in which objects are only counted; None if it may contain others."""
     kinds = {kind.rpartition("/")[2] for kind in wanted}
     try:
         content = read_file(file)
@@ -123,7 +123,7 @@ def skimmed(file: File, wanted: Collection[str]) -> Reading | None:
 
 
 def _readings(pipe: int) -> Iterator[tuple[int, Reading]]:
-    """Return the results of a helper; fewer, or none, if it ended early."""
+    """Yield the results of a helper; fewer if it ended early."""
     with os.fdopen(pipe, "rb") as stream:
         for line in stream:
             with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""`forewarn lint --fix` and `--diff`: safe fixes, applied or shown as a patch."""
+"""`forewarn lint --fix` and `--diff`: apply safe fixes, or show them as a patch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class FixedFile(NamedTuple):
-    """A file before and after, and how many findings are gone."""
+    """A file before and after its fixes, and the number of fixed findings."""
 
     path: str
     before: bytes
@@ -39,7 +39,7 @@ class FixedFile(NamedTuple):
 
 
 def class_names(given: Input, cluster: ClusterSnapshot | None) -> set[str]:
-    """The names of the classes that may be recommended."""
+    """The names of the PriorityClasses that fixes may use."""
     known = {**(cluster.priority_classes if cluster else {})}
     for member in given.members:
         if group_kind(member.subject.object) == PRIORITY_CLASS:
@@ -52,7 +52,7 @@ def class_names(given: Input, cluster: ClusterSnapshot | None) -> set[str]:
 def fixed(
     findings: Sequence[Finding], given: Input, config: Config, cluster: ClusterSnapshot | None
 ) -> Iterator[FixedFile]:
-    """Each file with a safe fix, and its text after it."""
+    """Yield each file with safe fixes, and its text after them."""
     by_file: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
         by_file[finding.location.file].append(finding)
@@ -72,7 +72,7 @@ def fixed(
 
 
 def _is_sound(before: bytes, after: bytes, name: str, config: Config) -> bool:
-    """Report whether the text still has as many objects and no new parse errors."""
+    """True if the text after fixes has as many objects as before, and no new parse errors."""
     wanted = wanted_kinds(config)
     old, new = read(before, name, wanted), read(after, name, wanted)
     return (old.objects, len(old.subjects), len(old.diagnostics)) == (
@@ -83,7 +83,7 @@ def _is_sound(before: bytes, after: bytes, name: str, config: Config) -> bool:
 
 
 def write(found: Sequence[FixedFile]) -> None:
-    """Put the files in place, each at once, and say so. Raises SourceError."""
+    """Write the fixed files, each atomically, and print their number. Raises SourceError."""
     for file in found:
         write_file(os.path.realpath(file.path), file.after)  # where the link leads was checked when it was read
     if found:
@@ -91,7 +91,7 @@ def write(found: Sequence[FixedFile]) -> None:
 
 
 def show(found: Sequence[FixedFile]) -> None:
-    """Print a patch for `patch -p0`."""
+    """Print the fixes as a patch for `patch -p0`."""
     for file in found:
         before, after = (
             text.decode("utf-8", "replace").splitlines(keepends=True) for text in (file.before, file.after)

@@ -49,24 +49,24 @@ KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomizati
 
 
 def wanted_kinds(config: Config) -> frozenset[str]:
-    """The `group/Kind`s that are read."""
+    """The `group/Kind`s of objects that the linter reads."""
     return frozenset((*LINTED, *config.options.pod_template_paths, *config.options.class_paths))
 
 
 def is_excluded(path: str, patterns: Sequence[str]) -> bool:
-    """Report whether `exclude` matches a file; a pattern may start with `./`, as paths in reports do."""
+    """True if `exclude` matches a file. Patterns may start with `./`, like paths in reports."""
     return any(matches(path, pattern.removeprefix("./")) for pattern in patterns)
 
 
 class Rendered(NamedTuple):
-    """The output of a chart: the templates that print something, and the class names in it."""
+    """The output of a chart: the templates with output, and the PriorityClass names in it."""
 
     templates: frozenset[str]
     names: frozenset[str]
 
 
 class Input:
-    """The input: the objects with their files, and data for the summary and the excerpts."""
+    """The input of the linter: objects with their files, and data for the summary and excerpts."""
 
     def __init__(self) -> None:
         self.members: list[Member] = []
@@ -97,28 +97,28 @@ class Input:
         """Why files could not be read."""
 
     def leave_out(self, path: str, what: str) -> None:
-        """Count what is not read."""
+        """Count a skipped entry by type."""
         self.left_out[what] += 1
         if what == TEMPLATES:
             self.chart_templates.append(path)
 
     def add_rendered(self, chart: str, found: Rendered) -> None:
-        """Count the templates of a chart, and of the charts in it, no longer as left out: their output is checked."""
+        """Record that a chart was rendered: its templates, and those of its subcharts, no longer count as skipped."""
         self.rendered[chart] = found
         self.left_out[TEMPLATES] -= sum(path.startswith(chart + os.sep) for path in self.chart_templates)
         self.left_out += Counter()  # without what is 0
 
     def rendered_of(self, templates: str) -> Rendered | None:
-        """Return the output of the chart that contains a directory of templates; None if it is not rendered."""
+        """The output of the chart that contains a directory of templates; None if it was not rendered."""
         return next((found for chart, found in self.rendered.items() if templates.startswith(chart + os.sep)), None)
 
     @property
     def subjects(self) -> list[ReviewedObject]:
-        """The objects that findings are wanted of."""
+        """The objects whose findings are reported."""
         return [member.subject for member in self.members if member.reported and member.subject.object]
 
     def grouping(self, config: Config, *, one: bool = False, limits_stay: bool = True) -> Grouping:
-        """The applies that this is; `one`: all of it is one."""
+        """The objects grouped by change set. `one`: all in one group."""
         if one:
             return grouped([member._replace(file="", home=None) for member in self.members])
         return grouped(self.members, self.kustomizations, config.options.groups, limits_stay=limits_stay)
@@ -135,10 +135,10 @@ def read_input(
     definitions: Sequence[str] = (),
     every_definition: bool = False,
 ) -> Input:
-    """Read every file; unreadable files are recorded, and the others are still read. Nothing is reported for `context`.
+    """Read all files. Unreadable files are recorded in the result. Findings about `context` are not reported.
 
-    `stdin_name`: the name and assumed path of standard input. `definitions`: files and directories of which only
-    CustomResourceDefinitions are read. `every_definition`: also of kinds that no file uses.
+    `stdin_name`: name and assumed path of standard input. `definitions`: files and directories of which only
+    CustomResourceDefinitions are read. `every_definition`: also those of kinds that no file uses.
     """
     given, wanted = Input(), wanted_kinds(config)
     exclude, files = config.options.exclude, []
@@ -177,7 +177,7 @@ def _read(
     reported: bool,
     reading: Reading | None = None,
 ) -> None:
-    """Add a file. `reading`: its contents, if known and complete."""
+    """Read a file into the input. `reading`: its contents, if they are already known."""
     content = b""
     if reading is None:
         try:
@@ -225,7 +225,7 @@ _VARIABLE: Final = re.compile(rb"riorityClassName[\"']?[ \t]*:[^\n]{0,120}?[{$@%
 
 
 def _count_variable(content: bytes, file: File, given: Input) -> None:
-    """Count a manifest that names a class by a variable: what replaces it is not known."""
+    """Count a manifest with a variable as PriorityClass name: its value is unknown."""
     if _VARIABLE.search(content) is None:
         return
     from forewarn.policies.commands.lint_templates import engine_of, has_variable_class
@@ -235,10 +235,10 @@ def _count_variable(content: bytes, file: File, given: Input) -> None:
 
 
 def read_templates(given: Input, config: Config, namespace: str, *, as_git: bool) -> None:
-    """Read the templates and the values of charts that were not rendered, for what can be checked without that.
+    """Read the templates and values of unrendered charts, for checks that need no rendering.
 
-    Of charts that were, the templates that print nothing with these values. Of templates that cannot be read, one
-    diagnostic for each directory is left.
+    Of rendered charts, reads the templates without output for these values. Leaves one diagnostic per directory for
+    unreadable templates.
     """
     wanted, exclude = wanted_kinds(config), config.options.exclude
     for directory in {os.path.realpath(path): path for path in reversed(given.chart_templates)}.values():
@@ -256,7 +256,7 @@ def read_templates(given: Input, config: Config, namespace: str, *, as_git: bool
 
 
 def is_helper(path: str) -> bool:
-    """Report whether a file of templates is only included by others."""
+    """True if a template file is only included by others."""
     return path.endswith(".tpl") or os.path.basename(path).startswith("_")
 
 
@@ -264,7 +264,7 @@ _TEMPLATE_FILES: Final = (".yaml", ".yml", ".tpl")
 
 
 def _values_of(chart: str, given: Input) -> Iterator[File]:
-    """The files of values that stand beside a Chart.yaml and were read."""
+    """Yield the values files beside a Chart.yaml that were read."""
     try:
         names = sorted(os.listdir(chart))
     except OSError:
@@ -278,7 +278,7 @@ def _values_of(chart: str, given: Input) -> Iterator[File]:
 def _read_chart_template(
     file: File, given: Input, wanted: frozenset[str], namespace: str, used: set[str], defining: set[str]
 ) -> None:
-    """Take in a file that helm renders: without braces, it is the manifest."""
+    """Read a file in a chart's templates directory; without braces, it is a plain manifest."""
     from forewarn.policies.commands.lint_templates import HELM
 
     try:
@@ -304,7 +304,7 @@ def _read_template(
     defining: set[str],
     read_before: Sequence[ReviewedObject] = (),
 ) -> None:
-    """Add the objects of an unrendered template, and the keys of values that it uses as class names or definitions.
+    """Add the objects of an unrendered template, and the value keys that it uses as class names or in definitions.
 
     `read_before`: objects of the file that are not templates.
     """
@@ -329,7 +329,7 @@ def _read_template(
 
 
 def _read_values(file: File, given: Input, used: set[str], defining: set[str], printed: Collection[str] = ()) -> None:
-    """Take in the class names in the values of a chart; `printed`: names that its output has, which is checked."""
+    """Add the PriorityClass names in a chart's values. `printed`: names that the checked output contains."""
     from forewarn.policies.commands.lint_templates import class_of_value, names_in_values
 
     try:
@@ -344,7 +344,7 @@ def _read_values(file: File, given: Input, used: set[str], defining: set[str], p
 
 
 def _no_manifest(reading: Reading, content: bytes, wanted: frozenset[str]) -> str:
-    """Return the type of an unreadable file that is not a manifest; empty if it may be one."""
+    """The type of an unreadable file that is not a manifest; "" if it may be one."""
     broken = {diagnostic.rule for diagnostic in reading.diagnostics} & BROKEN
     if not broken or reading.objects > reading.skipped.get(NO_KIND, 0):
         return ""
@@ -357,7 +357,7 @@ def _no_manifest(reading: Reading, content: bytes, wanted: frozenset[str]) -> st
 
 
 def as_updates(group: Group, cluster: ClusterSnapshot | None) -> Group:
-    """The group as kubectl would send it to this cluster."""
+    """The group as kubectl would send it to this cluster: existing objects are updates."""
     if cluster is None:
         return group
     sent = {id(subject): as_update(subject, cluster) for subject in group.subjects}
@@ -366,7 +366,7 @@ def as_updates(group: Group, cluster: ClusterSnapshot | None) -> Group:
 
 
 def as_update(subject: ReviewedObject, cluster: ClusterSnapshot | None) -> ReviewedObject:
-    """The subject as kubectl would send it: an update of what the cluster has already."""
+    """The subject as kubectl would send it: an update if the cluster has the object."""
     kind, ref = group_kind(subject.object), subject.ref
     old: ApiObject | None = None
     if subject.old is not None:
@@ -385,7 +385,7 @@ def as_update(subject: ReviewedObject, cluster: ClusterSnapshot | None) -> Revie
 
 
 def _stored_group(kind: str, ref: ObjectRef, cluster: ClusterSnapshot) -> ApiObject | None:
-    """The stored PodGroup or Workload."""
+    """The stored PodGroup or Workload as an API object; None if it does not exist."""
     groups = cluster.objects.pod_groups if kind == POD_GROUP else cluster.objects.group_templates
     group = groups.get((ref.namespace or DEFAULT_NAMESPACE, ref.name))
     return group.to_api() if group else None

@@ -18,14 +18,14 @@ FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": 
 
 
 def _natural(text: str) -> int:
-    """A number that is not negative. Raises ValueError."""
+    """Parse a number that is not negative. Raises ValueError."""
     if (number := int(text)) < 0:
         raise ValueError
     return number
 
 
 def lint_parser() -> argparse.ArgumentParser:
-    """The parser."""
+    """The parser of `forewarn lint`."""
     parser = Parser(
         prog="forewarn lint",
         description="Check manifests in files, directories (.yaml, .yml, .json) or standard input (-).",

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("text", "json", "sarif", "junit", "gitlab", "github", "rdjson", "markdown")
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"
-"""The variable of GitHub's runner that names a file: Markdown in it is shown with the job."""
+"""Environment variable with the file for GitHub's job summary in Markdown."""
 Target = tuple[str, str]
-"""A format and a file; the file is empty for standard output."""
+"""A format, and a file ("" for standard output)."""
 
 
 def targets(given: Sequence[str] | None, environment: Mapping[str, str]) -> list[Target]:
-    """The outputs that are asked for; text by default, and in GitHub Actions its annotations too. Raises ValueError."""
+    """The requested outputs; by default text, and in GitHub Actions also annotations. Raises ValueError."""
     found: list[Target] = []
     in_actions = environment.get("GITHUB_ACTIONS") == "true"
     for output in given or (("text", "github") if in_actions else ("text",)):
@@ -55,9 +55,9 @@ def write(
     most: int = 0,
     notes: bool = True,
 ) -> None:
-    """Write one report. `most`: findings of one rule that text has, 0 for all. Raises SourceError.
+    """Write one report. `most`: maximum findings of one rule in text (0: all). Raises SourceError.
 
-    `notes`: whether text and annotations have notes; what programs read always has them.
+    `notes`: include notes in text and annotations; machine-readable formats always include them.
     """
     form, path = target
     if not notes and form in _WITHOUT_NOTES:
@@ -76,13 +76,13 @@ def write(
 
 _WITHOUT_NOTES: Final = ("text", "github")
 TEMPLATES_LEFT_OUT: Final = (TEMPLATES, TEMPLATE)
-"""Lines with counts by file and engine."""
+"""Types of skipped files that the summary counts by engine."""
 FOLDED: Final = frozenset(("priority-class-not-checked",))
-"""Rules that say the same of every object that names a class: once is enough."""
+"""Rules with the same message for all objects that name a class: reported once for each class."""
 
 
 def folded(findings: list[Finding]) -> list[Finding]:
-    """The findings; those of some rules once for each class, with the number of objects."""
+    """The findings; those of FOLDED rules once for each class, with the number of objects."""
     counts = Counter((f.rule, str(f.detail.get("class"))) for f in findings if f.rule in FOLDED)
     kept, told = [], set()
     for finding in findings:
@@ -99,7 +99,7 @@ def folded(findings: list[Finding]) -> list[Finding]:
 
 
 def report_of(findings: list[Finding], given: Input, suppressed: int = 0) -> Report:
-    """The report on an input."""
+    """The report about an input."""
     from forewarn.policies.render.report import Report
 
     lines = Lines(given)
@@ -120,7 +120,7 @@ def _print(form: str, report: Report, given: Input, stream: TextIO, color: bool,
 
 
 def _rendered(form: str, report: Report, given: Input) -> Iterable[str]:
-    """The report in parts."""
+    """The report in a format, in parts."""
     if form == "json":
         from forewarn.policies.render import json
 
@@ -143,7 +143,7 @@ def _rendered(form: str, report: Report, given: Input) -> Iterable[str]:
 
 
 def _print_for_github(report: Report, stream: TextIO) -> None:
-    """Annotations, as many as GitHub shows; all findings go into the job's summary where there are more."""
+    """Print as many annotations as GitHub shows; if there are more, write all findings to the job summary."""
     from forewarn.policies.render import ci, markdown
 
     lines, rest = ci.github(report.findings)
@@ -164,7 +164,7 @@ def summarize(
 ) -> None:
     """Print the summary on standard error: files, findings, skipped objects and separate environments.
 
-    `verbose`: also directories that define the same objects. `notes`: whether the report contains notes.
+    `verbose`: include directories that define the same objects. `notes`: true if the report contains notes.
     """
     from forewarn.policies.render.text import summary
 
@@ -195,18 +195,18 @@ def summarize(
 
 
 _KEPT: Final = 8
-"""Files whose lines are kept: findings come file by file."""
+"""Maximum files whose lines are cached: findings are sorted by file."""
 
 
 class Lines:
-    """Source lines for excerpts: the files that have findings are read once more."""
+    """Source lines for excerpts: reads files with findings again."""
 
     def __init__(self, given: Input) -> None:
         self._given = given
         self._lines: dict[str, list[str]] = {}
 
     def line_of(self, file: str, line: int) -> str | None:
-        """A line of a file, counted from 1; None where it is not there."""
+        """A line of a file (from 1); None if it does not exist."""
         if file not in self._lines:
             if len(self._lines) == _KEPT:
                 del self._lines[next(iter(self._lines))]

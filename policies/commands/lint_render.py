@@ -1,7 +1,7 @@
 """`forewarn lint --render`: the output of `helm template` and `kustomize build` for a tree.
 
-Only on request: both tools follow the tree, and kustomize downloads what it names. Plugins and programs of the tree do
-not run.
+Only on request: both tools execute the instructions of the tree, and kustomize downloads remote resources. Plugins and
+programs of the tree are disabled.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _SUPPRESSES: Final = (b"forewarn:", ANNOTATION.encode())
 _DEPENDENCIES: Final = re.compile(r"missing in charts/ directory: (.+)")
 _CLASS_NAME: Final = re.compile(rb"riorityClassName[\"']?: *[\"']?([\w.-]{1,253})")
 _MESSAGE: Final = 300
-"""The maximum number of characters of a tool's message in a finding."""
+"""Maximum characters of a tool's message in a finding."""
 
 
 class _Found(NamedTuple):
-    """The charts and kustomizations of a tree by directory, each with its own file."""
+    """The charts and kustomizations of a tree by directory, each with the file that defines it."""
 
     charts: dict[str, str]
     kustomizations: dict[str, tuple[str, Kustomization]]
@@ -61,7 +61,7 @@ class _Text(NamedTuple):
 
 
 class _Renderer:
-    """Adds what the tools print to an input."""
+    """Adds the output of helm and kustomize to an input."""
 
     def __init__(self, given: Input, paths: Sequence[str], config: Config, namespace: str | None) -> None:
         self._given, self._config, self._namespace = given, config, namespace
@@ -69,13 +69,13 @@ class _Renderer:
         self._wanted = wanted_kinds(config)
 
     def settings(self, directory: str) -> Rendering:
-        """Return the configuration for a directory; `-n` sets the default namespace."""
+        """The rendering settings for a directory; `-n` sets the default namespace."""
         known = self._config.options.rendering
         found = next((r for r in known if is_excluded(directory, r.paths)), Rendering(()))
         return found._replace(namespace=found.namespace or self._namespace or "")
 
     def helm(self, directory: str) -> Job | Failure:
-        """The call of helm for a chart."""
+        """The helm command for a chart; a Failure for invalid settings."""
         settings, path = self.settings(directory), os.path.abspath(directory)
         files = [os.path.join(path, name) for name in settings.values]
         for file, name in zip(files, settings.values, strict=True):
@@ -88,7 +88,7 @@ class _Renderer:
         return Job(directory, "helm", ("template", *release, path, *given))
 
     def kustomize(self, directory: str) -> Job:
-        """The call of kustomize for a kustomization."""
+        """The kustomize command for a kustomization."""
         flags, path = self.settings(directory).kustomize_flags, os.path.abspath(directory)
         if "--enable-helm" in flags:
             flags = (*flags, f"--helm-kube-version={self._version}")
@@ -100,7 +100,7 @@ class _Renderer:
         return f"1.{self._config.options.minor or NEWEST}.0"
 
     def fail(self, file: str, failure: Failure) -> None:
-        """Report that a directory could not be rendered."""
+        """Add a finding for a directory that cannot be rendered."""
         message, fix = failure.why, "make the command succeed, or exclude the directory"
         if (missing := _DEPENDENCIES.search(message)) is not None:
             message, fix = f"missing in charts/: {missing[1]}", f"run `helm dependency build {os.path.dirname(file)}`"
@@ -108,7 +108,7 @@ class _Renderer:
         self._given.diagnostics.append(FileDiagnostic("parse-error", message, Location(file, 1, 1, 2), fix))
 
     def take_charts(self, charts: dict[str, str], jobs: Sequence[Job]) -> None:
-        """Render charts. `charts`: directory -> the file to which a failure belongs."""
+        """Render charts and add their objects. `charts`: directory -> the file for findings about failures."""
         for job, result in run(jobs):
             if isinstance(result, Failure):
                 self.fail(charts[job.directory], result)
@@ -116,7 +116,7 @@ class _Renderer:
                 self._take_chart(job.directory, result)
 
     def _take_chart(self, directory: str, data: bytes) -> None:
-        """Add the objects of a chart. Without a namespace, that of the release is not known."""
+        """Add the objects of a rendered chart. Without a setting, the release's namespace is unknown."""
         exclude, printed = self._config.options.exclude, set[str]()
         for text in _by_template(directory, data):
             printed.add(os.path.normpath(text.template))
@@ -131,7 +131,7 @@ class _Renderer:
         self._given.add_rendered(directory, Rendered(frozenset(printed), names))
 
     def _lines(self, text: _Text, directory: str) -> TemplateLines | None:
-        """The template of a text; None if it cannot be read, or if suppressions in it need the rendered lines."""
+        """The lines of a text's template; None if it is unreadable, or if suppressions need the rendered lines."""
         if not text.template or any(word in text.data for word in _SUPPRESSES):
             return None
         file = File(text.template, directory)
@@ -143,13 +143,13 @@ class _Renderer:
         return TemplateLines(template, text.data, text.template)
 
     def take_overlay(self, directory: str, data: bytes, origins: Origins) -> None:
-        """Add the objects of a kustomization."""
+        """Add the objects of a rendered kustomization."""
         text = _Text(f"{directory} {_RENDERED}", data)
         subjects = self._take(text, self.settings(directory).namespace or DEFAULT_NAMESPACE)
         self._add(directory, [_traced(subject, origins) for subject in subjects])
 
     def _take(self, text: _Text, namespace: str) -> list[ReviewedObject]:
-        """The objects in a text that was rendered; what else it holds is added."""
+        """The objects in a rendered text. Adds its other data to the input."""
         reading, given = read(text.data, text.name, self._wanted, namespace=namespace), self._given
         given.texts[text.name] = text.data
         given.reported.append(text.name)
@@ -166,9 +166,9 @@ class _Renderer:
 
 
 def render(given: Input, paths: Sequence[str], config: Config, namespace: str | None, *, as_git: bool) -> None:
-    """Add what the tools print to the input, in place of the files that it is made of.
+    """Render charts and kustomizations; their output replaces their files in the input.
 
-    What cannot be rendered is a finding, and its files stay as they are. `namespace`: None if it is not set.
+    A failure gives a finding, and the files remain in the input. `namespace`: None if not set.
     """
     found = _found(paths, config, as_git=as_git)
     renderer = _Renderer(given, paths, config, namespace)
@@ -197,7 +197,7 @@ def render(given: Input, paths: Sequence[str], config: Config, namespace: str | 
 
 
 def _by_file(given: Input, real: dict[str, str]) -> dict[str, list[ReviewedObject]]:
-    """The objects of each file. `real`: paths without links."""
+    """The objects by file. `real`: real paths of files."""
     found: dict[str, list[ReviewedObject]] = {}
     for member in given.members:
         found.setdefault(real[member.file], []).append(member.subject)
@@ -205,7 +205,7 @@ def _by_file(given: Input, real: dict[str, str]) -> dict[str, list[ReviewedObjec
 
 
 def _jobs_of_charts(charts: dict[str, str], renderer: _Renderer) -> Iterator[Job]:
-    """The calls of helm; charts that cannot be rendered are findings."""
+    """Yield the helm commands; charts that cannot be rendered become findings."""
     for directory, file in charts.items():
         job = renderer.helm(directory)
         if isinstance(job, Failure):
@@ -215,7 +215,7 @@ def _jobs_of_charts(charts: dict[str, str], renderer: _Renderer) -> Iterator[Job
 
 
 def _replace(given: Input, real: dict[str, str], replaced: set[str], rendered: set[str]) -> None:
-    """Remove what kustomizations that were rendered are made of."""
+    """Remove the files of rendered kustomizations from the input."""
     names = {file for file, path in real.items() if path in replaced}
     given.members = [m for m in given.members if m.file not in names]
     given.kustomizations = [k for k in given.kustomizations if k.directory not in rendered]
@@ -225,7 +225,7 @@ def _replace(given: Input, real: dict[str, str], replaced: set[str], rendered: s
 def _parts(
     top: Kustomization, known: dict[str, Kustomization], by_file: dict[str, list[ReviewedObject]]
 ) -> Iterator[ReviewedObject]:
-    """The parts of a kustomization: its patches and resources, then those of its bases."""
+    """The objects of a kustomization: from its patches and resources, then from those of its bases."""
     to_do, seen = [top.directory], set[str]()
     while to_do:
         current = to_do.pop(0)
@@ -239,7 +239,10 @@ def _parts(
 
 
 def _traced(subject: ReviewedObject, origins: Origins) -> ReviewedObject:
-    """An object that kustomize built, with the places of its parts. One with suppressions keeps the rendered lines."""
+    """An object that kustomize built, with the positions of its parts.
+
+    An object with suppressions retains the rendered lines.
+    """
     metadata = subject.object.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     if isinstance(annotations, dict) and ANNOTATION in annotations:
@@ -248,7 +251,7 @@ def _traced(subject: ReviewedObject, origins: Origins) -> ReviewedObject:
 
 
 def _found(paths: Sequence[str], config: Config, *, as_git: bool) -> _Found:
-    """The charts that no other one holds in its charts/, and all kustomizations."""
+    """The charts, except those in the charts/ of another chart, and all kustomizations."""
     found = _Found({}, {})
     named = (_CHART, *KUSTOMIZATIONS)
     for file in find_files(paths, tuple(name.lower() for name in named), as_git=as_git):
@@ -268,9 +271,7 @@ def _found(paths: Sequence[str], config: Config, *, as_git: bool) -> _Found:
 
 
 def _is_dependency(directory: str, charts: dict[str, str]) -> bool:
-    """Report whether a chart is in the charts/ directory of another chart, which renders it and comes first in the
-    walk.
-    """
+    """True if a chart is in the charts/ directory of another chart, which renders it and precedes it in the walk."""
     above, name = os.path.split(directory)
     while name:
         parent, step = os.path.split(above)
@@ -281,7 +282,7 @@ def _is_dependency(directory: str, charts: dict[str, str]) -> bool:
 
 
 def _is_application(text: bytes, path: str) -> bool:
-    """Report whether a chart can be rendered: library charts cannot."""
+    """True if a chart can be rendered; library charts cannot."""
     try:
         chart = next((found.value for found in values(text, path)), None)
     except Fault:
@@ -290,7 +291,7 @@ def _is_application(text: bytes, path: str) -> bool:
 
 
 def _by_template(directory: str, data: bytes) -> Iterator[_Text]:
-    """Return helm's output by the template of each object."""
+    """Yield helm's output by template."""
     by_source: dict[str, list[bytes]] = {}
     for part in _SEPARATOR.split(data):
         source = _SOURCE.search(part)

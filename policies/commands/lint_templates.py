@@ -1,7 +1,7 @@
-"""Templates that are not rendered: whose they are, and the class names in them that need no rendering to be checked.
+"""Unrendered templates: their engine, and PriorityClass names in them that can be checked without rendering.
 
-A literal class name in a template, a literal default of one, and a class name in the values of a chart are what they
-are. A template without braces is the manifest that helm prints. Every scan is linear, by lines of bounded length.
+Literal class names in templates, literal defaults, and class names in a chart's values need no rendering. A template
+without braces is a plain manifest. Every scan is linear, by lines of bounded length.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PIPE: Final = "pipe the rendered output into `forewarn lint -`"
 
 
 class Engine(NamedTuple):
-    """A template engine: its marks in a text, and how to render it."""
+    """A template engine: its marks in a text, and the fix for unrendered templates."""
 
     name: str
     sign: re.Pattern[bytes]
@@ -68,11 +68,11 @@ _ENGINES: Final = (
 )
 _UNKNOWN: Final = Engine("unknown engine", re.compile(rb""), f"replace its variables and {_PIPE}")
 _SHOWN: Final = 1 << 20
-"""Bytes of a text in which the sign of an engine is looked for."""
+"""Bytes of a text that are searched for the marks of an engine."""
 
 
 def engine_of(data: bytes) -> Engine:
-    """The engine that a template is for."""
+    """The engine of a template."""
     text = data[:_SHOWN]
     return next((engine for engine in _ENGINES if engine.sign.search(text)), _UNKNOWN)
 
@@ -84,12 +84,12 @@ _VARIABLE: Final = re.compile(
 
 
 def has_variable_class(data: bytes) -> bool:
-    """Report whether a readable manifest has a variable as a class name."""
+    """True if a readable manifest has a variable as PriorityClass name."""
     return b"riorityClassName" in data and _VARIABLE.search(data) is not None
 
 
 def by_directory(diagnostics: Iterable[FileDiagnostic], engines: Mapping[str, Engine]) -> Iterator[FileDiagnostic]:
-    """The diagnostics, with one for all templates of a directory. `engines`: of each file that is one."""
+    """The diagnostics, with one for all templates of a directory. `engines`: the engine of each template file."""
     directories: dict[str, list[FileDiagnostic]] = defaultdict(list)
     for diagnostic in diagnostics:
         if diagnostic.rule == RULE:
@@ -104,14 +104,14 @@ def by_directory(diagnostics: Iterable[FileDiagnostic], engines: Mapping[str, En
 
 
 def unrendered(engines: Mapping[str, Engine]) -> str:
-    """One line on all templates that are not rendered; empty if there are none."""
+    """One line about all unrendered templates; "" if there are none."""
     counts = Counter(engine.name for engine in engines.values())
     names = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
     return f"{plural(len(engines), 'template')} not rendered ({names})" if engines else ""
 
 
 _LONGEST: Final = 2_000
-"""The maximum number of characters of a line that are searched."""
+"""Maximum characters of a line that are searched."""
 _NAME: Final = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
 _LITERAL: Final = re.compile(
     rf"(?<![\w.])[\"']?priorityClassName[\"']?[ \t]*:[ \t]*([\"']?)({_NAME})\1(?=[ \t]*(?:[,}}#]|\r?$))"
@@ -122,23 +122,26 @@ _COMMENTS: Final = (("{{/*", "*/"), ("{{- /*", "*/"), ("{#", "#}"))
 
 
 class _Place(NamedTuple):
-    """A source whose every location is one place in a text: that of the name."""
+    """A source that returns the position of a name for every path."""
 
     location: Location
 
     def locate(self, path: Path, *, key: bool = False) -> Location:  # noqa: ARG002  (the protocol's signature)
-        """The place."""
+        """The position of the name."""
         return self.location
 
 
 def _named(name: str, location: Location) -> ReviewedObject:
-    """A class name that stands in a text, as what rules look at."""
+    """A subject for a PriorityClass name in a text, so that rules can check it."""
     part = PodTemplate({"spec": {"priorityClassName": name}}, (), is_template=True, named=("priorityClassName",))
     return ReviewedObject({}, source=_Place(location), part=part)
 
 
 def literal_names(text: str, file: str, known: Sequence[ReviewedObject] = ()) -> Iterator[ReviewedObject]:
-    """The class names that a template has as they are: values, and the defaults of values. `known`: whole objects."""
+    """The literal class names in a template: values, and defaults of values.
+
+    `known`: objects that are read completely.
+    """
     done = {line for subject in known for line in lines_of(subject)}
     for number, line in enumerate(_without_comments(text).split("\n"), 1):
         if "priorityClassName" not in line or len(line) > _LONGEST or number - 1 in done:
@@ -148,7 +151,7 @@ def literal_names(text: str, file: str, known: Sequence[ReviewedObject] = ()) ->
 
 
 def _names_in(line: str) -> Iterator[tuple[re.Match[str], int]]:
-    """The literal names of classes in a line, and the groups of the matches that hold them."""
+    """The literal class names in a line: matches, and the group of each with the name."""
     code = line.partition("#")[0]
     literals = [(match, 2) for match in _LITERAL.finditer(line) if match.start() < len(code)]
     is_name = code.lstrip(" \t-\"'").startswith("priorityClassName")
@@ -157,7 +160,7 @@ def _names_in(line: str) -> Iterator[tuple[re.Match[str], int]]:
 
 
 def _without_comments(text: str) -> str:
-    """The text with the comments of templates as blank lines."""
+    """The text with blank lines in place of template comments."""
     for opening, closing in _COMMENTS:
         kept, at = [], 0
         while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start + len(opening))) >= 0:
@@ -168,7 +171,7 @@ def _without_comments(text: str) -> str:
 
 
 class Defined(NamedTuple):
-    """The definitions of a template: literal classes, and names or keys of values of others."""
+    """The definitions of a template: literal classes, and names or value keys of other classes."""
 
     classes: list[ApiObject]
     names: set[str]
@@ -176,7 +179,7 @@ class Defined(NamedTuple):
 
 
 def definition_in(lines: Sequence[str], subject: ReviewedObject) -> Defined:
-    """Return the class that a PriorityClass template with these lines defines."""
+    """The class that a PriorityClass template with these lines defines."""
     name = subject.ref.name
     if not name:
         line = lines[subject.locate(("metadata", "name")).line - 1][:_LONGEST]
@@ -186,7 +189,7 @@ def definition_in(lines: Sequence[str], subject: ReviewedObject) -> Defined:
 
 
 def keys_of(text: str) -> set[str]:
-    """The keys of a chart's values that a template uses as a class name: `primary.priorityClassName`."""
+    """The value keys that a template uses as PriorityClass names, for example `primary.priorityClassName`."""
     found = set[str]()
     for line in text.split("\n"):
         if "riorityClass" in line and len(line) <= _LONGEST:
@@ -199,16 +202,16 @@ def keys_of(text: str) -> set[str]:
 _MOST_VALUES: Final = 100_000
 _NAMES: Final = ("priorityClassName", "priorityClass")
 _FILLED: Final = re.compile(rb"riorityClass(?:Name)?[\"']?[ \t]*:[ \t]*(?:[\"'][\w{$@%]|[\w{$@%&*!|>\r\n])")
-"""A key that names a class, with a value on its line or below."""
+"""A key of a PriorityClass name with a value on its line or below."""
 
 
 def class_of_value(subject: ReviewedObject) -> str:
-    """The class that a subject of this module names."""
+    """The PriorityClass name of a subject from this module; "" if it has none."""
     return str(subject.part.spec["priorityClassName"]) if subject.part else ""
 
 
 def names_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[tuple[str, ReviewedObject]]:
-    """The class names in the values of a chart, with their keys; `keys`: those that are class names by their use."""
+    """The PriorityClass names in a chart's values, with their keys. `keys`: keys that templates use as class names."""
     if not _FILLED.search(data) and all(key.endswith(_NAMES) for key in keys):
         return  # most charts leave these keys empty
     data = as_utf8(data)

@@ -1,4 +1,4 @@
-"""Running helm and kustomize on directories: several at once, within bounds of time and output, without plugins."""
+"""Runs helm and kustomize on directories: in parallel, with limits of time and output, without plugins."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SECONDS: Final = 60.0
-"""Time that a tool has for one directory."""
+"""Maximum seconds of a tool for one directory."""
 MOST: Final = 64 << 20
-"""Bytes that it may print."""
+"""Maximum bytes of a tool's output."""
 MOST_TOGETHER: Final = 1 << 30
-"""Bytes that all of them may print."""
+"""Maximum bytes of all tools' output together."""
 _PAUSE: Final = 0.02
 _ENVIRONMENT: Final = {"HELM_NO_PLUGINS": "1", "GIT_TERMINAL_PROMPT": "0"}
 
 
 class Job(NamedTuple):
-    """A program with its arguments, for a directory."""
+    """A command for a directory."""
 
     directory: str
     program: str
@@ -40,12 +40,12 @@ class Job(NamedTuple):
 
     @property
     def called(self) -> str:
-        """The name of the tool in errors: `helm template`."""
+        """The name of the tool in errors, for example `helm template`."""
         return f"{self.program} {self.arguments[0]}"
 
 
 class Failure(NamedTuple):
-    """Why a directory could not be rendered."""
+    """The reason why a directory could not be rendered."""
 
     why: str
 
@@ -56,7 +56,7 @@ def missing(jobs: Sequence[Job]) -> list[str]:
 
 
 def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | Failure]]:
-    """Return the output of each job, in order; as many at once as there are cores."""
+    """Yield the output or failure of each job in order, running one per core at a time."""
     if not jobs:
         return
     stop, left, to_do = Event(), MOST_TOGETHER, iter(jobs)
@@ -76,7 +76,7 @@ def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | Failure]]:
 
 
 def _run(job: Job, stop: Event) -> bytes | Failure:
-    """Return the output of a tool, within limits of time and length."""
+    """The output of a tool, or its failure, within limits of time and size."""
     command = [shutil.which(job.program) or job.program, *job.arguments]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaint:
         try:
@@ -105,7 +105,7 @@ def _run(job: Job, stop: Event) -> bytes | Failure:
 
 
 def _watched(process: subprocess.Popen[bytes], stop: Event, *files: IO[bytes]) -> str:
-    """Wait for the end of a tool; why it may not go on, or nothing."""
+    """Wait for the end of a tool; returns the exceeded limit, or ""."""
     until = time.monotonic() + SECONDS
     while process.poll() is None:
         if time.monotonic() > until:
@@ -120,7 +120,7 @@ def _watched(process: subprocess.Popen[bytes], stop: Event, *files: IO[bytes]) -
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a tool and all that it started."""
+    """Kill a tool and all processes that it started."""
     with suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,8 +1,8 @@
 """The effects of many losses: the cluster is loaded once, and each loss is simulated in a fork.
 
-Loading a cluster of 150,000 Pods takes longer than the simulation of one lost node. A fork has the whole state at once,
-and its changes stay in it, so each result is that of a separate simulation. The events before a loss, and the first
-syncs of controllers, happen before the forks.
+Loading a cluster of 150,000 Pods takes longer than the simulation of one lost node. A fork has the complete state
+immediately, and its changes stay in the fork, so each result equals a separate simulation. The events before a loss,
+and the first syncs of controllers, happen before the forks.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 class Counting(Protocol):
-    """A function of a simulation that has run, created from one of the same cluster that has not."""
+    """Measures a completed simulation; created from a simulation of the same cluster that has not run."""
 
     def of(self, simulation: Simulation) -> dict[str, Any]:
-        """Return the value as JSON data."""
+        """The measured values as JSON data."""
 
 
 def counted(
     world: World, asked: Sequence[Question], counting: Callable[[Simulation], Counting]
 ) -> Iterator[Mapping[str, Any]]:
-    """Return the counts after each of these questions, in order.
+    """Yield the values of `counting` after each of these questions, in order.
 
-    `world`: without arrivals. As many run at once as there are cores.
+    `world`: the cluster without arrivals. Runs one simulation per core at a time.
     """
     if not asked:
         return
@@ -65,6 +65,8 @@ def _is_loss(question: Question) -> bool:
 
 
 def _would_be_quiet(simulation: Simulation) -> bool:
-    """Report whether nothing happens during the first syncs; asked of a fork, because events cannot be undone."""
+    """True if nothing happens during the first syncs of controllers; tested in a fork, because events cannot be
+    undone.
+    """
     (quiet,) = mapped([simulation], Simulation.look_around, lambda _: False)
     return bool(quiet)

@@ -1,4 +1,4 @@
-"""`forewarn lsp`: the linter as a language server, over standard input and output."""
+"""`forewarn lsp`: run the linter as a language server on standard input and output."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Finding
 
 PAUSE: Final = 0.2
-"""Seconds without a key after which a text is judged."""
+"""Seconds without input after which a text is checked."""
 _MOST: Final = 1_000
-"""The maximum number of findings of one file."""
+"""Maximum findings of one file."""
 _LONGEST: Final = 2_000
 
 
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class _Session:
-    """The open documents and their last diagnostics."""
+    """The open documents and their latest diagnostics."""
 
     def __init__(self, server: LanguageServer) -> None:
         self.server = server
@@ -64,14 +64,14 @@ class _Session:
         self._waiting: dict[str, asyncio.TimerHandle] = {}
 
     def start(self, root: str) -> None:
-        """Take a directory for the workspace; empty: none."""
+        """Set the directory of the workspace ("" for none), and load its configuration."""
         from forewarn.policies.commands.editor import Workspace
 
         self.workspace = Workspace(root)
         self.refresh()
 
     def refresh(self) -> None:
-        """Read files and configuration again; errors are shown, and leave the defaults."""
+        """Reload files and configuration; shows errors in the editor, and then uses the defaults."""
         from lsprotocol import types
 
         try:
@@ -82,18 +82,18 @@ class _Session:
             self.server.window_show_message(types.ShowMessageParams(types.MessageType.Error, message))
 
     def soon(self, uri: str) -> None:
-        """Judge a text when nothing has been typed for a moment."""
+        """Schedule the check of a text after PAUSE seconds without input."""
         self.forget(uri)
         self._waiting[uri] = asyncio.get_running_loop().call_later(PAUSE, self.tell, uri)
 
     def forget(self, uri: str) -> None:
-        """Judge it no more."""
+        """Cancel the scheduled check of a text."""
         waiting = self._waiting.pop(uri, None)
         if waiting is not None:
             waiting.cancel()
 
     def judge(self, uri: str) -> Judged | None:
-        """The verdict on a text as it is now; None where it is no file."""
+        """The check of the current text, cached by version; None for a document that is not a file."""
         document = self.server.workspace.get_text_document(uri)
         if self.workspace is None or not document.path or not uri.startswith("file:"):
             return None
@@ -104,7 +104,7 @@ class _Session:
         return judged
 
     def tell(self, uri: str) -> None:
-        """Send the findings on a text."""
+        """Check a text, and send its findings to the editor."""
         from lsprotocol import types
 
         self.forget(uri)
@@ -124,12 +124,12 @@ class _Session:
             self.tell(uri)
 
     def range_of(self, finding: Finding, lines: Sequence[str]) -> types.Range:
-        """Return the range of a finding in the client's units."""
+        """The range of a finding in the client's units."""
         where = finding.location
         return self.span(where.line, where.column, where.end_column, lines)
 
     def span(self, line: int, start: int, end: int, lines: Sequence[str]) -> types.Range:
-        """A part of a line, all counted from 1, the end exclusive."""
+        """The range of a part of a line in the client's units. Arguments count from 1; `end` is exclusive."""
         from lsprotocol import types
 
         number = min(max(line, 1), len(lines)) - 1
@@ -140,7 +140,7 @@ class _Session:
         )
 
     def character(self, position: types.Position, lines: Sequence[str]) -> int:
-        """The column, from 1, of a position of the client."""
+        """The column (from 1) of a position in the client's units."""
         if position.line >= len(lines):
             return 1
         units, text = self.server.workspace.position_codec.client_num_units, lines[position.line]
@@ -168,7 +168,7 @@ class _Session:
         )
 
     def action(self, uri: str, finding: Finding, edit: Edit, lines: Sequence[str]) -> types.CodeAction:
-        """The fixes of a finding that the editor offers."""
+        """The code action for a fix of a finding."""
         from lsprotocol import types
 
         where = edit.location
@@ -187,7 +187,7 @@ class _Session:
 
 
 def _register_end(server: LanguageServer, session: _Session) -> None:
-    """Set the exit status as the protocol has it: 1 for an exit without a shutdown."""
+    """Set the exit status of the protocol: 1 for an exit without shutdown."""
     from lsprotocol import types
 
     @server.feature(types.SHUTDOWN)
@@ -200,7 +200,7 @@ def _register_end(server: LanguageServer, session: _Session) -> None:
 
 
 def _server() -> tuple[LanguageServer, _Session]:
-    """The server with its features. Raises ImportError."""
+    """The language server with its features registered. Raises ImportError."""
     from lsprotocol import types
     from pygls.lsp.server import LanguageServer
 

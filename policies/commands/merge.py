@@ -1,4 +1,4 @@
-"""`forewarn whatif merge`: the parts of a sweep or of a test combined."""
+"""`forewarn whatif merge`: combine the parts of a sweep or a test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _MOST_BYTES: Final = 512 * 1024 * 1024
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status of the whole: 0, 1 --fail-on or broken, 2 usage, 3 not done."""
+    """Run the command; returns 0, 1 for --fail-on or violated expectations, 2 for wrong usage, or 3 without a
+    result.
+    """
     options = _parser().parse_args(arguments)
     return answered("whatif merge", options, lambda: _merged(options))
 
@@ -41,7 +43,7 @@ def _merged(options: argparse.Namespace) -> int:
 
 
 def _of_test(parts: Sequence[Part], options: argparse.Namespace) -> int:
-    """The results in the order of the expectations."""
+    """Combine the results of a test in the order of the expectations; returns the exit status."""
     from forewarn.policies.render.expectations import from_dict
 
     turns = [iter(_each(part, "expectations", from_dict)) for part in parts]
@@ -75,7 +77,7 @@ def _of_sweep(parts: Sequence[Part], options: argparse.Namespace) -> int:
 
 
 def _each(part: Part, name: str, read: Callable[[Any], T]) -> list[T]:
-    """Return the results of a part, and check their number. Raises SourceError."""
+    """The results of a part, parsed by `read`. Raises SourceError if their number is wrong."""
     told = part.told.get(name)
     wanted = len(part.shard.part_of(range(part.of)))
     if not isinstance(told, list) or len(told) != wanted:
@@ -87,7 +89,7 @@ def _each(part: Part, name: str, read: Callable[[Any], T]) -> list[T]:
 
 
 def _values(path: str) -> Iterator[tuple[str, Any]]:
-    """Read a file, or the `.json` files of a directory. Raises SourceError."""
+    """Yield the name and JSON value of a file, or of each `.json` file in a directory. Raises SourceError."""
     for name in _files(path):
         data = read_file(File(name), _MOST_BYTES)
         if len(data) > _MOST_BYTES:
@@ -99,7 +101,10 @@ def _values(path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _files(path: str) -> list[str]:
-    """List a directory without its subdirectories: a volume may have some of its own. Raises SourceError."""
+    """The `.json` files of a directory, without subdirectories, which a volume may contain; or the file itself.
+
+    Raises SourceError.
+    """
     if not os.path.isdir(path):
         return [path]
     try:

@@ -1,4 +1,4 @@
-"""The parser of every command: help with examples, and errors in one or two lines whatever an argument holds."""
+"""The argument parser of all commands: help with examples, and errors limited to one or two lines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _LONGEST: Final = 400
-"""Characters of an error."""
+"""Maximum characters of an error."""
 _UNRECOGNIZED: Final = re.compile(r"unrecognized arguments: (--?[A-Za-z][\w-]*)")
 
 _UNEXPECTED: Final = re.compile(r"unrecognized arguments: ([^- ]\S*)$")
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse's, for arguments that a shell has made of the names of files.
+    """An ArgumentParser for arguments that a shell has created from file names.
 
     `examples`: command lines without `forewarn`, shown at the end of the help.
     """
@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
         return as_invoked(super().format_help() + ("\nExamples:\n" + "".join(lines) if self._examples else ""))
 
     def error(self, message: str) -> NoReturn:
-        """Print the error, with the nearest option if one is misspelled, and end the program with status 2."""
+        """Print the error, with the nearest option if one is misspelled, and exit with status 2."""
         told = cut(no_command(one_line(message)), _LONGEST)
         print(as_invoked(f"{self.prog}: {told}{self._did_you_mean(message)}"), file=sys.stderr)  # noqa: T201
         self.exit(2, f"Run `{self.prog} --help` for its options.\n")
@@ -57,7 +57,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:
-    """The type of an option that takes a whole number between these."""
+    """A type for argparse: a whole number between `least` and `most`."""
 
     def read(text: str) -> int:
         digits = text[1:] if text[:1] == "-" else text
@@ -71,7 +71,7 @@ def whole(least: int, most: int) -> Callable[[str], int]:
 
 
 def add_rule_options(add: Callable[..., object]) -> None:
-    """Add the options that select rules and known findings."""
+    """Add the options that select rules and known findings, by a parser's `add_argument`."""
     add(
         "-c",
         "--config",

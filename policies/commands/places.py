@@ -16,17 +16,17 @@ _Named = tuple[str, str, str]
 
 
 class Places:
-    """The objects that a command has read from files. Of two of one name the first counts."""
+    """The objects that a command has read from files. Of two objects with one name, the first one counts."""
 
     def __init__(self) -> None:
         self._subjects: dict[_Named, ReviewedObject] = {}
 
     def add(self, subject: ReviewedObject) -> None:
-        """Remember it."""
+        """Record an object."""
         self._subjects.setdefault(_named(subject.ref), subject)
 
     def located(self, fault: Exception) -> Exception:
-        """The fault with the place of its field; as it is where that is of no object that was added."""
+        """The error with the position of its field; unchanged if it is about another object."""
         subject = self._subjects.get(_named(fault.ref)) if isinstance(fault, InvalidObject) and fault.ref else None
         if subject is None or not isinstance(fault, InvalidObject):
             return fault

@@ -45,7 +45,7 @@ OUTCOMES: Final = {"preemption": "preempts", "pending": "pending", "not-predicte
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 answered, 1 --fail-on, 2 usage, 3 not done."""
+    """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = argument_parser()
     options = options_with_cluster(parser, arguments)
     if bool(options.filename) == bool(options.pod):
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _predict(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> int:
-    """Predict what files or a pending pod come to, and print it."""
+    """Predict the outcome for files or a Pending Pod, and print it."""
     cache = settle(_loaded(options), release)
     cluster = cache.snapshot()
     if not autoscaling.groups:
@@ -105,7 +105,7 @@ def rows_of(
     cluster: ClusterSnapshot,
     autoscaling: Autoscaling,
 ) -> Iterator[dict[str, Any]]:
-    """The lines of `-o json`: one for each Pod; for a rollout's other Pods, and for PodGroups, one in all."""
+    """The lines of `-o json`: one for each Pod, one for a rollout's other Pods, and one for each PodGroup."""
     from forewarn.policies.rules.wording.forecasts import rollout_notes
     from forewarn.policies.whatif.autoscalers import as_dict
 
@@ -192,7 +192,7 @@ def lines_of(
 def _autoscaled(
     predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling
 ) -> Autoscalers | None:
-    """Return the effects of autoscalers on the Pending Pods; None without any."""
+    """The effects of autoscalers on the Pending Pods; None without Pending Pods."""
     from forewarn.policies.whatif.autoscalers import after_predictions
 
     if all(prediction.outcome != "pending" for prediction in predictions):
@@ -216,9 +216,9 @@ def _loaded(options: argparse.Namespace) -> Cache:
 
 
 def _applied(options: argparse.Namespace, cluster: ClusterSnapshot, faults: list[Exception], places: Places) -> Applied:
-    """Return the result for each object, or the error of an invalid one: the others still have results.
+    """The predictions for each object, or the error of an invalid one; other objects still get predictions.
 
-    `places`: gets their positions.
+    `faults`: collects errors. `places`: records the positions of objects.
     """
     from forewarn.policies.forecast.apply_order import Applied
     from forewarn.policies.forecast.placement import Placement, place_pods
@@ -249,11 +249,11 @@ def _pending(name: str, namespace: str, cluster: ClusterSnapshot) -> Any:
 def given_objects(
     path: str, namespace: str, cluster: ClusterSnapshot, places: Places, faults: list[Exception] | None = None
 ) -> tuple[list[ApiObject], ClusterSnapshot]:
-    """The pods and workloads of a file or directory, and the cluster with the classes, LimitRanges, claims and
-    PodGroups in it.
+    """The Pods and workloads of a file or directory, and the cluster with its classes, LimitRanges, claims and
+    PodGroups.
 
-    `places`: learns where they stand; `faults`: takes what is wrong with one file or object, and the others are read;
-    without it that is raised. Raises SourceError where there is nothing, or nothing can be read, and InvalidObject.
+    `places`: records the positions of objects. `faults`: collects errors of single files or objects, and the others are
+    read; None raises them. Raises SourceError if nothing is found or readable, and InvalidObject.
     """
     from forewarn.policies.cluster.admission import admitted_group
     from forewarn.policies.objects.limit_range import LimitRange
@@ -297,7 +297,7 @@ def given_objects(
 
 
 def _subjects(file: File, namespace: str) -> Sequence[ReviewedObject]:
-    """Return the objects of a file to predict, and the others. Raises SourceError if it is unreadable."""
+    """The objects of a file that predictions use. Raises SourceError if the file is unreadable."""
     from forewarn.policies.manifests import read
 
     wanted = frozenset((POD, POD_GROUP, PRIORITY_CLASS, LIMIT_RANGE, CLAIM, *POD_TEMPLATE_PATHS))

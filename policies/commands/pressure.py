@@ -1,4 +1,4 @@
-"""`forewarn whatif pressure`: the order of evictions on a node, by the kubelet's rules."""
+"""`forewarn whatif pressure`: predict the order of evictions on a node, by the kubelet's rules."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PERIOD: Final = re.compile(r"(-?\d{1,10})=(\d{1,6})s?")
 
 
 class NodeCache(Cache):
-    """A Cache that keeps the pods of one node as they are stored."""
+    """A Cache that also stores the API objects of one node's Pods."""
 
     def __init__(self, node: str) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class NodeCache(Cache):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 answered, 2 usage, 3 not done."""
+    """Run the command; returns 0, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     if not (options.signal or options.admit or options.shutdown):
@@ -152,7 +152,7 @@ def _place(place: Place, why: str) -> dict[str, Any]:
 
 
 def _stats(path: str | None, node: str) -> dict[str, PodStats]:
-    """Return the usage of Pods from a `/stats/summary` of that node; empty without one. Raises SourceError."""
+    """The usage of Pods from a file with the node's `/stats/summary`; empty without a file. Raises SourceError."""
     from forewarn.policies.kubelet.stats import read_stats
 
     if path is None:
@@ -187,7 +187,7 @@ def _at_the_door(options: argparse.Namespace, cache: NodeCache, pods: Sequence[K
 
 
 def _pod_of(path: str, namespace: str, cache: NodeCache) -> ApiObject:
-    """The one pod of a file, with the number of its class. Raises SourceError and InvalidObject."""
+    """The only Pod in a file, with the priority of its class. Raises SourceError, InvalidObject."""
     from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
     from forewarn.policies.manifests import read
 
@@ -203,7 +203,7 @@ def _pod_of(path: str, namespace: str, cache: NodeCache) -> ApiObject:
 
 
 def _periods(text_: str) -> list[tuple[int, int]]:
-    """`0=30,1000=20`: priority and seconds."""
+    """Parse `0=30,1000=20` into pairs of priority and seconds. Raises argparse.ArgumentTypeError."""
     found = [_PERIOD.fullmatch(part.strip()) for part in text_.split(",")]
     if not all(found) or len(found) > 1000:
         raise argparse.ArgumentTypeError("write PRIORITY=SECONDS, several with commas: 0=30,100000=20")

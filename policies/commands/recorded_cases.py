@@ -1,6 +1,7 @@
-"""`forewarn preempt --batch` and `forewarn simulate --batch`: answers to recorded cases, as JSON lines.
+"""`forewarn preempt --batch` and `forewarn simulate --batch`: replay recorded cases, as JSON lines.
 
-For the recordings of upstream's components and the campaigns against its code (CONTRIBUTING.md); no part of the help.
+For recordings of upstream's components, and for test campaigns against upstream's code (CONTRIBUTING.md). The help
+omits them.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ CASE_KINDS: Final = {
     "replicaSets": ("apps/v1", "ReplicaSet"),
     "statefulSets": ("apps/v1", "StatefulSet"),
 }
-"""Lists of a case -> what their objects are when they do not say it."""
+"""Lists of a case -> apiVersion and kind of objects without them."""
 
 
 def preempt(arguments: Sequence[str]) -> int:
-    """Predict the Pod of each case; returns the exit status: 0, 1 a line is malformed, 2 usage, 3 not done."""
+    """Predict the Pod of each case; returns 0, 1 for a malformed line, 2 for wrong usage, or 3 without a result."""
     parser = _parser("preempt")
     told = "Pods that are nominated to a node but not bound: count, as kube-scheduler does (default), or ignore"
     parser.add_argument("--nominated", choices=("ignore", "count"), default="count", help=told)
@@ -66,7 +67,7 @@ def preempt(arguments: Sequence[str]) -> int:
 
 
 def simulate(arguments: Sequence[str]) -> int:
-    """Simulate each scenario; returns the exit status likewise."""
+    """Simulate each scenario; returns 0, 1 for a malformed line, 2 for wrong usage, or 3 without a result."""
     from forewarn.policies.simulation.scenario import is_recording
 
     parser = _parser("simulate")
@@ -96,7 +97,7 @@ def _parser(name: str) -> Parser:
 
 
 def answer_case(case: ApiObject, *, count_nominated: bool, semantics: Semantics = DEFAULT) -> ApiObject:
-    """The answer to one case. Raises InvalidObject and ValueError."""
+    """The prediction for one case as JSON. Raises InvalidObject, ValueError."""
     from forewarn.policies.scheduling.configuration import InvalidConfiguration
 
     try:
@@ -108,8 +109,7 @@ def answer_case(case: ApiObject, *, count_nominated: bool, semantics: Semantics 
 def prediction_of_case(
     case: ApiObject, *, count_nominated: bool, semantics: Semantics = DEFAULT, cache: Cache | None = None
 ) -> Prediction:
-    """Return the outcome of a case's Pod: a case has lists of objects, the Pod, and optionally a scheduler
-    configuration.
+    """The prediction for a case's Pod. A case has lists of objects, the Pod, and optionally a scheduler configuration.
 
     `cache`: the result of `cache_of_case` for the same case, possibly with other semantics, to compare releases. Raises
     InvalidObject, InvalidConfiguration and ValueError.
@@ -143,7 +143,7 @@ def cache_of_case(case: ApiObject, *, count_nominated: bool) -> Cache:
 
 
 def _semantics(case: ApiObject, semantics: Semantics) -> Semantics:
-    """With the case's own profiles, where it brings some. Raises InvalidConfiguration."""
+    """The semantics with the case's own scheduler configuration, if it has one. Raises InvalidConfiguration."""
     from forewarn.policies.scheduling.configuration import scheduler_configuration
 
     if case.get("config") is None:
@@ -166,7 +166,7 @@ def _bound(pod: ApiObject) -> bool:
 
 
 def answer_scenario(case: ApiObject, *, runs: int = 1, seed: int = 0, semantics: Semantics = DEFAULT) -> ApiObject:
-    """The answer to one scenario, as recordings have it. Raises InvalidObject and ValueError."""
+    """The result of one scenario as JSON, as in recordings. Raises InvalidObject, ValueError."""
     from forewarn.policies.simulation.outcomes import explore
     from forewarn.policies.simulation.scenario import read_scenario
     from forewarn.policies.simulation.simulation import Simulation

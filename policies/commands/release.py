@@ -1,4 +1,4 @@
-"""`--kubernetes-version` and `--feature-gates`, of every command that predicts."""
+"""The options `--kubernetes-version` and `--feature-gates` of all commands that predict."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _PREVIEWS: Final = "".join(f"; 1.{minor}: {PREVIEW}" for minor in PREVIEW_MINORS
 
 
 def settle(cache: Cache, release: Release) -> Cache:
-    """Let it hold for a cluster that has been read. Raises SourceError where its gates are not the cluster's."""
+    """Set the cache's semantics to the configured release of the cluster, and return the cache.
+
+    Raises SourceError if feature gates or the scheduler configuration do not match the cluster's version.
+    """
     from forewarn.policies.releases.release import BadGates
 
     try:
@@ -36,7 +39,7 @@ def settle(cache: Cache, release: Release) -> Cache:
 
 
 def add_release_options(add: Callable[..., object]) -> None:
-    """Add the two options by a parser's `add_argument`."""
+    """Add the options of the release by a parser's `add_argument`."""
     add(
         "--kubernetes-version",
         type=release_minor,
@@ -59,12 +62,12 @@ def add_release_options(add: Callable[..., object]) -> None:
 
 
 def names_a_release(options: argparse.Namespace) -> bool:
-    """Report whether any of the three options is set."""
+    """True if one of the options for version, feature gates or scheduler is set."""
     return bool(options.kubernetes_version or options.feature_gates or options.scheduler_config)
 
 
 def release_of(options: argparse.Namespace, parser: argparse.ArgumentParser, *, of_apiserver: bool = False) -> Release:
-    """Return the release of the options; exit if gates and version do not match. `of_apiserver`: as in `Release`."""
+    """The release of the options; exits if feature gates and version do not match. `of_apiserver`: as in `Release`."""
     from forewarn.policies.releases.release import BadGates, Release
 
     release = Release(options.kubernetes_version, options.feature_gates, options.scheduler_config, of_apiserver)
@@ -81,7 +84,7 @@ def release_of(options: argparse.Namespace, parser: argparse.ArgumentParser, *, 
 
 
 def release_minor(text: str) -> int:
-    """The minor of Kubernetes 1 of a known release. Raises argparse.ArgumentTypeError."""
+    """The minor version of a supported Kubernetes release. Raises argparse.ArgumentTypeError."""
     from forewarn.policies.releases.release import UnknownRelease, known_minor
 
     try:
@@ -91,7 +94,7 @@ def release_minor(text: str) -> int:
 
 
 def scheduler_config(text: str) -> SchedulerSource:
-    """A file or a preset. Raises argparse.ArgumentTypeError."""
+    """The scheduler configuration of a file or preset. Raises argparse.ArgumentTypeError."""
     from forewarn.policies.config.scheduler import scheduler_source
 
     try:
@@ -101,7 +104,7 @@ def scheduler_config(text: str) -> SchedulerSource:
 
 
 def feature_gates(text: str) -> dict[str, bool]:
-    """`A=true,B=false`. Raises argparse.ArgumentTypeError."""
+    """Parse `A=true,B=false`. Raises argparse.ArgumentTypeError."""
     from forewarn.policies.releases.release import BadGates, parse_gates
 
     try:

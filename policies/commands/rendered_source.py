@@ -1,4 +1,4 @@
-"""The source of a field in a rendered object: the line of a template, patch or base."""
+"""The original position of a field in a rendered object: the line of a template, patch or base."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     _Numbers = Mapping[str, Sequence[int]]
 
 _LONGEST: Final = 2_000
-"""Characters of a line that is compared."""
+"""Maximum characters of a line that are compared."""
 
 
 class TemplateLines:
-    """The lines of a template, and of what helm printed of it: which are the same, or give the same key."""
+    """Matches lines of helm's output with lines of its template: equal lines, or lines with the same key."""
 
     def __init__(self, template: str, rendered: bytes, file: str) -> None:
         self._template, self._rendered, self._file = template, rendered, file
         self._indexes: dict[_Part, tuple[_Numbers, _Numbers]] = {}
 
     def place(self, rendered: Location) -> Location:
-        """The place in the template; the place in the rendered text where it is not clear."""
+        """The position in the template; if it is not unique, the position in the rendered text."""
         lines = self._lines
         if not 0 < rendered.line <= len(lines):
             return rendered
@@ -50,7 +50,10 @@ class TemplateLines:
         return rendered._replace(file=self._file, line=number, column=start, end_column=max(len(found) + 1, start + 1))
 
     def _same(self, text: str, line: int, part: _Part) -> int | None:
-        """The line of the template that this line is: the one in the same place among those alike, or in a loop."""
+        """The line of the template for a rendered line, None if it is not unique.
+
+        Among equal lines it is the one with the same index, or the only one, in a loop.
+        """
         ours, theirs = self._index(part)
         here, there = ours.get(part(text), []), theirs.get(part(text), [])
         if len(here) == len(there) and len(here) <= _FEW:
@@ -59,7 +62,7 @@ class TemplateLines:
         return there[0] if is_loop else None
 
     def _index(self, part: _Part) -> tuple[_Numbers, _Numbers]:
-        """The numbers of the rendered lines, and of those of the template, by a part of each line."""
+        """The line numbers of the rendered text, and of the template, by a part of each line."""
         if part not in self._indexes:
             self._indexes[part] = _numbered(self._lines, part), _numbered(self._of_template, part)
         return self._indexes[part]
@@ -81,7 +84,7 @@ def _whole(text: str) -> str:
 
 
 def _key(text: str) -> str:
-    """`- name:` of a line, and nothing of one without a key."""
+    """The text before the colon, such as `- name`; "" for a line without a key."""
     head, colon, _ = text.partition(":")
     return head if colon and "{" not in head and "#" not in head else ""
 
@@ -99,25 +102,25 @@ def _indent(line: str) -> int:
 
 
 class TemplateSource(NamedTuple):
-    """An object that helm rendered."""
+    """The source of an object that helm rendered."""
 
     rendered: Source
     lines: TemplateLines
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
-        """The place in the template, or in the rendered text."""
+        """The position in the template, or else in the rendered text."""
         return self.lines.place(self.rendered.locate(path, key=key))
 
 
 class OverlaySource(NamedTuple):
-    """An object that kustomize built: of `parts`, patches first and then the object of the base."""
+    """The source of an object that kustomize built. `parts`: the objects it is built from, patches first."""
 
     rendered: Source
     object: ApiObject
     parts: Sequence[ReviewedObject]
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
-        """Return the position in the first part with the same value, or in the rendered text."""
+        """The position in the first part with the same value, or else in the rendered text."""
         value = at(self.object, *path)
         for part in self.parts if path and value is not None else ():
             if at(part.object, *path) == value or path == _NAME:
@@ -129,7 +132,7 @@ _NAME: Final = ("metadata", "name")
 
 
 class Origins:
-    """The objects that kustomizations are made of, by kind: to find those that a built object comes from."""
+    """The objects of kustomizations by kind, to find the parts of a built object."""
 
     def __init__(self, parts: Iterable[ReviewedObject]) -> None:
         self._by_kind: dict[str, list[ReviewedObject]] = defaultdict(list)
@@ -138,7 +141,7 @@ class Origins:
                 self._by_kind[group_kind(part.object)].append(part)
 
     def of(self, built: ReviewedObject) -> Sequence[ReviewedObject]:
-        """The parts of a built object: those whose name is in its name; of names, the longest."""
+        """The parts of a built object: objects whose name is part of its name; only those with the longest name."""
         name = built.ref.name
         found = [part for part in self._by_kind[group_kind(built.object)][:_MOST_PARTS] if part.ref.name in name]
         longest = max((len(part.ref.name) for part in found), default=0)

@@ -1,4 +1,4 @@
-"""`forewarn whatif resize`: whether kube-apiserver and the kubelet accept an in-place resize of Pods."""
+"""`forewarn whatif resize`: predict if kube-apiserver and the kubelet accept an in-place resize of Pods."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NOT_CHECKED: Final = "ResourceQuotas, LimitRanges and resizes that are already 
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 answered, 2 usage, 3 not done."""
+    """Run the command; returns 0, 2 for wrong usage, or 3 without a result."""
     from forewarn.policies.whatif.resize import GATE
 
     parser = _parser()
@@ -71,7 +71,7 @@ def _answer(options: argparse.Namespace, release: Release, *, preempts: bool) ->
 
 
 def _names(options: argparse.Namespace, cache: StoredPods) -> list[str]:
-    """The names of the Pods. Raises SourceError and InvalidInput."""
+    """The names of the Pods to resize. Raises SourceError, InvalidInput."""
     from forewarn.policies.controllers.own_pods import pods_of
     from forewarn.policies.whatif.questions import pod_not_found, scaled
 
@@ -126,7 +126,7 @@ def _amount(name: str, number: int) -> str:
 
 
 def _amounts(value: str) -> dict[str, str]:
-    """`cpu=1,memory=2Gi`. Raises argparse.ArgumentTypeError."""
+    """Parse `cpu=1,memory=2Gi`. Raises argparse.ArgumentTypeError."""
     found: dict[str, str] = {}
     for part in value.split(","):
         name, _, amount = part.partition("=")

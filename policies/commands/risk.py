@@ -1,4 +1,4 @@
-"""`forewarn risk`: what each workload risks."""
+"""`forewarn risk`: show the risks of each workload."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _MODULES: Final = ("sources.cluster", "render.risk", "whatif.risk", "simulation.
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 answered, 1 --fail-on was met, 2 usage, 3 not done."""
+    """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = argument_parser()
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
@@ -129,7 +129,7 @@ def _print_text(options: argparse.Namespace, found: Risks, changes: list[Change]
 
 
 def _changes(options: argparse.Namespace, found: Risks, previous: dict[str, Any] | None) -> list[Change] | None:
-    """Raises InvalidInput."""
+    """The changes since the previous report, for the selected workloads; None without one. Raises InvalidInput."""
     if previous is None:
         return None
     from forewarn.policies.render.changes import of_risks
@@ -146,12 +146,15 @@ def _changes(options: argparse.Namespace, found: Risks, previous: dict[str, Any]
 
 
 def _is_chosen(namespace: str, name: str, options: argparse.Namespace) -> bool:
-    """`name`: of its class."""
+    """True if -n and --class select a workload. `name`: its PriorityClass."""
     return options.namespace in (None, namespace) and options.priority_class in (None, name)
 
 
 def _refuse(options: argparse.Namespace, cluster: ClusterSnapshot) -> None:
-    """If -n or --class selects no workload. Raises InvalidInput if the cluster does not have it, else InvalidObject."""
+    """Raise the error for -n or --class that select no workload.
+
+    Raises InvalidInput for an unknown namespace or class, else InvalidObject.
+    """
     from forewarn.policies.rules.support.names import suggested
     from forewarn.policies.whatif.questions import namespace_not_found
 
@@ -166,7 +169,7 @@ def _refuse(options: argparse.Namespace, cluster: ClusterSnapshot) -> None:
 
 
 def _chosen(options: argparse.Namespace) -> str:
-    """` of class gold in namespace shop`: what --class and -n choose."""
+    """A phrase with the selection by --class and -n, for example ` of class gold in namespace shop`."""
     name, namespace = options.priority_class, options.namespace
     of_class = "" if name is None else f" of class {name}" if name else " without a class"
     return of_class if namespace is None else f"{of_class} in namespace {namespace}"

@@ -1,4 +1,4 @@
-"""The examples in the rules' docstrings, evaluated: for `forewarn explain`, the pages of the rules, and their test."""
+"""Evaluates the examples in rules' docstrings: for `forewarn explain`, the documentation, and tests."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 FILE: Final = "example.yaml"
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
-"""When the examples are evaluated."""
+"""The time for the evaluation of the examples."""
 
 
 def findings_of(rule: Rule, heading: str) -> list[Finding]:
-    """Return the findings of the rule for the example with this heading (Bad or Good), and errors of other rules.
+    """The findings of the rule for its example with this heading (Bad or Good), and errors of other rules.
 
     The findings are those of the linter; of the webhook if the example says so; of `forewarn audit` if the rule is
     about the whole cluster.
@@ -66,14 +66,14 @@ def _all_on(rule: Rule, example: Example, examples: Sequence[Example]) -> list[F
 
 
 def reviewed(subject: ReviewedObject, example: Example, cluster: ClusterSnapshot | None) -> ReviewedObject:
-    """An object of an example as it is reviewed: deleted, created, or as an update of the stored one."""
+    """An object of an example as reviewed: deleted, created, or as an update of the stored one."""
     if example.mode == "DELETE":
         return ReviewedObject({}, Operation.DELETE, old=subject.object)
     return subject if example.mode == "validate" else as_update(subject, cluster)
 
 
 def cluster_of(examples: Iterable[Example]) -> ClusterSnapshot | None:
-    """The cluster with the objects of some examples; None if there are none."""
+    """The cluster with the objects of these examples; None without examples."""
     cache, texts = Cache(), [example.yaml for example in examples]
     for text in texts:
         for obj in yaml.safe_load_all(text):

@@ -1,8 +1,8 @@
-"""Parts of a run that several processes share: the selection of a part, its output, and the merge of all parts.
+"""Parts of a run (shards) for several processes: selection, output, and the merge of all parts.
 
-The output of a part is that of the command for this part alone, with a key `shard` that identifies the run. Parts
-belong to one run if everything but their number is equal: the number of parts, the questions, the state of the cluster,
-and the options.
+The output of a part is the command's output for this part alone, with a key `shard` that identifies the run. Parts
+belong to one run if all except their number is equal: the number of parts, the questions, the cluster state, and the
+options.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 INDEX: Final = "JOB_COMPLETION_INDEX"
-"""The variable that a Job with completionMode Indexed sets. Source: pkg/controller/job `completionIndexEnvName`."""
+"""Environment variable in Jobs with completionMode Indexed. Source: pkg/controller/job `completionIndexEnvName`."""
 COMPLETIONS: Final = "JOB_COMPLETIONS"
-"""A variable that the Job must set in addition, because Kubernetes does not provide the number of completions."""
+"""Environment variable that the Job must set, because Kubernetes does not provide the number of completions."""
 MOST: Final = 100_000
 
 
 class Shard(NamedTuple):
-    """Part `number` of so many `parts`, from 0 on."""
+    """Part `number` (from 0) of `parts`."""
 
     number: int
     parts: int
 
     def part_of(self, items: Sequence[T]) -> Sequence[T]:
-        """Its items: every so manieth, so that all parts have equally much to do."""
+        """The items of the part: every `parts`-th one, so that all parts have about the same amount of work."""
         return items[self.number :: self.parts]
 
 
@@ -52,7 +52,7 @@ def add_shard_option(add: Callable[..., object]) -> None:
 
 
 def shard_of(given: str | None, environment: Mapping[str, str]) -> Shard | None:
-    """Return the part from the option or the variables of an Indexed Job; None: everything. Raises ValueError."""
+    """The part, from the option or the variables of an Indexed Job; None for the whole run. Raises ValueError."""
     index, count = environment.get(INDEX, ""), environment.get(COMPLETIONS, "")
     if given is not None:
         asked, slash, count = given.partition("/")
@@ -74,7 +74,7 @@ def shard_of(given: str | None, environment: Mapping[str, str]) -> Shard | None:
 
 
 def shard_given(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Shard | None:
-    """Return the part of a command's options; exit if they are invalid. The output of a part is JSON."""
+    """The part of a command's options; exits if they are invalid. Sets the output format of a part to JSON."""
     try:
         shard = shard_of(options.shard, os.environ)
     except ValueError as fault:
@@ -93,7 +93,7 @@ def _number(text: str, what: str) -> int:
 
 
 def digest_of(*parts: bytes) -> str:
-    """Of texts, each apart from the next."""
+    """The digest of several texts, which also depends on their boundaries."""
     found = hashlib.sha256()
     for part in parts:
         found.update(b"%d:" % len(part) + part)
@@ -101,7 +101,7 @@ def digest_of(*parts: bytes) -> str:
 
 
 def asked_of(command: str, options: argparse.Namespace, cache: Cache) -> dict[str, Any]:
-    """Return the options that identify a run, other than the cluster."""
+    """The options that identify a run, except the cluster."""
     config = options.scheduler_config
     return {
         "command": command,
@@ -114,13 +114,16 @@ def asked_of(command: str, options: argparse.Namespace, cache: Cache) -> dict[st
 
 
 def marked(told: Mapping[str, Any], shard: Shard, of: int, cluster: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """A part's answer. `of`: questions of the whole run; `cluster`: digest; `asked`: what else makes it that run."""
+    """The output of a part with its `shard` key.
+
+    `of`: number of questions of the whole run. `cluster`: its digest. `asked`: the options that identify the run.
+    """
     place = {"index": shard.number, "count": shard.parts, "of": of, "cluster": cluster, "asked": dict(asked)}
     return {**told, "shard": place}
 
 
 class Part(NamedTuple):
-    """A part's answer as it was read from a file."""
+    """The output of a part, read from a file."""
 
     file: str
     shard: Shard
@@ -131,7 +134,7 @@ class Part(NamedTuple):
 
 
 def read_part(file: str, value: Any) -> Part:
-    """Read a file. Raises SourceError."""
+    """Parse the output of a part. Raises SourceError."""
     place = value.get("shard") if isinstance(value, dict) else None
     if not isinstance(place, dict):
         raise SourceError(file, "not a part written with --shard")
@@ -143,12 +146,12 @@ def read_part(file: str, value: Any) -> Part:
 
 
 def _count(value: Any) -> int:
-    """-1 for what is none."""
+    """The value if it is a count, otherwise -1."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value < 2**31 else -1
 
 
 def in_order(parts: Sequence[Part]) -> list[Part]:
-    """Return all parts of one run, the first part first. Raises SourceError for missing or different parts."""
+    """All parts of one run in order. Raises SourceError for missing, duplicate or different parts."""
     first, found = parts[0], dict[int, Part]()
     for part in parts:
         _same_run(first, part)

@@ -1,4 +1,4 @@
-"""The common parts of commands that simulate: arrivals from files, the end, and progress on a terminal."""
+"""Common parts of commands that simulate: arrivals from files, results, and progress on a terminal."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 BUDGET: Final = "policy/PodDisruptionBudget"
 AT_ONCE: Final = (PRIORITY_CLASS, NAMESPACE, LIMIT_RANGE)
-"""Kinds that count from time 0, regardless of their arrival, because admission reads them."""
+"""Kinds that count from time 0 regardless of their arrival, because admission reads them."""
 DEFAULT_UNTIL: Final = 3600.0
-"""Seconds."""
+"""Default duration of a simulation in seconds."""
 MOST_UNTIL: Final = 31 * 86400.0
 MOST_RUNS: Final = 1000
 
 
 def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> World:
-    """The world of a dump with what arrives in it. Raises InvalidObject."""
+    """The world of a cluster snapshot with these arrivals. Adds those of AT_ONCE to the cache. Raises InvalidObject."""
     from forewarn.policies.simulation.dump import world_of
 
     admit_at_once(cache, arrivals)
@@ -40,7 +40,7 @@ def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> W
 
 
 def rejected_classes(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, str]]:
-    """PriorityClasses that kube-apiserver rejects: a changed value or policy, a second default; a note on each.
+    """Yield PriorityClasses that kube-apiserver rejects (a changed value or policy, a second default), with a message.
 
     Source: pkg/apis/scheduling/validation, `ValidatePriorityClassUpdate`; plugin/pkg/admission/priority. Raises
     InvalidObject.
@@ -66,7 +66,7 @@ def rejected_classes(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> I
 
 
 def admit_at_once(cache: DumpCache, arrivals: Iterable[Arrival]) -> None:
-    """Add the classes, namespaces and LimitRanges that are created, as admission of other objects reads them."""
+    """Add created classes, namespaces and LimitRanges to the cache, because admission of other objects reads them."""
     immutable = [arrival for arrival, _ in rejected_classes(cache.snapshot(), arrivals)]
     for arrival in arrivals:
         if group_kind(arrival.object) in AT_ONCE and arrival.op == "create" and arrival not in immutable:
@@ -74,7 +74,7 @@ def admit_at_once(cache: DumpCache, arrivals: Iterable[Arrival]) -> None:
 
 
 def rejected(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[tuple[Arrival, InvalidObject]]:
-    """Objects whose new Pods admission rejects because of their PriorityClass, and the reason of each."""
+    """Yield objects whose new Pods admission rejects because of their PriorityClass, with the error."""
     from forewarn.policies.kube_apiserver.priority import Forbidden, establish_new_priority
     from forewarn.policies.objects.workload import pod_template_of
 
@@ -90,7 +90,7 @@ def rejected(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[
 
 
 def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
-    """Return a sentence for each kind of change that has no effect."""
+    """Yield a sentence for each kind of change that the simulation ignores."""
     changes = Counter(
         (group_kind(arrival.object).rpartition("/")[2], arrival.op)
         for arrival in arrivals
@@ -102,7 +102,7 @@ def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
 
 
 def nowhere(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[str]:
-    """A sentence on events about what is neither in the cluster nor made by an event before."""
+    """Yield a sentence about events on objects that neither exist nor are created by an earlier event."""
     from forewarn.policies.whatif.questions import is_there
 
     made, missing = set[tuple[str, str, str]](), list[str]()
@@ -119,7 +119,7 @@ def nowhere(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[s
 
 
 def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Places) -> Iterator[str]:
-    """Return the effects of applying these files, line by line. Raises SourceError, InvalidObject and ValueError."""
+    """Yield the effects of applying these files, as text lines. Raises SourceError, InvalidObject, ValueError."""
     from forewarn.policies.render.simulation import ending, settled
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import summarize
@@ -133,9 +133,9 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Pl
 
 
 def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Arrival]:
-    """The objects of files and directories, as one apply at time 0 brings them. `places` learns where they stand.
+    """The objects of files and directories as arrivals at time 0. `places` records their positions.
 
-    Raises SourceError, and InvalidObject where no pod could be made of a template.
+    Raises SourceError; InvalidObject if a template is invalid.
     """
     from forewarn.policies.controllers.new_pods import check_template
     from forewarn.policies.manifests import read
@@ -163,7 +163,7 @@ def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Ar
 
 
 def events_of(path: str) -> Iterator[Arrival]:
-    """The events of a file. Raises SourceError."""
+    """The events in a file. Raises SourceError."""
     from forewarn.policies.config.document import place_of_entry
     from forewarn.policies.manifests import Fault, values
     from forewarn.policies.simulation.events_file import MOST_BYTES, EntryFault, read_events
@@ -189,7 +189,9 @@ def events_of(path: str) -> Iterator[Arrival]:
 
 @contextmanager
 def watched() -> Iterator[Callable[[float, int], None] | None]:
-    """Return a callback that shows the progress of a run on a terminal, and clears the line at the end."""
+    """A callback that shows the progress of a simulation on a terminal (None without one); clears the line at the
+    end.
+    """
     if not sys.stderr.isatty():
         yield None
         return
@@ -206,7 +208,7 @@ def watched() -> Iterator[Callable[[float, int], None] | None]:
 
 
 def simulated_until(text: str) -> float:
-    """As `simulated_time`, but not 0. Raises argparse.ArgumentTypeError."""
+    """Parse a duration as `simulated_time` does, but reject 0. Raises argparse.ArgumentTypeError."""
     until = simulated_time(text)
     if until <= 0:
         raise argparse.ArgumentTypeError("must be longer than 0s")
@@ -214,7 +216,7 @@ def simulated_until(text: str) -> float:
 
 
 def simulated_time(text: str) -> float:
-    """Seconds, or `90s`, `5m`, `1h`. Raises argparse.ArgumentTypeError."""
+    """Parse a duration: seconds, or `90s`, `5m`, `1h`. Raises argparse.ArgumentTypeError."""
     from forewarn.policies.simulation.events_file import seconds
 
     try:
@@ -227,13 +229,13 @@ def simulated_time(text: str) -> float:
 
 
 def add_until_option(add: Callable[..., object], more: str = "") -> None:
-    """Add `--until` by a parser's `add_argument`; `more`: about its default. None if it is not given."""
+    """Add `--until` by a parser's `add_argument`; None if not set. `more`: a text about its default."""
     told = f"duration of the simulation, such as 90s or 5m (default: 1h{more})"
     add("--until", type=simulated_until, metavar="DURATION", help=told)
 
 
 def add_runs_options(add: Callable[..., object]) -> None:
-    """Add `--runs` and `--seed` likewise."""
+    """Add `--runs` and `--seed` by a parser's `add_argument`."""
     told = "number of runs; all runs except the first decide ties and races at random (default: 1)"
     add("--runs", metavar="N", type=whole(1, MOST_RUNS), default=1, help=told)
     add("--seed", metavar="N", type=int, default=0, help="random seed of --runs (default: 0)")

@@ -1,4 +1,4 @@
-"""`forewarn whatif lose --each` and `whatif class --each`: a simulation of each, on all cores, or a part of them."""
+"""`forewarn whatif lose --each` and `whatif class --each`: simulate each case, on all cores, or a part of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OK, FOUND, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "markdown", "html")
 HAPPENINGS: Final = ("fewer", "pending", "preemption", "pdb")
 _NOTHING: Final = "nothing"
-"""The question what happens anyway."""
+"""The name of the question about the outcome without a change."""
 _MOST_NOTES: Final = 10
 
 
@@ -40,7 +40,7 @@ def add_fail_on(add: Callable[..., object]) -> None:
 
 
 def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | None, autoscaling: Autoscaling) -> int:
-    """Ask it and print it; the exit status. Raises SourceError, InvalidObject and ValueError."""
+    """Simulate a sweep, and print it; returns the exit status. Raises SourceError, InvalidObject, ValueError."""
     from forewarn.policies.commands.digested_cache import DigestedCache
     from forewarn.policies.scheduling.missing_lists import assumptions
     from forewarn.policies.simulation.dump import DumpCache, not_simulated
@@ -72,7 +72,7 @@ _KINDS: Final = {"node": "nodes", "zone": "zones", "class": "PriorityClasses bes
 
 
 def names_of(kind: str, cache: DumpCache) -> list[str]:
-    """The questions by name: `node a-1`."""
+    """The names of the questions, for example `node a-1`."""
     return list(_asked(kind, cache))
 
 
@@ -89,7 +89,7 @@ def _asked(kind: str, cache: DumpCache) -> dict[str, Any]:
 
 
 def swept(kind: str, cache: DumpCache, names: Sequence[str], until: float, autoscaling: Autoscaling) -> Sweep:
-    """Return the effects of the named questions. Raises InvalidObject and ValueError."""
+    """The sweep of the named questions. Raises InvalidObject, ValueError."""
     from forewarn.policies.commands.losses import counted
     from forewarn.policies.whatif.comparison import at_rest
     from forewarn.policies.whatif.questions import Question
@@ -116,7 +116,7 @@ def swept(kind: str, cache: DumpCache, names: Sequence[str], until: float, autos
 
 
 def _asked_of_groups(options: argparse.Namespace, autoscaling: Autoscaling) -> dict[str, Any]:
-    """The identity of the run to which rows about required nodes belong."""
+    """The options about node groups that identify a run; empty without node groups."""
     if not options.node_templates:
         return {}
     groups = digest_of(contents(options.node_templates))
@@ -151,7 +151,7 @@ def _of_classes(
 
 
 def write_sweep(sweep: Sweep, options: argparse.Namespace) -> None:
-    """Print it in the format of the options."""
+    """Print the sweep in the format of the options."""
     from forewarn.policies.render import sweep as rendering
     from forewarn.policies.whatif.sweep import as_dict
 
@@ -169,7 +169,7 @@ def write_sweep(sweep: Sweep, options: argparse.Namespace) -> None:
 
 
 def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:
-    """The exit status, by what happens in any of its rows."""
+    """The exit status: FOUND if a condition of `fail_on` is met in any row."""
     happens = {
         "fewer": any(row.fewer for row in sweep.rows),
         "pending": any(row.pending > sweep.pending for row in sweep.rows),

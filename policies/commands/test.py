@@ -1,4 +1,4 @@
-"""`forewarn test`: whether what you promise of a cluster holds."""
+"""`forewarn test`: evaluate expectations about a cluster."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MOST_CASES: Final = 100
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 all hold, 1 one is broken, 2 usage, 3 no answer."""
+    """Run the command; returns 0 if all are met, 1 for a violation, 2 for wrong usage, 3 without a result."""
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _expectations(path: str) -> Iterator[tuple[str, Expectation]]:
-    """The expectations of files, each with the directory that its own files are looked for in. Raises SourceError."""
+    """The expectations in files, each with the directory for its own files. Raises SourceError."""
     from forewarn.policies.config.document import place_of_entry
     from forewarn.policies.expectations.document import read_expectations
     from forewarn.policies.manifests import Fault, values
@@ -110,14 +110,14 @@ def _judged(
 
 
 def status_of(results: Sequence[Result]) -> int:
-    """The exit status: whether one of them is broken, or has no answer."""
+    """The exit status: BROKEN if one is violated, FAILED if one was not evaluated, otherwise OK."""
     if any(result.broken for result in results):
         return BROKEN
     return FAILED if any(result.unanswered for result in results) else OK
 
 
 def _result(options: argparse.Namespace, place: str, each: Expectation, cluster: _Cluster) -> dict[str, Any]:
-    """Return the result of one expectation as JSON. Raises InvalidObject."""
+    """The result of one expectation as JSON. Raises InvalidObject."""
     from forewarn.policies.expectations.judge import judge
     from forewarn.policies.render.expectations import as_dict, result_of
 
@@ -130,7 +130,7 @@ def _result(options: argparse.Namespace, place: str, each: Expectation, cluster:
 
 
 def _asked(options: argparse.Namespace, given: Sequence[tuple[str, Expectation]], cache: DumpCache) -> dict[str, Any]:
-    """Return the identity of a run, other than the cluster. Raises SourceError."""
+    """The data that identify a run, except the cluster. Raises SourceError."""
     parts = [repr(each._replace(line=0)).encode() for _, each in given]
     for place, each in given:
         files = [each.when.name] if each.when.what == "file" else []
@@ -142,8 +142,9 @@ def _asked(options: argparse.Namespace, given: Sequence[tuple[str, Expectation]]
 
 
 class _Cluster:
-    """The cluster of --cluster, read once, and again after an expectation that applies objects: the next must not see
-    them.
+    """The cluster of --cluster, read once.
+
+    Read again after an expectation that applies objects, because others must not see them.
     """
 
     def __init__(self, options: argparse.Namespace, release: Release, *, digested: bool) -> None:
@@ -152,7 +153,7 @@ class _Cluster:
         self._world: World | None = None
 
     def read(self) -> DumpCache:
-        """Raises SourceError."""
+        """Load the cluster, or return the loaded one. Raises SourceError."""
         from forewarn.policies.commands.digested_cache import DigestedCache
         from forewarn.policies.simulation.dump import DumpCache
 
@@ -164,11 +165,11 @@ class _Cluster:
         return self._cache
 
     def digest(self) -> str:
-        """The digest of its objects; empty if it is not needed."""
+        """The digest of the cluster's objects; "" if it is not needed."""
         return str(getattr(self.read(), "digest", ""))
 
     def world(self, arrivals: Sequence[Arrival]) -> World:
-        """Its world with these arrivals. Raises InvalidObject."""
+        """The world of the cluster with these arrivals. Raises InvalidObject."""
         cache, until = self.read(), self._options.until
         at_once = any(group_kind(arrival.object) in AT_ONCE for arrival in arrivals)
         if at_once:
@@ -197,7 +198,7 @@ def _setting(options: argparse.Namespace, place: str, cluster: _Cluster, places:
 
 
 def write_results(results: Sequence[Result], options: argparse.Namespace) -> None:
-    """Print them in the format of the options."""
+    """Print the results in the format of the options."""
     from forewarn.policies.render import expectations
 
     if options.output == "junit":

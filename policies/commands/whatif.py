@@ -1,4 +1,4 @@
-"""`forewarn whatif`: a change simulated, and the cluster before and after it."""
+"""`forewarn whatif`: simulate a change, and compare the cluster before and after it."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ if TYPE_CHECKING:
 
 OK, FOUND, USAGE, FAILED = range(4)
 DRAWN: Final = ("html", "svg")
-"""Formats for which a run is watched node by node."""
+"""Output formats with a picture of the nodes over time."""
 SETTLED: Final = "counts cover the whole rollout at its end; `lint` and `predict` evaluate its start"
-"""The basis of the counts of `whatif apply`."""
+"""The note about the basis of the counts of `whatif apply`."""
 _A_DAY: Final = 86_400.0
-"""Seconds: a DaemonSet replaces its Pods node by node."""
+"""Default duration of simulated DaemonSet rollouts in seconds: a DaemonSet replaces its Pods node by node."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 answered, 1 --fail-on was met, 2 usage, 3 not done."""
+    """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     options = options_with_cluster(argument_parser(), arguments)
     parser = options.own
     check(options, parser)
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
-    """End the program if arguments do not go together."""
+    """Exit if arguments cannot be combined."""
     if options.what == "lose":
         _check_loss(options, parser)
     if options.what == "class":
@@ -182,7 +182,7 @@ def simulate(
 
 
 def _without_rejected(question: Question, cache: DumpCache, places: Places) -> tuple[Question, list[Exception]]:
-    """The question without objects whose Pods admission rejects, which are printed as errors.
+    """The question without objects whose Pods admission rejects, and the errors of these objects.
 
     Raises SourceError or InvalidObject if nothing is left.
     """
@@ -320,7 +320,7 @@ def as_document(
 
 
 def _explored(options: argparse.Namespace, world: World, answer: Answer) -> list[tuple[Outcome, Summary]]:
-    """The outcomes of `whatif events`, that of the answer first; nothing of other changes."""
+    """The outcomes of `whatif events`, the answer's first; empty for other changes."""
     from forewarn.policies.simulation.outcomes import Outcome, explore
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import summarize

@@ -1,4 +1,4 @@
-"""The options of whatif."""
+"""The options of `forewarn whatif`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`forewarn why`: why a Pod is Pending, ended or does not end, and how to fix this."""
+"""`forewarn why`: show why a Pod is Pending, ended or does not end, with the fix."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OK, FOUND, USAGE, FAILED = range(4)
 
 
 class _EvidenceCache(Cache):
-    """A Cache that also collects evidence."""
+    """A Cache that also collects evidence about the end of Pods."""
 
     def __init__(self, evidence: Evidence) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class _EvidenceCache(Cache):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 answered, 1 --fail-on was met, 2 usage, 3 not done."""
+    """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     if options.fail_on:
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _check_fail_on(given: Sequence[str], parser: argparse.ArgumentParser) -> None:
-    """End the program if a value of --fail-on is no state and no id."""
+    """Exit if a value of --fail-on is neither a state nor an id."""
     from forewarn.policies.rules.support.names import nearest
     from forewarn.policies.why.trouble import IDS, STATES
 
@@ -85,7 +85,10 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
 
 
 def _target(given: str, namespace: str) -> Evidence:
-    """The Pod or workload of `POD`, `NAMESPACE/POD`, `KIND/NAME` or `NAMESPACE/KIND/NAME`. Raises InvalidInput."""
+    """The Pod or workload named by an argument. Raises InvalidInput.
+
+    Forms: `POD`, `NAMESPACE/POD`, `KIND/NAME`, `NAMESPACE/KIND/NAME`.
+    """
     from forewarn.policies.why.evidence import Evidence
     from forewarn.policies.why.timeline import kind_named
 
@@ -169,7 +172,7 @@ def _add_events(source: str, namespace: str, name: str, evidence: Evidence) -> N
 
 
 def _said(evidence: Evidence, uid: str) -> dict[str, str]:
-    """What the cluster itself reports about the Pod: its conditions and Events."""
+    """The messages of the Pod's own conditions and Events, by type or reason."""
     record = evidence.pods.get(evidence.name)
     told = {
         condition.type: cut(condition.message, LONG)

@@ -33,7 +33,7 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import on use (PEP 562): a linter without a configuration file does not wait for what reads one."""
+    """Import a name on first use (PEP 562), because a linter without a configuration file needs no parser."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'model')}"), name)

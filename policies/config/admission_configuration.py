@@ -1,8 +1,8 @@
-"""Reads kube-apiserver's own AdmissionConfiguration, for what it limits by default.
+"""Reads the limitedResources in kube-apiserver's AdmissionConfiguration.
 
-Source: apiserver `pkg/admission/config.go`, `pkg/admission/plugin/resourcequota/config.go`. Strict, as upstream is:
-an unknown field is a fault. Stricter in one thing: an operator that does not exist is refused here, where upstream
-starts all the same and from then on checks no quota at all.
+Source: apiserver `pkg/admission/config.go`, `pkg/admission/plugin/resourcequota/config.go`. As in upstream, an unknown
+field is an error. Unlike upstream, an unknown operator is an error too: upstream starts with it, and then checks no
+quota at all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 def load_limited_resources(path: Path | str) -> tuple[LimitedResource, ...]:
-    """The limitedResources of an AdmissionConfiguration file; a `path` in it is relative to it. Raises ConfigError."""
+    """The limitedResources of an AdmissionConfiguration file. Raises ConfigError.
+
+    A `path` in the file is relative to the file.
+    """
     file = Path(path)
     entry = parse(contents(file), str(path))
     fields = dict(entry.items())
@@ -41,7 +44,9 @@ def load_limited_resources(path: Path | str) -> tuple[LimitedResource, ...]:
 
 
 def _plugin(given: Mapping[str, ConfigNode], folder: Path) -> tuple[LimitedResource, ...]:
-    """Only the first entry of this name counts, and what stands in it before what it points to."""
+    """The limitedResources of the ResourceQuota plugin's entry: inline `configuration`, otherwise the file at
+    `path`.
+    """
     if "configuration" in given:
         return _configuration(given["configuration"])
     if "path" in given:
@@ -59,7 +64,7 @@ def _configuration(entry: ConfigNode) -> tuple[LimitedResource, ...]:
 
 
 def limited_resource(entry: ConfigNode) -> LimitedResource:
-    """One entry of limitedResources. Raises ConfigError."""
+    """Parse one entry of limitedResources. Raises ConfigError."""
     fields = dict(entry.items(("apiGroup", "resource", "matchContains", "matchScopes")))
     resource = fields["resource"].text() if "resource" in fields else ""
     if not resource:
@@ -85,7 +90,7 @@ def _scope(entry: ConfigNode) -> ScopeSelector:
 
 
 def _expect(entry: ConfigNode, fields: Mapping[str, ConfigNode], key: str, known: tuple[str, ...]) -> str:
-    """The value of a header field, one of these."""
+    """The value of a header field. Raises ConfigError if it is missing or not in `known`."""
     if key not in fields:
         raise entry.fault(f"{key} is missing: must be {' or '.join(known)}")
     if fields[key].text() not in known:

@@ -1,4 +1,4 @@
-"""YAML with positions, for forewarn's own files: every error has a file, line and column."""
+"""YAML with positions, for forewarn's own files: each error has a file, line and column."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
 _LONGEST: Final = 4 << 20
 _DEEPEST: Final = 50
 _SHOWN: Final = 300
-"""Characters of a path in a message."""
+"""Maximum characters of a path in a message."""
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigNode:
-    """A value of the file, with its place. Its readers raise ConfigError."""
+    """A value in a configuration file, with its position. The methods that read it raise ConfigError."""
 
     file: str
     node: yaml.Node | None
     path: str = ""
 
     def fault(self, problem: str) -> ConfigError:
-        """Return an error about this position with the message `problem`."""
+        """A ConfigError at this position."""
         mark = self.node.start_mark if self.node else None
         where = f"{self.file}:{mark.line + 1}:{mark.column + 1}" if mark else self.file
         return ConfigError(f"{where}: {cut(self.path, _SHOWN) + ': ' if self.path else ''}{problem}")
 
     @property
     def is_list(self) -> bool:
-        """Whether the value is a list."""
+        """True if the value is a list."""
         return isinstance(self.node, yaml.SequenceNode)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no document, or only one without content."""
+        """True if there is no document, or one without content."""
         return self.node is None or (isinstance(self.node, yaml.ScalarNode) and self.node.value == "")
 
     def items(self, known: Collection[str] | None = None, what: str = "key") -> Iterator[tuple[str, ConfigNode]]:
-        """The entries of a mapping; a key that is not known is a fault, with the nearest one offered."""
+        """The entries of a mapping. An unknown key is an error that suggests the most similar known key."""
         if self._empty():
             return
         if not isinstance(self.node, yaml.MappingNode):
@@ -74,31 +74,31 @@ class ConfigNode:
             yield ConfigNode(self.file, node, f"{self.path}[{index}]")
 
     def text(self) -> str:
-        """Text; what YAML takes for a boolean or a number is taken as it is written."""
+        """The value as text. Booleans and numbers of YAML are taken as written."""
         if not isinstance(self.node, yaml.ScalarNode) or self._empty():
             raise self.fault("must be a string")
         return str(self.node.value)
 
     def texts(self) -> tuple[str, ...]:
-        """A list of texts."""
+        """The value as a list of texts."""
         return tuple(element.text() for element in self.elements())
 
     def integer(self) -> int:
-        """A whole number."""
+        """The value as a whole number."""
         try:
             return int(self.text())
         except ValueError:
             raise self.fault(f'must be a whole number, not "{self.text()}"') from None
 
     def boolean(self) -> bool:
-        """`true` or `false`."""
+        """The value as a boolean: `true` or `false`."""
         text = self.text()
         if text not in ("true", "false"):
             raise self.fault(f'must be true or false, not "{text}"')
         return text == "true"
 
     def date(self) -> str:
-        """A day, as 2027-01-31."""
+        """The value as a date, for example 2027-01-31."""
         try:
             return date.fromisoformat(self.text()).isoformat()
         except ValueError:
@@ -106,18 +106,18 @@ class ConfigNode:
 
     @property
     def line(self) -> int:
-        """The line, from 1."""
+        """The line of the value, from 1; 0 without a value."""
         return self.node.start_mark.line + 1 if self.node else 0
 
     def word(self, known: Collection[str], what: str) -> str:
-        """One of several words."""
+        """The value, which must be one of `known`."""
         text = self.text()
         if text not in known:
             raise self.fault(f'unknown {what} "{text}"{_suggestion(text, known)}')
         return text
 
     def plain(self) -> Any:
-        """The value as YAML's plain types."""
+        """The value as plain Python types."""
         loader = _Loader("")
         try:
             return loader.construct_document(self.node)
@@ -131,7 +131,7 @@ class ConfigNode:
 
 
 def contents(path: Path | str) -> bytes:
-    """The bytes of a file of ours. Raises ConfigError."""
+    """The bytes of a configuration file. Raises ConfigError, also for a file above the limit."""
     try:
         with open(path, "rb") as file:
             data = file.read(_LONGEST + 1)
@@ -143,7 +143,7 @@ def contents(path: Path | str) -> bytes:
 
 
 def parse(text: str | bytes, file: str) -> ConfigNode:
-    """The one document of a file. Raises ConfigError."""
+    """Parse the only document of a file. Raises ConfigError."""
     try:
         _check_depth(text, file)
         documents = list(yaml.compose_all(text, Loader=_Loader))
@@ -159,8 +159,10 @@ def parse(text: str | bytes, file: str) -> ConfigNode:
 
 
 def place_of_entry(data: bytes, number: int) -> tuple[int, int]:
-    """Line and column of the entry of this number in a text that has been read: its documents are lists, or entries
-    themselves. (0, 0) where there is none."""
+    """Line and column of the entry with this number; (0, 0) if there is none.
+
+    The documents of the text are lists of entries, or single entries. The text must have been parsed without error.
+    """
     depth, in_list = 0, False
     try:
         for event in yaml.parse(data, Loader=_Loader):
@@ -182,12 +184,12 @@ def place_of_entry(data: bytes, number: int) -> tuple[int, int]:
 
 
 def _is_nothing(event: Any) -> bool:
-    """Whether the document has no content."""
+    """True if the document has no content."""
     return isinstance(event, yaml.ScalarEvent) and event.value == "" and not event.style
 
 
 def _check_depth(text: str | bytes, file: str) -> None:
-    """Raises ConfigError where it nests deeper than libyaml composes: it would take the process with it."""
+    """Raise ConfigError if the text is nested too deeply: libyaml would crash the process."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):

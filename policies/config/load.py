@@ -1,4 +1,4 @@
-"""Reads the configuration file: validated whole, or refused."""
+"""Reads the configuration file: accepts it completely, or rejects it."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _SEVERITIES: Final = {str(severity): severity for severity in Severity}
 
 
 def load_config(path: Path | str) -> Config:
-    """Read a configuration file. Raises ConfigError, also where it cannot be opened."""
+    """Read a configuration file. Raises ConfigError, also if it cannot be opened."""
     return read_config(contents(path), str(path))
 
 
 def says_nothing(path: Path | str) -> bool:
-    """Report whether a configuration file contains only comments. Raises ConfigError."""
+    """True if a configuration file has no content except comments. Raises ConfigError."""
     return parse(contents(path), str(path)).is_empty
 
 
 def read_config(text: str | bytes, file: str) -> Config:
-    """The configuration that a text holds. Raises ConfigError at its first fault."""
+    """Parse a configuration. Raises ConfigError for the first error."""
     config = Config()
     entries = dict(parse(text, file).items(_READERS))
     for key in sorted(entries, key=_NAMES_RULES.__ne__):  # the other entries may be about these rules
@@ -92,7 +92,10 @@ def _option(name: str, read: Callable[[ConfigNode], Any]) -> Callable[[Config, C
 
 
 def _template_paths(config: Config, entry: ConfigNode) -> Config:
-    """A path without wildcards makes a workload of the kind, to all; several, or one into lists, are the linter's."""
+    """Read podTemplatePaths: a kind with one path without wildcards counts as a workload everywhere.
+
+    The linter also uses several paths, and paths into lists.
+    """
     options = config.options
     templates, parts = dict(options.pod_template_paths), dict(options.class_paths)
     for kind, value in entry.items():
@@ -127,7 +130,7 @@ def _kinds(entry: ConfigNode) -> tuple[str, ...]:
 
 
 def _class_paths(kind: str, value: ConfigNode, *, is_name: bool) -> tuple[ClassPath, ...]:
-    """One path, or a list of them."""
+    """Parse one path, or a list of paths."""
     entries = list(value.elements()) if value.is_list else [value]
     if not entries:
         raise value.fault(f"names no path of {kind}")
@@ -173,7 +176,7 @@ def _budget(entry: ConfigNode) -> Budget:
 
 
 MOST_PREDICTIONS: Final = 1_000_000
-"""In an hour."""
+"""Maximum value of a prediction budget per hour."""
 
 
 def _repeated_warnings(config: Config, entry: ConfigNode) -> Config:
@@ -244,7 +247,7 @@ def _promises(entry: ConfigNode) -> tuple[Promise, ...]:
 
 
 def _promise(entry: ConfigNode, number: int) -> Promise:
-    """The maximum part of the work of `forewarn test` that one prediction may use."""
+    """Parse one expectation about preemption. `number`: its position, from 1. Raises ConfigError."""
     given = dict(entry.items(("name", "when", "expect")))
     if "when" in given:
         raise given["when"].fault("not supported in the configuration; use `forewarn test`")
@@ -276,7 +279,7 @@ def _pods(entry: ConfigNode) -> PodPattern:
 
 
 def _conditions(entry: ConfigNode, own: str) -> dict[str, Any]:
-    """Namespaces and people that an entry is about; its `own` key is left unread."""
+    """The namespaces and users of an entry, as keyword arguments; the value of its `own` key remains unparsed."""
     given: dict[str, Any] = {}
     for key, value in entry.items((own, "namespaces", "namespaceSelector", "users", "groups")):
         if key == own:
@@ -332,7 +335,7 @@ def _rendered(entry: ConfigNode) -> Rendering:
 
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 KUSTOMIZE_FLAGS: Final = ("--enable-helm", "--load-restrictor=LoadRestrictionsNone")
-"""Those that run no program of the tree."""
+"""Allowed kustomize flags: those that run no program of the directory tree."""
 
 
 def _suppressions(config: Config, entry: ConfigNode) -> Config:

@@ -1,4 +1,4 @@
-"""A validated, immutable configuration."""
+"""The validated, immutable configuration."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _NO_OPTIONS: Final = Options()
 
 
 class ConfigError(ValueError):
-    """The file cannot be used: `FILE:LINE:COLUMN: what is wrong; what would be right`."""
+    """The configuration is invalid: `FILE:LINE:COLUMN: problem; fix`."""
 
 
 class Annotate(StrEnum):
-    """Which objects get the annotation forewarn.dev/preemption-impact."""
+    """The objects that get the annotation forewarn.dev/preemption-impact."""
 
     PODS = "pods"
     WORKLOADS = "workloads"
@@ -47,7 +47,10 @@ class RepeatedWarnings(StrEnum):
 
 
 class Exemption(NamedTuple):
-    """Requests that the webhook lets pass: everything that is given must hold, of a list one entry."""
+    """An exemption of requests from the webhook's evaluation.
+
+    Each condition that is set must hold; of a list, one entry must match.
+    """
 
     reason: str
     namespaces: tuple[str, ...] = ()
@@ -56,7 +59,7 @@ class Exemption(NamedTuple):
     groups: tuple[str, ...] = ()
 
     def covers(self, user: User | None, namespace: Namespace | None) -> bool:
-        """Report whether a request of this user in this namespace (None: cluster-scoped) is exempt."""
+        """True if a request of this user in this namespace (None: cluster-scoped) is exempt."""
         name, groups = (user.name, user.groups) if user else ("", ())
         return (
             (not self.namespaces or (namespace is not None and one_of(self.namespaces, namespace.name)))
@@ -67,21 +70,21 @@ class Exemption(NamedTuple):
 
 
 class DiscloseTo(NamedTuple):
-    """The users who see everything, whatever `disclose` says: `groups` are shell patterns.
+    """The users who see all names, regardless of `disclose`. `groups`: shell patterns.
 
-    `by_access_review`: also users whom the API server allows to list Pods in all namespaces.
+    `by_access_review`: also users who may list Pods in all namespaces.
     """
 
     groups: tuple[str, ...] = ("system:masters",)
     by_access_review: bool = False
 
     def covers(self, user: User) -> bool:
-        """Report whether the user is in one of the groups."""
+        """True if the user is in one of the groups."""
         return any(one_of(self.groups, group) for group in user.groups)
 
 
 class Budget(NamedTuple):
-    """Predictions in an hour: so many `exact`, then so many `coarse` ones. Both recover evenly over the hour."""
+    """Maximum predictions per hour: first `exact` ones, then `coarse` ones. Both recover evenly over the hour."""
 
     exact: int
     coarse: int
@@ -99,10 +102,10 @@ _BUDGET: Final = PredictionBudget()
 
 
 class Config(NamedTuple):
-    """The configuration in force; without arguments, the defaults.
+    """The complete configuration; without arguments, the defaults.
 
-    `selected` and `unheard`: the rules that the linter was asked for; all and none where they are empty. `rules`: the
-    ids of rules of other packages that it runs; `foreign`: these rules, loaded by `foreign_rules.with_rules`.
+    `selected`: the only rules that the linter runs; empty: all. `unheard`: rules that the linter does not run. `rules`:
+    ids of rules of other packages; `foreign`: these rules, loaded by `foreign_rules.with_rules`.
     """
 
     actions: Mapping[str, Action] = {}
@@ -120,9 +123,10 @@ class Config(NamedTuple):
     foreign: tuple[Rule, ...] = ()
 
     def action(self, rule: Rule, target: Target) -> Action:
-        """Return the webhook's action for a finding: as configured, or the rule's default; never deny for a template.
+        """The webhook's action for a finding: the configured one, or the rule's default, which is never deny for a
+        template.
 
-        The API server does not reject an invalid template either: later, its Pods are not created.
+        The API server does not reject an invalid template either; its Pods are not created later.
         """
         configured = self.actions.get(rule.ID)
         if configured is not None:
@@ -132,26 +136,28 @@ class Config(NamedTuple):
         return Action.WARN if target in (Target.TEMPLATE, Target.PART) and rule.ACTION is Action.DENY else rule.ACTION
 
     def limiting(self, more: Iterable[LimitedResource]) -> Config:
-        """This configuration, with more limitedResources: those of kube-apiserver's own file."""
+        """The configuration with more limitedResources, from kube-apiserver's own file."""
         limited = (*self.options.limited_resources, *more)
         return self._replace(options=self.options._replace(limited_resources=limited))
 
     def hears(self, rule: Rule) -> bool:
-        """Report whether the linter should run a rule: all rules, or the selected rules, without the ignored rules."""
+        """True if the linter runs a rule: it is selected (by default all are) and not ignored."""
         return rule.ID not in self.unheard and (not self.selected or rule.ID in self.selected)
 
     def told(self, rule: Rule) -> Severity | None:
-        """Return the linter's severity for a finding of this rule; None: no finding."""
+        """The linter's severity for findings of a rule; None if the linter does not run the rule or its action is
+        off.
+        """
         off = self.actions.get(rule.ID) is Action.OFF
         return self.severity(rule) if self.hears(rule) and not off else None
 
     def severity(self, rule: Rule) -> Severity | None:
-        """Return the configured severity; None: the linter does not run the rule."""
+        """The configured severity of a rule; None if the rule is not for the linter."""
         return None if rule.SEVERITY is None else self.severities.get(rule.ID, rule.SEVERITY)
 
     def exemption(self, user: User | None, namespace: Namespace | None, now: datetime) -> str | None:
-        """Return the reason why a request is exempt, None if it is not: an exemption or a namespace's break-glass
-        annotation.
+        """The reason why a request is exempt: an exemption, or the namespace's break-glass annotation; None if it is
+        not.
         """
         for exemption in self.exemptions:
             if exemption.covers(user, namespace):
@@ -163,7 +169,7 @@ class Config(NamedTuple):
         return None
 
     def not_honoured(self, namespace: Namespace | None, now: datetime) -> str:
-        """Why a namespace's break-glass annotation exempts nothing; empty where it does, or there is none."""
+        """The reason why a namespace's break-glass annotation has no effect; "" if it has one, or is missing."""
         text = _break_glass(namespace)
         why = self._not_honoured(text, now) if text else ""
         return f"{EXEMPT_UNTIL_ANNOTATION} on namespace {namespace.name if namespace else ''} {why}" if why else ""

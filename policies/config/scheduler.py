@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.semantics import Semantics
 
 _SHOWN: Final = 10
-"""The maximum number of reported errors."""
+"""Maximum number of reported errors."""
 _LARGEST: Final = 1024 * 1024
-"""Bytes of a file."""
+"""Maximum bytes of a file."""
 _DEEPEST: Final = 50
 _MOST_NODES: Final = 400_000
-"""With what aliases repeat; a file of the largest size has no more without."""
+"""Maximum nodes after expanding aliases; a file of the maximum size has no more without aliases."""
 _MOST_DIGITS: Final = 4000
 _NUMERIC: Final = frozenset("+-.0123456789")
 
 
 class SchedulerSource:
-    """The given configuration of a scheduler; its profiles depend on the release."""
+    """The configuration of a scheduler; its profiles depend on the release."""
 
     def __init__(self, name: str, config: Any, entry: ConfigNode | None = None) -> None:
         self.name, self._config, self._entry = name, config, entry
@@ -41,11 +41,11 @@ class SchedulerSource:
 
     @property
     def given(self) -> Any:
-        """The configuration as it stands in its file, values of JSON."""
+        """The configuration as plain JSON values, unchanged."""
         return self._config
 
     def __call__(self, semantics: Semantics) -> SchedulerConfiguration:
-        """Return the profiles for a release; the same value for the same release. Raises ConfigError."""
+        """The scheduler configuration for a release; the same object for the same release. Raises ConfigError."""
         made = self._made.get(semantics)
         if made is None:
             made = self._made[semantics] = self._make(semantics)
@@ -74,7 +74,7 @@ class SchedulerSource:
 
 
 def scheduler_source(given: str) -> SchedulerSource:
-    """A file (FILE, or anything with a dot or slash), or a preset. Raises ConfigError."""
+    """Read a file (a path with a dot or slash, or an existing file), or a preset. Raises ConfigError."""
     from forewarn.policies.scheduling.configuration.presets import PRESETS
 
     if given in PRESETS:
@@ -106,8 +106,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _check(entry: ConfigNode) -> None:
-    """Raises ConfigError for a key that is there twice, for what aliases repeat without end, and for a number of
-    thousands of digits."""
+    """Raise ConfigError for duplicate keys, too many nodes from aliases, and numbers with too many digits."""
     left, seen = [(entry, 0)], 0
     while left:
         inner, depth = left.pop()
@@ -128,7 +127,7 @@ def _inside(entry: ConfigNode) -> list[ConfigNode]:
 
 
 def _at(entry: ConfigNode, path: FieldPath) -> ConfigNode:
-    """The entry at a path, or the innermost one on the way that is there."""
+    """The entry at a path, or the innermost existing entry on the path."""
     for part in path:
         kind = type(entry.node).__name__
         if isinstance(part, int) and kind == "SequenceNode":

@@ -11,7 +11,8 @@ NAME: Final = ".forewarn.yaml"
 
 
 def find_config(start: str) -> str | None:
-    """Return `.forewarn.yaml` in this directory or above, up to the root of the repository (the directory with `.git`).
+    """The path of `.forewarn.yaml` in this directory or above, up to the repository's root (with `.git`); None if
+    missing.
 
     A link to a file outside of its directory is ignored, so that a repository cannot use files of other places.
     """

@@ -1,7 +1,8 @@
 """The syncs of kube-controller-manager: one module for each controller, as pure functions of the state and the time.
 
 `reconcile` returns the writes of one sync of one object. The caller applies the writes in order, and calls `reconcile`
-again when an object that belongs to the workload changes. No function here waits, reads a clock or uses random numbers.
+again when an object that belongs to the workload changes. No function here blocks, reads a clock or uses random
+numbers.
 """
 
 from __future__ import annotations
@@ -26,20 +27,19 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "batch/CronJob": "cron_job",
     "policy/PodDisruptionBudget": "disruption",
 }
-"""`group/Kind` -> the module of its controller, imported when it is first used."""
+"""`group/Kind` -> the module of its controller, imported on first use."""
 
 SYNC_DELAY: Final[Mapping[str, float]] = {"batch/Job": 1.0}
-"""Seconds between a change of an object's pod and its sync; 0 for other kinds.
+"""Seconds between a change of an object's Pod and the sync; 0 for other kinds.
 
-Source: pkg/controller/job `SyncJobBatchPeriod`; what changes meanwhile does not move it.
+Further changes do not extend the delay. Source: pkg/controller/job `SyncJobBatchPeriod`.
 """
 
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
-    """Return the writes of one sync of the object at `now` (seconds since 1970); none for a deleted or uncontrolled
-    object.
+    """Return the writes of one sync of an object; none for a deleted object, or a kind without a controller here.
 
-    Raises InvalidObject: a field that the controller reads, or a Pod template, is invalid.
+    `now`: seconds since 1970. Raises InvalidObject if a field that the controller reads, or a Pod template, is invalid.
     """
     if key[0] not in CONTROLLERS or view.workload(key) is None:
         return []

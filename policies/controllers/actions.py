@@ -1,4 +1,4 @@
-"""The requests of a controller to the API server: one write each, in order."""
+"""The requests of a controller to the API server. Each action is one write; actions are in order."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class CreatePod(NamedTuple):
-    """A new pod. `generate_name`: its name's beginning, where the API server makes up the rest; `pod` then has none.
+    """Create a Pod.
 
-    `template`: what it is made of, for its annotations. `claims`: created before it;
-    `claim_owners`: written after it.
+    `generate_name`: the prefix of a generated name; `pod` then has no name. `template`: the Pod template, for its
+    annotations. `claims`: PersistentVolumeClaims to create before the Pod. `claim_owners`: writes after it.
     """
 
     owner: Key
@@ -29,13 +29,13 @@ class CreatePod(NamedTuple):
 
 
 class CreateClaim(NamedTuple):
-    """A new PersistentVolumeClaim."""
+    """Create a PersistentVolumeClaim."""
 
     claim: PersistentVolumeClaim
 
 
 class SetClaimOwner(NamedTuple):
-    """Another controller for a PersistentVolumeClaim: what deletes it."""
+    """Change the owner of a PersistentVolumeClaim, with which garbage collection deletes the claim."""
 
     namespace: str
     name: str
@@ -43,7 +43,7 @@ class SetClaimOwner(NamedTuple):
 
 
 class DeletePod(NamedTuple):
-    """A DELETE of a pod. `force`: with a grace period of 0. `owner`: the object whose controller asks for it."""
+    """DELETE a Pod. `force`: with a grace period of 0. `owner`: the object whose controller deletes it."""
 
     namespace: str
     name: str
@@ -52,14 +52,14 @@ class DeletePod(NamedTuple):
 
 
 class CreateWorkload(NamedTuple):
-    """A new workload: a Deployment's ReplicaSet, a CronJob's Job. Its name is in it."""
+    """Create a workload, whose name is in the object: a Deployment's ReplicaSet, a CronJob's Job."""
 
     object: ApiObject
     owner: Key
 
 
 class UpdateWorkload(NamedTuple):
-    """An update of a workload other than its Pod template: replicas, annotations, minReadySeconds.
+    """Update a workload other than its Pod template: replicas, annotations, minReadySeconds.
 
     `may_fail`: if the API server rejects the update, the sync skips later updates, but still writes the status.
     """
@@ -70,40 +70,42 @@ class UpdateWorkload(NamedTuple):
 
 
 class UpdateConflict(NamedTuple):
-    """An update of a workload that has changed since it was read: the API server refuses it, and the sync ends."""
+    """Update a workload that has changed since it was read: the API server rejects the update, and the sync ends."""
 
     key: Key
 
 
 class DeleteWorkload(NamedTuple):
-    """A workload that is let go; its pods go with it."""
+    """Delete a workload. Garbage collection deletes its Pods."""
 
     key: Key
 
 
 class SetStatus(NamedTuple):
-    """The status that the controller reports for an object. Its next sync reads it as `WorkloadState.status`."""
+    """Set the status of an object. The next sync reads it as `WorkloadState.status`."""
 
     key: Key
     status: Any
 
 
 class ReleasePod(NamedTuple):
-    """A Job has counted a Pod and removes its finalizer: `View.pods_of` need not return the Pod after its deletion."""
+    """Remove the Job's finalizer from a counted Pod: `View.pods_of` need not return the Pod after its deletion."""
 
     key: Key
     uid: str
 
 
 class Requeue(NamedTuple):
-    """Another sync at `at` (seconds since 1970), whatever happens; of several the earliest comes, and then the next."""
+    """Sync the object again at `at` (seconds since 1970), even without a change. The earliest of several requests is
+    next.
+    """
 
     key: Key
     at: float
 
 
 class Report(NamedTuple):
-    """An event or a change of a condition; `reason` is the reason of the event or condition."""
+    """Report an event or a change of a condition, with its reason and message."""
 
     key: Key
     reason: str

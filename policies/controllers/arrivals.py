@@ -1,4 +1,4 @@
-"""The number of Pods that a workload requests, for quotas: quotas count Pods on all nodes."""
+"""The number of Pods that a workload requests, and of those that exist, for the check of quotas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Arrivals(NamedTuple):
-    """`replicas` pods shall run; a rollout brings `surge` more for a while."""
+    """The requested number of Pods; during a rollout, `surge` more."""
 
     replicas: int = 1
     surge: int = 0
@@ -69,5 +69,7 @@ def _daemons(obj: ApiObject, template: ApiObject, cluster: ClusterSnapshot | Non
 
 
 def _surge(obj: ApiObject, replicas: int) -> int:
-    """Source: deployment util `NewRSNewReplicas`: never more new pods than replicas."""
+    """Return the number of surge Pods of a Deployment, at most its replicas. Source: deployment util
+    `NewRSNewReplicas`.
+    """
     return min(max_surge(obj, replicas), replicas) if group_kind(obj) == "apps/Deployment" else 0

@@ -1,5 +1,5 @@
-"""The effects of a change to a workload: the Pods that its controller creates, their order, and the Pods that it
-deletes first.
+"""The effects of a change to a workload: the Pods that its controller creates, in order, and those that it deletes
+first.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class Coming:
     rolled_out: ApiObject | None = None
     under_way: bool = False
     without_claims: bool = False
-    """Whether the change ignores volumes whose claims are created with the Pods."""
+    """Whether volumes are ignored whose claims are created together with the Pods."""
     creates_claims: ApiObject | None = None
-    """The object of whose pods that is so, if a simulation can create the claims."""
+    """The object whose Pods have such claims, if a simulation can create them."""
 
 
 def coming(
@@ -111,7 +111,7 @@ def _of_change(
     *,
     same: bool,
 ) -> Coming:
-    """What a controller creates. `same`: whether the template is the stored one, or has a ReplicaSet."""
+    """Return the effects of a change. `same`: the template is the stored one, or has a ReplicaSet."""
     if old is not None and (_is_over(old) or (same and replicas_of(old) == replicas_of(obj))):
         return Coming(own=own)  # a no-op for the scheduler, whatever its controller is still at
     grows = old is not None and replicas_of(obj) > replicas_of(old)
@@ -128,7 +128,7 @@ def _of_change(
 def still_to_come(
     obj: ApiObject, wanted: int, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]
 ) -> Sequence[Pod]:
-    """Return how many of `wanted` Pods are not yet scheduled, for an object that was admitted a moment ago.
+    """Return the Pods, of `wanted` Pods, that are not scheduled yet, for an object that was admitted a moment ago.
 
     For an ordered StatefulSet, only the first Pod counts. Raises InvalidObject.
     """
@@ -153,7 +153,7 @@ def _has_a_place(pod: Pod) -> bool:
 
 
 def _scaled(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> Coming:
-    """The pods that are missing."""
+    """Return the missing Pods of a workload whose template does not change."""
     pods, bare = (new := new_pods(cluster, obj, template, own=own)).pods, new.without_claims
     if not _goes_in_order(obj):
         return Coming(pods, own, without_claims=bare)
@@ -163,10 +163,9 @@ def _scaled(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: 
 
 
 def asks_for_no_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], *, fewer: bool = False) -> bool:
-    """Report whether an update changes neither the Pods of an object nor their number; `fewer`: a smaller number counts
-    too.
+    """Report whether an update changes neither the Pods of an object nor their number.
 
-    For a Pod: whether kube-scheduler has nothing to do. Raises InvalidObject.
+    `fewer`: also accept a smaller number. For a Pod: whether kube-scheduler has nothing to do. Raises InvalidObject.
     """
     old = subject.old
     if subject.operation is not Operation.UPDATE or old is None:
@@ -200,7 +199,7 @@ def _first_that_waits(obj: ApiObject, own: Sequence[Pod]) -> int | None:
     """Return the lowest ordinal of a StatefulSet whose Pod is Pending; None if no Pod is Pending.
 
     An ordered StatefulSet creates, deletes and replaces no Pod until that Pod runs. Source: pkg/controller/statefulset,
-    `processReplica`: `if !isRunningAndReady(pod) && monotonic`, upstream returns.
+    `processReplica`: upstream returns if `!isRunningAndReady(pod) && monotonic`.
     """
     waiting = (ordinal_of(pod.name, ref_of(obj).name) for pod in own if not _has_a_place(pod))
     start = start_ordinal(obj)
@@ -208,14 +207,14 @@ def _first_that_waits(obj: ApiObject, own: Sequence[Pod]) -> int | None:
 
 
 def _before(obj: ApiObject, own: Sequence[Pod], missing: Sequence[Pod], ordinal: int) -> Sequence[Pod]:
-    """The missing pods of lower ordinals."""
+    """Return the missing Pods with lower ordinals than `ordinal`."""
     name, start = ref_of(obj).name, start_ordinal(obj)
     present = sum(start <= ordinal_of(pod.name, name) < ordinal for pod in own)
     return missing[: ordinal - start - present]
 
 
 def _single(subject: ReviewedObject, obj: ApiObject, cluster: ClusterSnapshot, *, pods_defaulted: bool) -> Coming:
-    """A pod on its own comes when it is made, or let go."""
+    """Return the effects of a bare Pod that is created, or whose last scheduling gate is removed."""
     from forewarn.policies.cluster.admission import admitted, with_priority
     from forewarn.policies.objects.pod import Pod
 
@@ -238,7 +237,9 @@ def _is_paused(obj: ApiObject | None) -> bool:
 def _same_template(
     subject: ReviewedObject, old: ApiObject, template: ApiObject, paths: Mapping[str, tuple[str, ...]]
 ) -> bool:
-    """Report whether the Pods do not change. Manifests that the linter reads lack the defaults of stored objects."""
+    """Report whether the Pods do not change. Manifests that the linter reads do not have the defaults of stored
+    objects.
+    """
     stored = pod_template_of(old, paths)
     if stored is None:
         return False
@@ -246,7 +247,7 @@ def _same_template(
 
 
 def _stored(subject: ReviewedObject, cluster: ClusterSnapshot) -> ApiObject | None:
-    """Return the stored state of this workload."""
+    """Return the stored object of this workload, or None."""
     found = cluster.workload(group_kind(subject.object), subject.ref.namespace, subject.ref.name)
     return found.object if found else None
 
@@ -271,10 +272,11 @@ def _rollout(
 def _of_deployment(
     cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...], before: ApiObject | None
 ) -> Coming:
-    """New pods come beside old ones that run, or are still ending: each that runs lets the next one come.
+    """Return the effects of a changed template of a Deployment.
 
-    Where more replicas are asked for at once, those that are missing come first, of the old template: pkg/controller/
-    deployment, `syncDeployment`, scales before it rolls out.
+    New Pods are created beside old ones that run or are terminating; each one that runs allows the next. If the
+    Deployment also grows, missing Pods of the old template are first: pkg/controller/deployment, `syncDeployment`,
+    scales before it rolls out.
     """
     replicas = replicas_of(obj)
     if text(obj, "spec", "strategy", "type") == "Recreate":  # what is scaled first goes again before it has a place
@@ -312,7 +314,10 @@ def _scaled_while_rolled_out(
 
 
 def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> Coming:
-    """Create missing ordinals first, then replace each Pod from the highest ordinal to the lowest."""
+    """Return the effects of a changed template of a StatefulSet.
+
+    Missing ordinals are created first, then each Pod is replaced, from the highest ordinal to the lowest.
+    """
     missing = new_pods(cluster, obj, template, own=own).pods
     if _goes_in_order(obj) and (waits := _first_that_waits(obj, own)) is not None:
         return Coming(_before(obj, own, missing, waits), own, one_by_one=True)
@@ -333,13 +338,16 @@ def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObje
 
 
 def _ordinal(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, number: int) -> Pod:
-    """The pod of one ordinal, with the claims that it has."""
+    """Return the Pod of one ordinal, with the volumes of its existing claims."""
     only = {**obj, "spec": {**mapping(obj, "spec"), "ordinals": {"start": number}}}
     return new_pods(cluster, only, template, 1, ()).pods[0]
 
 
 def _of_daemon_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> Coming:
-    """Nodes without a pod get theirs; on the others the old one ends first, but in a set that surges."""
+    """Return the effects of a changed template of a DaemonSet.
+
+    Nodes without a Pod get one. On other nodes the old Pod terminates first, unless the DaemonSet surges.
+    """
     everywhere = new_pods(cluster, obj, template, own=()).pods
     if text(obj, "spec", "updateStrategy", "type") == "OnDelete" or not isinstance(everywhere, DaemonPods):
         return Coming(new_pods(cluster, obj, template, own=own).pods, own)

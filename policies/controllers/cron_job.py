@@ -23,13 +23,13 @@ _MOST_ZONE: Final = 64
 
 
 class CronJobStatus(NamedTuple):
-    """When a Job was last due, in seconds since 1970."""
+    """The time for which the last Job was created, in seconds since 1970."""
 
     last_schedule: float | None = None
 
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
-    """One sync: upstream `syncCronJob`. Raises InvalidObject."""
+    """Return the writes of one sync of a CronJob. Upstream `syncCronJob`. Raises InvalidObject."""
     state = view.workload(key)
     if state is None or boolean(state.object, "spec", "suspend"):
         return []
@@ -62,16 +62,16 @@ def _zone(obj: ApiObject) -> tzinfo:
 
 
 def _earliest(state: WorkloadState, known: CronJobStatus, now: float) -> float:
-    """From when on schedules count that were not met."""
+    """Return the time after which missed schedules count."""
     earliest = state.created if known.last_schedule is None else known.last_schedule
     deadline = int32(state.object, "spec", "startingDeadlineSeconds")
     return earliest if deadline is None else max(earliest, now - deadline)
 
 
 def most_recent(schedule: CronSchedule, earliest: float, now: float) -> float | None:
-    """The last time at which it was due after `earliest`, None where it was not. Source: `mostRecentScheduleTime`.
+    """Return the last scheduled time after `earliest` and until `now`, or None. Source: `mostRecentScheduleTime`.
 
-    However long that is: from two schedules on it is looked for near the end.
+    Skips most of many missed times by the interval of the first two.
     """
     first = schedule.next(earliest)
     if first is None or first > now:
@@ -92,7 +92,7 @@ _MOST_MISSED: Final = 10_000
 
 
 def _start(view: View, state: WorkloadState, known: CronJobStatus, due: float, now: float) -> list[Action]:
-    """A Job for the time that it is due, as its concurrencyPolicy has it."""
+    """Return the writes that create the Job for a scheduled time, as the concurrencyPolicy allows."""
     deadline = int32(state.object, "spec", "startingDeadlineSeconds")
     if known.last_schedule == due or (deadline is not None and due + deadline < now):
         return []
@@ -112,9 +112,9 @@ def _active(jobs: Sequence[WorkloadState]) -> list[WorkloadState]:
 
 
 def _job(state: WorkloadState, due: float) -> dict[str, Any]:
-    """Return the Job of a run. Source: `getJobFromTemplate2`: the name ends with the minutes since 1970.
+    """Return the Job of a run, with the minutes since 1970 at the end of its name. Source: `getJobFromTemplate2`.
 
-    The Pod template is an object of its own, which identifies the Pods of this Job.
+    The Pod template is a copy, so that its id identifies the Pods of this Job.
     """
     template = mapping(state.object, "spec", "jobTemplate")
     ref = ref_of(state.object)

@@ -1,4 +1,7 @@
-"""Cron schedules as kube-controller-manager reads them. Source: github.com/robfig/cron/v3 `ParseStandard`, `Next`."""
+"""Parse cron schedules as kube-controller-manager does.
+
+Source: github.com/robfig/cron/v3 `ParseStandard`, `Next`.
+"""
 
 from __future__ import annotations
 
@@ -26,21 +29,23 @@ _DESCRIPTORS: Final = {
 }
 _STAR: Final = ("*", "?", "*/1", "?/1")
 _MOST_YEARS: Final = 5
-"""After which a time that never comes is given up."""
+"""Number of years after which the search for the next time stops."""
 _LONGEST: Final = 256
 _FIRST: Final = datetime(2, 1, 1, tzinfo=UTC).timestamp()
 _LAST: Final = datetime(9990, 1, 1, tzinfo=UTC).timestamp()
-"""Between these times, each time zone's clock is within the years that Python supports."""
+"""The last supported time. Between _FIRST and _LAST, each time zone's clock is within the years that Python
+supports.
+"""
 
 
 class InvalidSchedule(ValueError):
-    """A schedule that cannot be read."""
+    """The error for an invalid schedule."""
 
 
 class CronSchedule(NamedTuple):
-    """The minutes, hours, days, months and weekdays at which something is due, in a time zone.
+    """The minutes, hours, days, months and weekdays of a schedule, in a time zone.
 
-    `any_day`: the days of the month, or those of the week, are `*`: both must hold then, else one of them will do.
+    `any_day`: the days of the month or those of the week are `*`. Then both must match, otherwise one of them.
     """
 
     minutes: frozenset[int]
@@ -52,8 +57,10 @@ class CronSchedule(NamedTuple):
     zone: tzinfo = UTC
 
     def next(self, after: float) -> float | None:
-        """The first time after this one, in seconds since 1970; None where none comes within five years, or before the
-        calendar ends, which is here with the year 9999."""
+        """Return the first scheduled time after `after`, in seconds since 1970.
+
+        None if there is none within five years, or if `after` is in the year 9990 or later.
+        """
         if not after < _LAST:
             return None
         moment = datetime.fromtimestamp(max(after, _FIRST), self.zone).replace(second=0, microsecond=0)
@@ -76,7 +83,7 @@ class CronSchedule(NamedTuple):
 
 
 def parse_schedule(text: str, zone: tzinfo = UTC) -> CronSchedule:
-    """Read five fields, or `@hourly` and its like. Raises InvalidSchedule; `@every` is not read."""
+    """Parse five fields, or a descriptor such as `@hourly`. Raises InvalidSchedule, also for `@every`."""
     fields = _DESCRIPTORS.get(text.strip(), text).split()
     if len(fields) != len(_FIELDS) or len(text) > _LONGEST:
         raise InvalidSchedule(f"expected exactly 5 fields, found {len(fields)}")
@@ -92,7 +99,7 @@ def _field(field: str, least: int, most: int, names: dict[str, int]) -> frozense
 
 
 def _range(part: str, least: int, most: int, names: dict[str, int]) -> range:
-    """One of a field's parts: `*`, `5`, `1-5`, `*/2`, `10/5`."""
+    """Return the values of one part of a field: `*`, `5`, `1-5`, `*/2`, `10/5`."""
     bounds, slash, step = part.partition("/")
     low, dash, high = bounds.partition("-")
     if low in ("*", "?"):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
 
 BURST_REPLICAS: Final = 250
-"""Pods that one sync makes, or deletes, at most."""
+"""Maximum Pods that one sync creates, and that it deletes."""
 DAEMON_TOLERATIONS: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -55,7 +55,7 @@ class DaemonSetStatus(NamedTuple):
 
 
 class _Daemons(NamedTuple):
-    """A DaemonSet in one sync. `on`: its pods by the node that they are, or shall be, on."""
+    """A DaemonSet in one sync. `on`: name of the node, or of the target node -> Pods."""
 
     view: View
     state: WorkloadState
@@ -73,7 +73,7 @@ class _Daemons(NamedTuple):
 
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
-    """One sync: upstream `syncDaemonSet`. Raises InvalidObject."""
+    """Return the writes of one sync of a DaemonSet. Upstream `syncDaemonSet`. Raises InvalidObject."""
     state = view.workload(key)
     if state is None:
         return []
@@ -140,12 +140,15 @@ def _is_of(pod: Pod, key: Key) -> bool:
 
 
 def _anywhere_of(view: View, state: WorkloadState, template: ApiObject) -> Pod:
-    """Its pod, less the node."""
+    """Return the DaemonSet's Pod after admission, without a target node."""
     return view.admit(template, lambda: made_of(state.key[1], state.object, with_daemon_fields(template)))
 
 
 def _revision(state: WorkloadState, template: ApiObject, pods: Sequence[PodState]) -> str:
-    """Upstream `constructHistory`. Before the first sync, the revision that most pods carry is the template's."""
+    """Return the revision of the template: before the first sync, the most frequent revision of the Pods.
+
+    Upstream `constructHistory`.
+    """
     known = state.status
     if isinstance(known, DaemonSetStatus):
         same = known.template is template or known.template == template
@@ -155,19 +158,19 @@ def _revision(state: WorkloadState, template: ApiObject, pods: Sequence[PodState
 
 
 def node_of(pod: Pod) -> str:
-    """The node that a daemon's pod is on, or is for. Source: daemon util `GetTargetNodeName`."""
+    """Return the node of a DaemonSet's Pod, or else its target node. Source: daemon util `GetTargetNodeName`."""
     return pod.node_name or target_node(pod)
 
 
 def target_node(pod: Pod) -> str:
-    """The one node that a pod's required affinity names; empty for other pods."""
+    """Return the single node that a Pod's required affinity names; empty for other Pods."""
     required = pod.spec.node_affinity.required
     named = {name for term in required.terms for name in term.names or ("", " ")} if required else set()
     return named.pop() if len(named) == 1 else ""
 
 
 def on_node(anywhere: Pod, node: str) -> Pod:
-    """A daemon's pod for a node. Source: `ReplaceDaemonSetPodNodeNameNodeAffinity`."""
+    """Return the DaemonSet's Pod with affinity for a node. Source: `ReplaceDaemonSetPodNodeNameNodeAffinity`."""
     required = anywhere.spec.node_affinity.required
     terms = () if required is None else required.terms
     here = FieldRequirement("metadata.name", "In", node)
@@ -177,7 +180,8 @@ def on_node(anywhere: Pod, node: str) -> Pod:
 
 
 def with_daemon_fields(template: ApiObject) -> ApiObject:
-    """The template with the controller's tolerations, and room for the node's name in every required term.
+    """Return the template with the controller's tolerations, and a placeholder for the node's name in each required
+    term.
 
     Source: `AddOrUpdateDaemonPodTolerations`. Raises InvalidObject.
     """
@@ -197,7 +201,9 @@ def _anywhere(affinity: ApiObject, terms: list[dict[str, Any]]) -> ApiObject:
 
 
 def nodes_that_should_run(template: ApiObject, anywhere: Pod, nodes: Mapping[str, Node]) -> list[str]:
-    """The nodes that shall have a pod, by name. Source: `NodeShouldRunDaemonPod`, its first answer."""
+    """Return the names of the nodes that should have a Pod, sorted. Source: `NodeShouldRunDaemonPod`, its first
+    result.
+    """
     affinity = NodeAffinity.from_api({"spec": mapping(template, "spec")})
     named, anyone = text(template, "spec", "nodeName"), affinity.node_selector is None and affinity.required is None
     return [
@@ -228,7 +234,7 @@ def _new_pod(this: _Daemons, node: str) -> CreatePod:
 
 
 def _manage(this: _Daemons) -> tuple[list[str], list[PodState]]:
-    """(nodes that need a pod, pods that go). Source: `manage`, `podsShouldBeOnNode`."""
+    """Return (names of nodes that need a Pod, Pods to delete). Source: `manage`, `podsShouldBeOnNode`."""
     nodes = this.view.nodes()
     create: list[str] = []
     delete: list[PodState] = []
@@ -259,7 +265,10 @@ def _on_one_node(this: _Daemons, name: str, pods: list[PodState]) -> tuple[list[
 
 
 def _superfluous(this: _Daemons, running: list[PodState]) -> list[PodState]:
-    """Of a set that surges: all but the oldest of each revision, and the old one when the new one can stand in."""
+    """Return the Pods to delete on a node of a DaemonSet that surges.
+
+    These are all but the oldest of each revision, and the old Pod once the new one can replace it.
+    """
     new = [pod for pod in running if this.is_updated(pod)]
     old = [pod for pod in running if not this.is_updated(pod)]
     delete = new[1:] + old[1:] if len(running) > 1 else []
@@ -269,7 +278,7 @@ def _superfluous(this: _Daemons, running: list[PodState]) -> list[PodState]:
 
 
 def _oldest_first(pod: PodState) -> tuple[bool, float, str]:
-    """Source: `podByCreationTimestampAndPhase`."""
+    """Return the sort key: Pods on nodes first, then by creation time. Source: `podByCreationTimestampAndPhase`."""
     return not pod.pod.node_name, pod.created, pod.pod.name
 
 
@@ -286,7 +295,9 @@ def _rolls(obj: ApiObject) -> bool:
 
 
 def surge_and_unavailable(obj: ApiObject, desired: int) -> tuple[int, int]:
-    """(pods that may come beside the old ones, nodes that may be without). Source: `updatedDesiredNodeCounts`."""
+    """Return (maximum Pods beside old ones, maximum nodes without an available Pod). Source:
+    `updatedDesiredNodeCounts`.
+    """
     if not _rolls(obj):
         return 0, 0
     surge = scaled(obj, _SURGE, desired, up=True)
@@ -295,7 +306,7 @@ def surge_and_unavailable(obj: ApiObject, desired: int) -> tuple[int, int]:
 
 
 def _rolling_update(this: _Daemons) -> tuple[list[str], list[PodState]]:
-    """Roll out the template (upstream `rollingUpdate`).
+    """Return (names of nodes that need a Pod, Pods to delete) to roll out the template. Upstream `rollingUpdate`.
 
     Upstream iterates over a Go map; here the order of nodes is random.
     """
@@ -308,7 +319,7 @@ def _rolling_update(this: _Daemons) -> tuple[list[str], list[PodState]]:
 
 
 class _OnNode(NamedTuple):
-    """Of a node's pods that stay, the one of the new revision and the one of an old."""
+    """The Pods of a node that are not terminating: one of the new revision and one of an old revision, or None."""
 
     name: str
     new: PodState | None
@@ -316,7 +327,7 @@ class _OnNode(NamedTuple):
 
 
 def _pairs(this: _Daemons) -> tuple[list[_OnNode], int]:
-    """(nodes with at most one pod of each, how many have more). Source: `findUpdatedPodsOnNode`."""
+    """Return (nodes with at most one Pod of each revision, number of other nodes). Source: `findUpdatedPodsOnNode`."""
     found: list[_OnNode] = []
     excess = 0
     for name in sorted(sorted({*this.on, *this.should_run}), key=this.view.lot):  # each draws in its turn
@@ -331,7 +342,7 @@ def _pairs(this: _Daemons) -> tuple[list[_OnNode], int]:
 
 
 def _replacing(this: _Daemons, most_unavailable: int) -> list[PodState]:
-    """The pods that go first, where old and new do not run side by side."""
+    """Return the old Pods to delete, if old and new Pods do not run side by side."""
     pairs, unavailable = _pairs(this)
     allowed: list[PodState] = []
     candidates: list[PodState] = []
@@ -347,7 +358,7 @@ def _replacing(this: _Daemons, most_unavailable: int) -> list[PodState]:
 
 
 def _surging(this: _Daemons, most_surging: int) -> tuple[list[str], list[PodState]]:
-    """(nodes that get a new pod beside the old one, old pods that go)."""
+    """Return (names of nodes that get a new Pod beside the old one, old Pods to delete)."""
     pairs, surging = _pairs(this)
     create: list[str] = []
     candidates: list[str] = []
@@ -371,7 +382,7 @@ def _surging(this: _Daemons, most_surging: int) -> tuple[list[str], list[PodStat
 
 
 def _counted(this: _Daemons) -> DaemonSetStatus:
-    """Upstream `updateDaemonSetStatus`."""
+    """Return the status with the numbers of nodes and Pods. Upstream `updateDaemonSetStatus`."""
     first = [min(this.on[name], key=_oldest_first) for name in this.should_run if name in this.on]
     return this.status._replace(
         desired=len(this.should_run),

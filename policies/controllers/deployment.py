@@ -78,7 +78,7 @@ class DeploymentStatus(NamedTuple):
 
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
-    """One sync: upstream `syncDeployment`. Raises InvalidObject."""
+    """Return the writes of one sync of a Deployment. Upstream `syncDeployment`. Raises InvalidObject."""
     state = view.workload(key)
     if state is None:
         return []
@@ -104,9 +104,9 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
 
 
 def _told_of_pause(state: WorkloadState, now: float) -> tuple[WorkloadState, list[Action]]:
-    """Return the condition of a Deployment that was paused or resumed; its progress deadline starts again.
+    """Return a Deployment that was paused or resumed with its new status, and the write.
 
-    Source: `checkPausedConditions`.
+    The progress deadline starts again. Source: `checkPausedConditions`.
     """
     known, paused = _status(state), _is_paused(state.object)
     if paused == known.paused or known.stalled or _deadline(state.object) == MAX_INT32:
@@ -116,7 +116,7 @@ def _told_of_pause(state: WorkloadState, now: float) -> tuple[WorkloadState, lis
 
 
 def _told_of_revision(rollout: Rollout) -> tuple[Rollout, list[Action]]:
-    """Return the revision that a Deployment reports after it rolls back to an older ReplicaSet.
+    """Return a Deployment that rolled back to an older ReplicaSet with its new revision, and the write.
 
     Source: `getNewReplicaSet`, `SetDeploymentRevision`.
     """
@@ -144,8 +144,8 @@ def _size(view: View, owned: WorkloadState, now: float) -> Size:
 def find_new_replica_set(template: ApiObject, sets: Sequence[ApiObject]) -> ApiObject | None:
     """Return the ReplicaSet of a Deployment's template, None if the controller must create it. `sets`: oldest first.
 
-    Source: deployment util `FindNewReplicaSet`. A manifest lacks the defaults of stored objects: if no template is
-    equal, the latest revision matches if it contains all fields of the manifest.
+    Source: deployment util `FindNewReplicaSet`. A manifest does not have the defaults of stored objects: if no template
+    is equal, the latest revision matches if it contains all fields of the manifest.
     """
     bare = without_hash(template)
     for replica_set in sets:
@@ -156,19 +156,19 @@ def find_new_replica_set(template: ApiObject, sets: Sequence[ApiObject]) -> ApiO
 
 
 def revision_of(replica_set: ApiObject) -> tuple[int, str]:
-    """The revision that a ReplicaSet carries, for comparing: numbers by length, then by text."""
+    """Return the revision of a ReplicaSet as a sort key: numbers by length, then by text."""
     text_of = str(at(replica_set, "metadata", "annotations", REVISION) or "")
     return len(text_of), text_of
 
 
 def _is_scaling(rollout: Rollout) -> bool:
-    """Source: `isScalingEvent`."""
+    """Report whether the Deployment was scaled since the last sync. Source: `isScalingEvent`."""
     desired = (annotation_of(size, DESIRED) for size in rollout.every if size.replicas > 0)
     return any(number is not None and number != rollout.replicas for number in desired)
 
 
 def _annotated_new(rollout: Rollout) -> tuple[Rollout, list[Action]]:
-    """The new ReplicaSet brought up to date: the latest revision is its. Source: `getNewReplicaSet`."""
+    """Return the rollout with the new ReplicaSet at the latest revision, and the write. Source: `getNewReplicaSet`."""
     new, seconds = rollout.new, min_ready_seconds(rollout.state)
     if new is None:
         return rollout, []
@@ -189,7 +189,7 @@ def _next_revision(rollout: Rollout) -> int:
 
 
 def _number(size: Size) -> int:
-    """The revision of a ReplicaSet, 0 where it has none."""
+    """Return the revision of a ReplicaSet, 0 without one."""
     return _revision(size.state.object)
 
 
@@ -198,7 +198,7 @@ def _revision(replica_set: ApiObject) -> int:
 
 
 def _new_replica_set(rollout: Rollout) -> CreateWorkload:
-    """The ReplicaSet of the Deployment's template, in its first size. Source: `getNewReplicaSet`."""
+    """Return the write that creates the ReplicaSet of the Deployment's template. Source: `getNewReplicaSet`."""
     obj, key = rollout.object, rollout.state.key
     template = template_of(obj)
     name_hash = template_hash(template)
@@ -231,7 +231,7 @@ def _new_replica_set(rollout: Rollout) -> CreateWorkload:
 
 
 def _roll(rollout: Rollout) -> list[Action]:
-    """Upstream `rolloutRolling`."""
+    """Return the writes of a rolling update. Upstream `rolloutRolling`."""
     created: list[Action] = []
     if rollout.new is None:
         rollout, created = _created(rollout)
@@ -241,7 +241,7 @@ def _roll(rollout: Rollout) -> list[Action]:
 
 
 def _created(rollout: Rollout) -> tuple[Rollout, list[Action]]:
-    """The rollout with the new ReplicaSet, which has no pods yet."""
+    """Return the rollout with a created ReplicaSet, which has no Pods yet, and the writes."""
     made = _new_replica_set(rollout)
     name = text(made.object, "metadata", "name")
     state = WorkloadState(("apps/ReplicaSet", rollout.state.key[1], name), made.object, None, rollout.now)
@@ -251,7 +251,7 @@ def _created(rollout: Rollout) -> tuple[Rollout, list[Action]]:
 
 
 def _clean_up(rollout: Rollout) -> list[Action]:
-    """Old ReplicaSets beyond the history that is kept. Source: `cleanupDeployment`."""
+    """Delete old ReplicaSets beyond revisionHistoryLimit. Source: `cleanupDeployment`."""
     new = rollout.new
     if new is None or not (new.replicas == new.status.available == new.status.replicas == rollout.replicas):
         return []
@@ -263,7 +263,9 @@ def _clean_up(rollout: Rollout) -> list[Action]:
 
 
 def _recreate(rollout: Rollout) -> Sequence[Action]:
-    """Upstream `rolloutRecreate`: the new pods come when the old ones have ended."""
+    """Return the writes for the strategy Recreate: new Pods follow after old ones have terminated. Upstream
+    `rolloutRecreate`.
+    """
     shrunk = [write for size in rollout.old if size.replicas for write in resized(rollout, size, 0)]
     if shrunk or _old_pods_running(rollout):
         return shrunk
@@ -273,13 +275,13 @@ def _recreate(rollout: Rollout) -> Sequence[Action]:
 
 
 def _old_pods_running(rollout: Rollout) -> bool:
-    """Source: `oldPodsRunning`: a pod that is ending runs still."""
+    """Report whether old Pods run; terminating Pods do. Source: `oldPodsRunning`."""
     pods = (pod for size in rollout.old for pod in rollout.view.pods_of(size.state.key))
     return any(size.status.replicas > 0 for size in rollout.old) or any(not pod.pod.terminal for pod in pods)
 
 
 def _progress(rollout: Rollout, actions: Sequence[Action]) -> list[Action]:
-    """The status, and the report when nothing has progressed for so long. Source: progress.go `syncRolloutStatus`."""
+    """Return the status, and a report if the progress deadline has passed. Source: progress.go `syncRolloutStatus`."""
     obj, now = rollout.object, rollout.now
     told = [action.status for action in actions if isinstance(action, SetStatus)]
     state = replace(rollout.state, status=told[-1]) if told else rollout.state
@@ -298,7 +300,7 @@ def _progress(rollout: Rollout, actions: Sequence[Action]) -> list[Action]:
 
 
 def _counted(rollout: Rollout, state: WorkloadState, actions: Sequence[Action]) -> DeploymentStatus:
-    """The status by the counts of all ReplicaSets. Source: `calculateStatus`."""
+    """Return the status with the counts of all ReplicaSets. Source: `calculateStatus`."""
     known, statuses = _status(state), [size.status for size in rollout.every]
     new = rollout.new.status if rollout.new else ReplicaSetStatus()
     made = [int32(action.object, "spec", "replicas") or 0 for action in actions if isinstance(action, CreateWorkload)]
@@ -319,7 +321,7 @@ def _counted(rollout: Rollout, state: WorkloadState, actions: Sequence[Action]) 
 
 
 def _deadline(obj: ApiObject) -> int:
-    """Seconds. Raises InvalidObject."""
+    """Return progressDeadlineSeconds. Raises InvalidObject."""
     given = int32(obj, "spec", "progressDeadlineSeconds")
     return _DEFAULT_DEADLINE if given is None else given
 
@@ -329,11 +331,11 @@ def _is_paused(obj: ApiObject) -> bool:
 
 
 def _progressed(known: DeploymentStatus, status: DeploymentStatus) -> bool:
-    """Source: `DeploymentProgressing`."""
+    """Report whether a status shows progress since `known`. Source: `DeploymentProgressing`."""
     old = status.replicas - status.updated < known.replicas - known.updated
     return status.updated > known.updated or old or status.ready > known.ready or status.available > known.available
 
 
 def _is_complete(replicas: int, status: DeploymentStatus) -> bool:
-    """Source: `DeploymentComplete`."""
+    """Report whether the rollout is complete. Source: `DeploymentComplete`."""
     return status.updated == status.replicas == status.available == replicas

@@ -1,4 +1,4 @@
-"""When a pod must leave for the NoExecute taints of its devices. Source: pkg/controller/devicetainteviction."""
+"""The time at which NoExecute taints of devices evict a Pod. Source: pkg/controller/devicetainteviction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def taints_of_devices(slices: Iterable[ResourceSlice]) -> dict[DeviceId, tuple[DeviceTaint, ...]]:
-    """The taints of devices, by the newest generation of each pool."""
+    """Return device -> taints, from the newest generation of each pool."""
     newest: dict[tuple[str, str], int] = {}
     parts = tuple(slices)
     for part in parts:
@@ -42,7 +42,10 @@ def eviction_time(
     taints: Mapping[DeviceId, Sequence[DeviceTaint]],
     rules: Iterable[DeviceTaintRule],
 ) -> int | None:
-    """Seconds since 1970; None: it stays. Source: upstream `podEvictionTime`, `claimEvictionTime`."""
+    """Return the time of the Pod's eviction in seconds since 1970; None: it stays.
+
+    Source: upstream `podEvictionTime`, `claimEvictionTime`.
+    """
     evicting = [rule for rule in rules if rule.taint.effect == NO_EXECUTE]
     due: list[int] = []
     for wanted in pod.device_claims:

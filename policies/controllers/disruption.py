@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BudgetStatus(NamedTuple):
-    """Counts of pods that the selector matches."""
+    """Counts of the Pods that the PDB selects."""
 
     disruptions_allowed: int = 0
     current_healthy: int = 0
@@ -28,7 +28,7 @@ class BudgetStatus(NamedTuple):
 
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:  # noqa: ARG001 - every controller is asked alike
-    """One sync: upstream `trySync`; a status that stays as it is is not written. Raises InvalidObject."""
+    """Return the write of the PDB's status, if it changed. Upstream `trySync`. Raises InvalidObject."""
     state = view.workload(key)
     if state is None:
         return []
@@ -53,7 +53,10 @@ def budget_status(view: View, state: WorkloadState) -> BudgetStatus:
 
 
 def _selector(budget: ApiObject) -> LabelSelector | None:
-    """An empty one matches all pods, a nil one none, and so does one that cannot be read. Raises InvalidObject."""
+    """Return the selector of a PDB. Raises InvalidObject.
+
+    An empty selector matches all Pods; a missing or invalid one (None) matches none.
+    """
     try:
         nil = at(budget, "spec", "selector") is None
         return None if nil else parse_label_selector(mapping(budget, "spec", "selector"))
@@ -62,7 +65,9 @@ def _selector(budget: ApiObject) -> LabelSelector | None:
 
 
 def _expected(view: View, budget: ApiObject, pods: Sequence[Tally]) -> tuple[int, int] | None:
-    """(pods that are expected, pods that must be healthy). Source: `getExpectedPodCount`."""
+    """Return (expected Pods, Pods that must be healthy); None if the scale is unknown. Source:
+    `getExpectedPodCount`.
+    """
     least = at(budget, "spec", "minAvailable")
     if at(budget, "spec", "maxUnavailable") is not None:
         expected = expected_scale(view, pods)
@@ -81,7 +86,7 @@ _SCALED = ("apps/Deployment", "apps/ReplicaSet", "apps/StatefulSet", "/Replicati
 
 
 def expected_scale(view: View, pods: Sequence[Tally]) -> int | None:
-    """Return the sum of `replicas` of the Pods' controllers, None if one of them has no scale.
+    """Return the sum of `replicas` of the Pods' controllers; None if one of them has no scale.
 
     Source: `getExpectedScale`, which ignores Pods without a controller.
     """

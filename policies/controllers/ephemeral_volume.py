@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def missing_claims(view: View, state: PodState) -> list[PersistentVolumeClaim]:
-    """The claims to create for a pod, which owns them. Raises InvalidObject.
+    """Return the claims to create for the ephemeral volumes of a Pod, which owns them. Raises InvalidObject.
 
-    A claim of that name that belongs to another pod is left alone; the pod waits until it is gone.
+    An existing claim with the name is not replaced; the Pod stays Pending if the claim belongs to another Pod.
     """
     pod = state.pod
     if state.terminating or state.template is None:

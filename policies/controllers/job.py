@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 JOB_NAME: Final = "batch.kubernetes.io/job-name"
 MAX_PODS_PER_SYNC: Final = 500
-"""Pods that one sync makes, or deletes, at most."""
+"""Maximum Pods that one sync creates or deletes."""
 _BACKOFF: Final = 10.0
 _MAX_BACKOFF: Final = 600.0
 _BATCH_PERIOD: Final = 1.0
 _COMPLETE: Final = frozenset({"Complete", "SuccessCriteriaMet"})
 _MOST_INDEXES: Final = 100_000
-"""Upstream accepts no more completions of an indexed Job with a higher parallelism."""
+"""Maximum completion index that is read: upstream limits completions of an indexed Job with high parallelism to it."""
 _LONGEST: Final = 1 << 20
 _DIGITS: Final = 10
 
@@ -56,7 +56,7 @@ class JobStatus(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """A Job in one sync."""
+    """The input of one sync of a Job."""
 
     view: View
     state: WorkloadState
@@ -82,7 +82,7 @@ class _Job(NamedTuple):
 
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
-    """One sync: upstream `syncJob`. Raises InvalidObject."""
+    """Return the writes of one sync of a Job. Upstream `syncJob`. Raises InvalidObject."""
     state = view.workload(key)
     if state is None:
         return []
@@ -103,7 +103,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
 
 
 def _with_ended(known: JobStatus, job: ApiObject, pods: Sequence[PodState], now: float) -> JobStatus:
-    """The status after the Pods that have ended since the previous sync are counted."""
+    """Return the status after counting the Pods that have terminated since the previous sync."""
     uncounted = [pod for pod in pods if pod.pod.uid not in known.counted]
     done = [pod for pod in uncounted if pod.pod.phase == "Succeeded"]
     failed = [pod for pod in uncounted if _is_failed(pod, job)]
@@ -115,9 +115,7 @@ def _with_ended(known: JobStatus, job: ApiObject, pods: Sequence[PodState], now:
 def stored_status(job: ApiObject, ended: Iterable[str]) -> JobStatus | None:
     """Return the counts in the status of a stored Job; None if no controller has written a status.
 
-    Raises InvalidObject.
-
-    `ended`: uids of existing terminated Pods that the status has counted.
+    `ended`: uids of existing terminated Pods that the status has counted. Raises InvalidObject.
     """
     status = at(job, "status")
     if not status:
@@ -147,7 +145,7 @@ def _is_true(condition: ApiObject) -> bool:
 
 
 def _indexes_in(listed: str, completions: int) -> frozenset[int]:
-    """The indexes in `0-2,5`, less than `completions`. Source: `parseIndexesFromString`."""
+    """Parse indexes such as `0-2,5`; only those below `completions`. Source: `parseIndexesFromString`."""
     found = set[int]()
     for part in listed[:_LONGEST].split(","):
         first, dash, last = part.partition("-")
@@ -165,7 +163,7 @@ def only_replaces_failed(job: ApiObject) -> bool:
 
 
 def _is_failed(pod: PodState, job: ApiObject) -> bool:
-    """Source: `isPodFailed`; a pod that is gone has ended."""
+    """Report whether a Pod has failed; a removed Pod has, unless it succeeded. Source: `isPodFailed`."""
     if pod.pod.phase == "Succeeded":
         return False
     if pod.pod.phase == "Failed" or pod.gone:
@@ -174,14 +172,14 @@ def _is_failed(pod: PodState, job: ApiObject) -> bool:
 
 
 def _finished_at(pod: PodState) -> float:
-    """Source: `getFinishedTime`."""
+    """Return the time at which a Pod finished, in seconds since 1970. Source: `getFinishedTime`."""
     return next((at for at in (pod.finished, pod.deleted) if at is not None), pod.created)
 
 
 def _counted(
     known: JobStatus, job: ApiObject, done: Sequence[PodState], failed: Sequence[PodState], now: float
 ) -> JobStatus:
-    """Source: `newBackoffRecord`, and the sums in `syncJob`."""
+    """Return the status with newly finished Pods. Source: `newBackoffRecord`, and the sums in `syncJob`."""
     last_success = max(map(_finished_at, done), default=None)
     recent = [at for at in map(_finished_at, failed) if last_success is None or at > last_success]
     failures = (known.failures if last_success is None else 0) + len(recent)
@@ -203,7 +201,9 @@ def _is_ignored(pod: PodState, job: ApiObject) -> bool:
 
 
 def _policy_action(pod: PodState, job: ApiObject) -> str:
-    """The action of the first rule that asks for the condition DisruptionTarget. Source: `matchPodFailurePolicy`."""
+    """Return the action of the first rule for the condition DisruptionTarget, or "". Source:
+    `matchPodFailurePolicy`.
+    """
     if not (pod.pod.preempted or pod.disrupted):
         return ""
     for rule in items(job, "spec", "podFailurePolicy", "rules"):
@@ -224,7 +224,7 @@ def _index_of(pod: PodState) -> int:
 
 
 def _manage(this: _Job) -> tuple[JobStatus, list[Action]]:
-    """Sync the Job first, then its Pods."""
+    """Return (new status, writes): fails or completes the Job, or manages its Pods."""
     key, status = this.state.key, this.status
     reason = status.failure or _failure(this)
     if reason:
@@ -244,7 +244,7 @@ def _manage(this: _Job) -> tuple[JobStatus, list[Action]]:
 
 
 def _failure(this: _Job) -> str:
-    """Why the Job has failed, empty where it has not."""
+    """Return the reason why the Job has failed; empty if it has not."""
     status = this.status
     deadline = int32(this.object, "spec", "activeDeadlineSeconds")
     if any(_is_failed(pod, this.object) and _policy_action(pod, this.object) == "FailJob" for pod in this.pods):
@@ -268,7 +268,7 @@ def _succeeded(this: _Job) -> int:
 
 
 def _manage_pods(this: _Job) -> tuple[list[Action], int]:
-    """(writes, how many pods run after them). Source: `manageJob`."""
+    """Return (writes, number of active Pods after them). Source: `manageJob`."""
     active = this.active
     wanted = 0 if _is_suspended(this.object) else wanted_active(this.object, _succeeded(this), len(active))
     doomed = _for_removal(this, active, max(len(active) - wanted, 0))[:MAX_PODS_PER_SYNC]
@@ -287,7 +287,7 @@ def _manage_pods(this: _Job) -> tuple[list[Action], int]:
 
 
 def _remaining_backoff(status: JobStatus, now: float) -> float:
-    """Seconds until missing pods are made. Source: `getRemainingTimeForFailuresCount`."""
+    """Return the seconds until missing Pods are created. Source: `getRemainingTimeForFailuresCount`."""
     if not status.failures or status.failed_at is None:
         return 0.0
     backoff = min(_BACKOFF * 2.0 ** min(status.failures - 1, 10), _MAX_BACKOFF)
@@ -295,7 +295,10 @@ def _remaining_backoff(status: JobStatus, now: float) -> float:
 
 
 def _for_removal(this: _Job, active: Sequence[PodState], least: int) -> list[PodState]:
-    """Source: `activePodsForRemoval`: of an indexed Job, first what has no index of its own."""
+    """Return the Pods to delete in order, at least `least`. Source: `activePodsForRemoval`.
+
+    For an indexed Job, Pods without a valid index or with a duplicate index are first.
+    """
     if not this.indexed:
         return list(ordered_for_deletion(active)[:least])
     completions = int32(this.object, "spec", "completions") or 0

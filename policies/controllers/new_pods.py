@@ -1,4 +1,4 @@
-"""The next Pods of a workload's controller, with the fields that kube-scheduler reads."""
+"""The missing Pods of a workload, as its controller would create them, with the fields that kube-scheduler reads."""
 
 from __future__ import annotations
 
@@ -46,20 +46,21 @@ _NOT_READY: Final = tuple(
 
 
 NO_HASH: Final = "new"
-"""The pod-template-hash of a ReplicaSet that is not there yet: none of upstream's has an `e` in it."""
+"""The pod-template-hash of a ReplicaSet that does not exist yet; hashes of upstream contain no `e`."""
 
 
 MOST_IN_TURN: Final = 5_000
-"""The maximum number of Pods of one object that are predicted one after the other; more Pods are reported as unknown.
-"""
+"""Maximum Pods of one object that are predicted one after the other; the outcome of further Pods is unknown."""
 
 
 WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ignored"
 
 
 class NewPods(NamedTuple):
-    """`wanted` pods shall run, `pods` of them are missing. `without_claims`: some volumes are left out of them, because
-    their claims will only be made with the pods."""
+    """The missing Pods of a workload. `wanted`: the requested number.
+
+    `without_claims`: volumes are ignored whose claims are created together with the Pods.
+    """
 
     wanted: int
     pods: Sequence[Pod]
@@ -73,10 +74,10 @@ def new_pods(
     replicas: int | None = None,
     own: Sequence[Pod] | None = None,
 ) -> NewPods:
-    """The pods that are missing, in the order they would come; `replicas` stands in for the object's own number.
+    """Return the missing Pods in the order of creation.
 
-    `own`: those that it has, if they are known (`pods_of`).
-    Raises InvalidObject: a template that cannot be read, a class that does not exist.
+    `replicas` replaces the number in the object. `own`: the existing Pods if known (`pods_of`). Raises InvalidObject
+    for an invalid template or an unknown PriorityClass.
     """
     if group_kind(obj) == "apps/DaemonSet":
         return _new_daemons(cluster, obj, template, own)
@@ -92,7 +93,7 @@ def new_pods(
 
 
 def _new_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: Sequence[Pod] | None) -> NewPods:
-    """One for every node that shall run one and does not."""
+    """Return one Pod for each node that should run one and does not."""
     if not cluster.objects.nodes:
         return NewPods(0, ())
     pod = daemon(cluster, obj, template)
@@ -103,7 +104,7 @@ def _new_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, 
 
 
 def without_missing_claims(pod: Pod, cluster: ClusterSnapshot) -> Pod:
-    """The pod less its volumes whose claims are not there yet, but will be: ephemeral ones, and what comes along."""
+    """Return the Pod without volumes of claims that do not exist yet: ephemeral and pending claims."""
 
     def is_coming(volume: Volume) -> bool:
         claim = (pod.namespace, volume.claim_of(pod.name) or "")
@@ -114,9 +115,9 @@ def without_missing_claims(pod: Pod, cluster: ClusterSnapshot) -> Pod:
 
 
 def _with_claims(cluster: ClusterSnapshot, obj: ApiObject, wanted: int, pods: NumberedPods) -> NewPods:
-    """The pods with the claims of a StatefulSet that exist, and without those that do not.
+    """Return the Pods with the existing claims of a StatefulSet, without the missing ones.
 
-    A claim takes the place of the template's volume of its name. Source: pkg/controller/statefulset, `updateStorage`.
+    A claim replaces the volume of its name in the template. Source: pkg/controller/statefulset, `updateStorage`.
     """
     templates = [
         str(at(t, "metadata", "name") or "")
@@ -160,14 +161,14 @@ def has_replica_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObjec
 
 
 def is_of_template(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, pods: Sequence[Pod]) -> list[bool]:
-    """Of each pod of a Deployment, whether the ReplicaSet of this template has made it."""
+    """Return [index in `pods`]: whether the Pod of a Deployment belongs to the ReplicaSet of this template."""
     name = ref_of(_owner(cluster, obj, template)).name
     return [pod.owner is not None and pod.owner.kind == "ReplicaSet" and pod.owner.name == name for pod in pods]
 
 
 def _owner(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> ApiObject:
-    """Return the controller of the new Pods: the object itself, or the Deployment's ReplicaSet with this template, if
-    it exists.
+    """Return the controller of new Pods: the Deployment's ReplicaSet with this template if it exists, else the
+    object.
     """
     if group_kind(obj) != "apps/Deployment":
         return obj
@@ -180,9 +181,7 @@ def _age(obj: ApiObject) -> tuple[str, str]:
 
 
 def replicas_of(obj: ApiObject) -> int:
-    """Return the number of Pods that run at a time: one without a number, none for suspended objects and bare
-    templates.
-    """
+    """Return the number of Pods that run at a time: 1 if unset, 0 for suspended objects and PodTemplates."""
     kind = group_kind(obj)
     if kind == "/PodTemplate":
         return 0
@@ -195,7 +194,7 @@ def replicas_of(obj: ApiObject) -> int:
 
 
 def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: str) -> Pod:
-    """One pod, as its controller would make it and admission would leave it."""
+    """Return one Pod of the template after creation by its controller and admission."""
     owner = _owner(cluster, obj, template)
     with _in_template(obj):
         made = made_of(ref_of(obj, "default").namespace, owner, template)
@@ -208,7 +207,7 @@ def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: st
 
 
 def check_template(obj: ApiObject) -> None:
-    """Raises InvalidObject where no pod could be made of an object's template."""
+    """Raise InvalidObject if an object has a template from which no Pod can be created."""
     template = pod_template_of(obj, POD_TEMPLATE_PATHS)
     if template is not None and template.is_template:
         with _in_template(obj):
@@ -217,7 +216,7 @@ def check_template(obj: ApiObject) -> None:
 
 @contextmanager
 def _in_template(obj: ApiObject) -> Iterator[None]:
-    """Errors in a template name the object that holds it, and the place in there: in the template, of a custom kind."""
+    """Context manager that adds the object and the path of its template to InvalidObject errors."""
     try:
         yield
     except TooLarge:
@@ -228,18 +227,18 @@ def _in_template(obj: ApiObject) -> Iterator[None]:
 
 
 def count_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> int:
-    """Return the number of nodes that should run a Pod."""
+    """Return the number of nodes that should run a Pod of a DaemonSet."""
     return len(_daemon_nodes(cluster, obj, template, daemon(cluster, obj, template))) if cluster.objects.nodes else 0
 
 
 def _daemon_nodes(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, pod: Pod) -> list[str]:
-    """The nodes that shall run one, by name."""
+    """Return the names of the nodes that should run a Pod, sorted."""
     with _in_template(obj):
         return nodes_that_should_run(template, pod, {name: node for (_, name), node in cluster.objects.nodes.items()})
 
 
 def daemon(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> Pod:
-    """The pod of a DaemonSet, for any node."""
+    """Return the Pod of a DaemonSet, without a target node."""
     with _in_template(obj):
         anywhere = with_daemon_fields(template)
     return _pod(cluster, obj, anywhere, f"{ref_of(obj).name}-")

@@ -1,4 +1,4 @@
-"""The pods that a workload has already."""
+"""Find the existing Pods of a workload."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
-    """The pods that a workload has already: by owner, else by selector, of those whose owner is not known."""
+    """Return the running or Pending Pods of a workload: by owner, or else by selector if their owner is unknown."""
     found = [pod for pod in owned_pods_of(cluster, obj) if _is_there(pod)]
     selector = selector_of(obj)
     if found or selector.empty:
@@ -36,7 +36,7 @@ def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
 
 
 def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
-    """The pods of a workload and of those that it controls, ended ones and those that are to end too."""
+    """Return the Pods of a workload and of the workloads that it controls, including terminal and terminating Pods."""
     ref = ref_of(obj, "default")
     here = cluster.within(ref.namespace)
     itself = (ref.kind, ref.name)
@@ -50,18 +50,18 @@ def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
 
 
 def controlled(cluster: ClusterSnapshot, obj: ApiObject) -> list[Workload]:
-    """The workloads that this one controls: a Deployment's ReplicaSets, a CronJob's Jobs."""
+    """Return the workloads that a workload controls: a Deployment's ReplicaSets, a CronJob's Jobs."""
     ref = ref_of(obj, "default")
     parts = derived(cluster.within(ref.namespace).workloads, _by_controller)
     return [w for part in parts for w in part.controlled.get((ref.kind, ref.name), ())]
 
 
 _Identity = tuple[str, str]
-"""Kind and name."""
+"""(kind, name)."""
 
 
 class _Workloads(NamedTuple):
-    """Some workloads of a namespace: which there are, and those that each of their controllers has."""
+    """Workloads of a namespace: their identities, and controller -> the workloads that it controls."""
 
     identities: frozenset[_Identity]
     controlled: dict[_Identity | None, list[Workload]]
@@ -79,9 +79,9 @@ _NONE: Final[dict[int, list[Pod]]] = {}
 
 
 def _by_owner(pods: Mapping[Any, Pod]) -> dict[_Identity | None, dict[int, list[Pod]]]:
-    """Pods by kind and name of who owns them, and by their labels, which pods of a controller share.
+    """Return owner -> id of labels -> Pods. Pods of one controller share their labels.
 
-    A namespace may have 100,000, of which few change between two looks.
+    The result is cached for each shard of the table: a namespace may have 100,000 Pods, few of which change.
     """
     charge(len(pods))
     found: dict[_Identity | None, dict[int, list[Pod]]] = {}
@@ -100,7 +100,7 @@ def _is_there(pod: Pod) -> bool:
 
 
 class Matches:
-    """Report whether a selector matches labels; cached for labels that many Pods share (`shared_labels`)."""
+    """A selector with cached results for labels that many Pods share (`shared_labels`)."""
 
     def __init__(self, selector: LabelSelector) -> None:
         self._selector = selector
@@ -115,7 +115,7 @@ class Matches:
 
 
 def selector_of(obj: ApiObject) -> LabelSelector:
-    """The selector of a workload's pods. Raises InvalidObject."""
+    """Return the Pod selector of a workload. Raises InvalidObject."""
     if group_kind(obj) == "/ReplicationController":
         labels = string_map(obj, "spec", "selector")
         return LabelSelector(tuple(Requirement(key, "In", frozenset([value])) for key, value in labels.items()))

@@ -1,4 +1,4 @@
-"""Which volume a claim is bound to. Source: pkg/controller/volume/persistentvolume (pv_controller.go, index.go)."""
+"""The binding of claims to volumes. Source: pkg/controller/volume/persistentvolume (pv_controller.go, index.go)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class Bind(NamedTuple):
-    """The claim is bound to a volume that is there."""
+    """Bind the claim to an existing volume."""
 
     volume: PersistentVolume
 
 
 class Provision(NamedTuple):
-    """A provisioner makes a volume for the claim."""
+    """Let the provisioner of a StorageClass create a volume for the claim."""
 
     storage_class: StorageClass
 
@@ -34,9 +34,8 @@ def sync_unbound_claim(
 ) -> Bind | Provision | None:
     """Return the result of a sync of an unbound claim; None: the claim stays Pending.
 
-    `volumes`: the volumes of its class.
-
-    Source: upstream `syncUnboundClaim`.
+    `volume_of`: returns a volume by name. `volumes`: the volumes of the claim's class. Source: upstream
+    `syncUnboundClaim`.
     """
     if claim.volume_name:
         volume = volume_of(claim.volume_name)
@@ -57,7 +56,7 @@ def sync_unbound_claim(
 def _find_best_match(
     claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume], *, waits: bool
 ) -> PersistentVolume | None:
-    """Return the volume that is bound to the claim, or else the smallest suitable volume with the fewest access modes.
+    """Return the volume reserved for the claim, or else the smallest that fits with the fewest access modes; or None.
 
     `waits`: kube-scheduler selects one of the unbound volumes. Source: upstream `findBestMatchForClaim`.
     """

@@ -1,4 +1,4 @@
-"""The collector of pods whose node is gone. Source: pkg/controller/podgc/gc_controller.go."""
+"""Garbage collection of Pods on nodes that no longer exist. Source: pkg/controller/podgc/gc_controller.go."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from forewarn.policies.controllers.view import PodState
 
 CHECK_PERIOD: Final = 20.0
-"""Seconds between two rounds."""
+"""Seconds between two rounds of garbage collection."""
 QUARANTINE: Final = 40.0
-"""Seconds that a node must be missing."""
+"""Seconds for which a node must be missing before its Pods are deleted."""
 _SAME_TIME: Final = 1e-5
-"""Seconds within which two times are one: of a calendar's times the last digits are lost."""
+"""Seconds within which two times are equal, because floats since 1970 are not more exact."""
 
 
 def collect(

@@ -1,4 +1,4 @@
-"""Pods that are created on access, so that no list grows with a number in a manifest."""
+"""Sequences of Pods that are created on access, so that no list grows with a number in a manifest."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class DaemonPods(Sequence[Pod]):
-    """The Pods of a DaemonSet, each created on access. `nodes`: the names of their nodes, in order.
+    """The Pods of a DaemonSet, each created on access.
 
-    `anywhere`: such a Pod without the affinity to its node.
+    `nodes`: the names of their nodes, in order. `anywhere`: such a Pod without the affinity to its node.
     """
 
     def __init__(self, anywhere: Pod, nodes: Sequence[str]) -> None:
@@ -38,11 +38,11 @@ class DaemonPods(Sequence[Pod]):
         return self.of(self.nodes[index])
 
     def of(self, node: str) -> Pod:
-        """The pod for a node."""
+        """Return the Pod for a node."""
         return on_node(self.named_for(node), node)
 
     def named_for(self, node: str) -> Pod:
-        """The Pods without the affinity to their nodes, for use after scheduling.
+        """Return the Pod for a node without the affinity to the node, for use after scheduling.
 
         All have one spec, so the scheduler's tables have one class for them.
         """
@@ -50,7 +50,7 @@ class DaemonPods(Sequence[Pod]):
 
 
 class NumberedPods(Sequence[Pod]):
-    """The Pods `stem-0`, `stem-1`… of a workload without existing names, each created on access.
+    """The Pods `stem-0`, `stem-1`… of a workload without names in use, each created on access.
 
     `finish`: returns a Pod with fields that depend on its name; None if the Pods differ only in their names.
     """
@@ -62,7 +62,7 @@ class NumberedPods(Sequence[Pod]):
 
     @property
     def alike(self) -> bool:
-        """Report whether the Pods differ only in their names."""
+        """Whether the Pods differ only in their names."""
         return self._finish is None
 
     def __len__(self) -> int:
@@ -82,7 +82,7 @@ class NumberedPods(Sequence[Pod]):
 
 
 class Same(Sequence[Pod]):
-    """One pod, so many times; each is another pod than the first."""
+    """A Pod, `count` times. All but the first have another uid."""
 
     def __init__(self, pod: Pod, count: int) -> None:
         self._pod, self._places = pod, range(min(count, 2**31))
@@ -104,7 +104,7 @@ class Same(Sequence[Pod]):
 
 
 class FreeNumbers:
-    """The names `stem-first`, `stem-first+1`… that no Pod has."""
+    """The names `stem-first`, `stem-first+1`… without those of existing Pods."""
 
     def __init__(self, stem: str, first: int, present: Iterable[str]) -> None:
         self._stem, self._first = stem, first
@@ -112,13 +112,13 @@ class FreeNumbers:
         self._before = [number - place for place, number in enumerate(taken)]
 
     def name(self, index: int) -> str:
-        """The name of this place, counted from 0."""
+        """Return the free name with this index, from 0."""
         least = self._first + index
         return f"{self._stem}-{least + bisect_right(self._before, least)}"
 
 
 def _number_in(name: str, stem: str) -> int | None:
-    """The number that a pod of a workload has in its name; None where it has none, or another form of it."""
+    """Return the number in the name of a workload's Pod; None without one, or with leading zeros."""
     text = name[len(stem) + 1 :]
     if not name.startswith(f"{stem}-") or not (text.isascii() and text.isdigit()) or len(text) > _DIGITS:
         return None
@@ -129,7 +129,7 @@ _DIGITS: Final = 12
 
 
 class Chained(Sequence[Pod]):
-    """The pods of one sequence, then those of another."""
+    """The Pods of one sequence, followed by those of another."""
 
     def __init__(self, first: Sequence[Pod], then: Sequence[Pod]) -> None:
         self._first, self._then = first, then

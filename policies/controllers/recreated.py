@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 class Again(StrEnum):
-    """The controllers that recreate a Pod after its deletion."""
+    """The component that recreates a Pod after its deletion."""
 
     CONTROLLER = "controller"
-    """Its controller."""
+    """The controller of the Pod."""
     NOTHING = "nothing"
-    """It has no controller."""
+    """Nothing: the Pod has no controller."""
     KUBELET = "kubelet"
-    """The kubelet of its node: it is a static Pod."""
+    """The kubelet of the node: the Pod is static."""
     NOT_LISTED = "controller is not in the cluster state"
-    """A controller that is modelled and not in the state of the cluster."""
+    """A controller of a modelled kind that is missing in the cluster state."""
     NEVER = "never"
     """A known controller, which does not create this Pod again, or only under conditions of its spec."""
     UNKNOWN = "unknown"
@@ -53,7 +53,7 @@ def again(pod: Pod, recreated: Collection[str], *, is_there: bool) -> Again:
 
 
 def sentence(what: Again, kind: str) -> str:
-    """Return the description of a lost Pod with a controller of `group/Kind`; empty if the controller recreates the
+    """Return a sentence about a lost Pod with a controller of `group/Kind`; empty if the controller recreates the
     Pod.
     """
     name = kind.removeprefix("/")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _NATURAL: Final = range(2**31)
 BURST_REPLICAS: Final = 500
-"""Pods that one sync makes or deletes at most."""
+"""Maximum Pods that one sync creates or deletes."""
 
 
 class ReplicaSetStatus(NamedTuple):
@@ -32,7 +32,10 @@ class ReplicaSetStatus(NamedTuple):
 
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
-    """One sync: upstream `syncReplicaSet`. Raises InvalidObject."""
+    """Return the writes of one sync of a ReplicaSet or ReplicationController. Upstream `syncReplicaSet`.
+
+    Raises InvalidObject.
+    """
     state = view.workload(key)
     if state is None:
         return []
@@ -51,14 +54,14 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
 
 
 def _of_counts(view: View, state: WorkloadState, counts: PodCounts, replicas: int) -> list[Action]:
-    """Return the result without deletions of Pods, in which case the individual Pods do not matter."""
+    """Return the writes of a sync without deletions of Pods, for which the counts are sufficient."""
     actions = _create(view, state, replicas - counts.active)
     status = ReplicaSetStatus(counts.active, counts.ready, counts.ready, mapping(state.object, "spec"))
     return actions if status == state.status else [*actions, SetStatus(state.key, status)]
 
 
 def replicas_of(state: WorkloadState) -> int:
-    """`spec.replicas`, 1 where it is absent. Raises InvalidObject."""
+    """Return `spec.replicas`, 1 if unset. Raises InvalidObject."""
     number = _plain(state.object, "replicas")
     if number is not None:
         return number
@@ -67,19 +70,21 @@ def replicas_of(state: WorkloadState) -> int:
 
 
 def min_ready_seconds(state: WorkloadState) -> int:
-    """`spec.minReadySeconds`. Raises InvalidObject."""
+    """Return `spec.minReadySeconds`. Raises InvalidObject."""
     return _plain(state.object, "minReadySeconds") or int32(state.object, "spec", "minReadySeconds") or 0
 
 
 def _plain(obj: ApiObject, name: str) -> int | None:
-    """Return a number of the spec; None if it is not a valid number and the complete sync must report it."""
+    """Return an integer field of the spec without checks of the path; None if it is missing or not a 32-bit number."""
     spec = obj.get("spec")
     number = spec.get(name) if type(spec) is dict else None
     return number if type(number) is int and number in _NATURAL else None
 
 
 def calculate_status(state: WorkloadState, active: Sequence[PodState], now: float) -> ReplicaSetStatus:
-    """Upstream `calculateStatus`: of the pods before this sync's writes."""
+    """Return the status with the counts of `active` Pods, before the writes of this sync. Upstream
+    `calculateStatus`.
+    """
     seconds = min_ready_seconds(state)
     ready = [pod for pod in active if pod.ready is not None]
     available = sum(pod.available(seconds, now) for pod in ready)
@@ -87,7 +92,7 @@ def calculate_status(state: WorkloadState, active: Sequence[PodState], now: floa
 
 
 def _manage_replicas(view: View, state: WorkloadState, active: Sequence[PodState], now: float) -> list[Action]:
-    """Upstream `manageReplicas`."""
+    """Return the writes that create or delete Pods. Upstream `manageReplicas`."""
     difference = len(active) - replicas_of(state)
     if difference <= 0:
         return _create(view, state, -difference)
@@ -115,9 +120,9 @@ def _related_pods(view: View, state: WorkloadState) -> list[PodState]:
 
 
 def pods_to_delete(pods: Sequence[PodState], related: Sequence[PodState], count: int, now: float) -> Sequence[PodState]:
-    """Which `count` of the pods go, and in which order. Source: `getPodsToDelete`.
+    """Return `count` of the Pods, in the order of deletion. Source: `getPodsToDelete`.
 
-    Upstream breaks what is left of ties by UID, which is a random number: the lot, for whoever asks.
+    `related`: Pods that count for the number of Pods on a node. As in upstream, remaining ties are broken by UID.
     """
     if count >= len(pods):
         return pods
@@ -129,7 +134,7 @@ def pods_to_delete(pods: Sequence[PodState], related: Sequence[PodState], count:
 
 
 def by_rank(ranked: Iterable[tuple[PodState, int]], now: float) -> list[PodState]:
-    """Return the Pods in the order of deletion, each with the number of related Pods on its node.
+    """Return the Pods in the order of deletion. `ranked`: (Pod, number of related Pods on its node).
 
     Source: pkg/controller `ActivePodsWithRanks`.
     """
@@ -156,9 +161,7 @@ _COST: Final = re.compile(r"0|[1-9][0-9]*|-[0-9]+", re.ASCII)
 def ordered_for_deletion(pods: Sequence[PodState]) -> list[PodState]:
     """Return the Pods in the order of deletion regardless of their nodes, for Jobs.
 
-    Source: pkg/controller `ActivePods`.
-
-    Upstream compares exact times here, not their magnitudes.
+    Source: pkg/controller `ActivePods`, which compares exact times, not their magnitudes.
     """
     return sorted(pods, key=_plain_order)
 
@@ -188,13 +191,13 @@ def _compare(one: tuple[PodState, int], other: tuple[PodState, int], now: float)
 
 
 def _caveats(pod: PodState, rank: int) -> tuple[bool, int, bool, int, int]:
-    """Return the sort key of the comparison before times: the Pod with the smaller key is deleted first."""
+    """Return the part of the sort key that is compared before times: the Pod with the smaller key is deleted first."""
     assigned, phase = bool(pod.pod.node_name), _PHASES.get(pod.pod.phase, 0)
     return assigned, phase, pod.ready is not None, pod.deletion_cost, -rank
 
 
 def _younger_first(one: float, other: float, now: float) -> int:
-    """Ages on a logarithmic scale. Source: `logarithmicRankDiff`, `afterOrZero`; a time of 0 is none at all."""
+    """Compare ages on a logarithmic scale; a time of 0 means no time. Source: `logarithmicRankDiff`, `afterOrZero`."""
     if not one or not other:
         return -1 if not one else 1
     return _magnitude(now - one) - _magnitude(now - other)

@@ -1,4 +1,4 @@
-"""The sizes of a Deployment's ReplicaSets: a step of a rollout, and scaling in proportion."""
+"""The sizes of a Deployment's ReplicaSets: one step of a rollout, and proportional scaling."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_INT32: Final = 2**31 - 1
 
 
 class Size(NamedTuple):
-    """A ReplicaSet before and after this sync."""
+    """A ReplicaSet with its number of replicas (`replicas`, before or after this sync) and its status."""
 
     state: WorkloadState
     replicas: int
@@ -45,7 +45,7 @@ class Size(NamedTuple):
 
     @property
     def age(self) -> tuple[float, str]:
-        """Source: `ReplicaSetsByCreationTimestamp`."""
+        """Sort key by creation time. Source: `ReplicaSetsByCreationTimestamp`."""
         return self.state.created, self.name
 
 
@@ -60,7 +60,7 @@ class Rollout(NamedTuple):
 
     @property
     def object(self) -> ApiObject:
-        """The Deployment."""
+        """The Deployment as an API object."""
         return self.state.object
 
     @property
@@ -70,22 +70,22 @@ class Rollout(NamedTuple):
 
     @property
     def every(self) -> list[Size]:
-        """All its ReplicaSets, the new one last."""
+        """All ReplicaSets of the Deployment, the new one last."""
         return [*self.old, *([self.new] if self.new else [])]
 
 
 def is_rolling(obj: ApiObject) -> bool:
-    """True for the strategy RollingUpdate, which is the default."""
+    """Return True for the strategy RollingUpdate, which is the default."""
     return text(obj, "spec", "strategy", "type") != "Recreate"
 
 
 def max_surge(obj: ApiObject, replicas: int) -> int:
-    """Pods that a rollout may have beside the wanted ones. Source: deployment util `MaxSurge`. Raises InvalidObject."""
+    """Return the maximum Pods beyond the requested number. Source: deployment util `MaxSurge`. Raises InvalidObject."""
     return scaled(obj, _SURGE, replicas, up=True, default=_DEFAULT_SHARE) if is_rolling(obj) else 0
 
 
 def max_unavailable(obj: ApiObject, replicas: int) -> int:
-    """Pods that may be missing. Source: `MaxUnavailable`, `ResolveFenceposts`. Raises InvalidObject."""
+    """Return the maximum unavailable Pods. Source: `MaxUnavailable`, `ResolveFenceposts`. Raises InvalidObject."""
     if not is_rolling(obj) or not replicas:
         return 0
     missing = scaled(obj, _UNAVAILABLE, replicas, up=False, default=_DEFAULT_SHARE)
@@ -104,12 +104,17 @@ def new_rs_new_replicas(obj: ApiObject, replicas: int, every: int, new: int) -> 
 
 
 def annotation_of(size: Size, name: str) -> int | None:
-    """A number from an annotation, None where there is none. Source: `getNonNegativeInt32FromAnnotationVerbose`."""
+    """Return the number in an annotation of a ReplicaSet, or None. Source:
+    `getNonNegativeInt32FromAnnotationVerbose`.
+    """
     return natural(at(size.state.object, "metadata", "annotations", name))
 
 
 def resized(rollout: Rollout, size: Size, replicas: int, *, force: bool = False) -> list[UpdateWorkload]:
-    """Upstream `scaleReplicaSet`."""
+    """Return the update of a ReplicaSet to a size; empty if nothing changes. Upstream `scaleReplicaSet`.
+
+    `force`: also update outdated annotations.
+    """
     desired, most = rollout.replicas, rollout.replicas + max_surge(rollout.object, rollout.replicas)
     annotated = (annotation_of(size, DESIRED), annotation_of(size, MAX)) == (desired, most)
     if size.replicas == replicas and (annotated or not force):
@@ -122,14 +127,14 @@ def resized(rollout: Rollout, size: Size, replicas: int, *, force: bool = False)
 
 
 def natural(value: object) -> int | None:
-    """Return the value of an annotation, if it is a 32-bit number."""
+    """Return the value of an annotation, if it is a 32-bit number from 0 on; otherwise None."""
     if not isinstance(value, str) or not (value.isascii() and value.isdigit()) or len(value) > len(str(MAX_INT32)):
         return None
     return int(value) if int(value) <= MAX_INT32 else None
 
 
 def reconcile_new(rollout: Rollout, new: Size) -> list[UpdateWorkload]:
-    """Source: `reconcileNewReplicaSet`."""
+    """Return the update of the new ReplicaSet's size. Source: `reconcileNewReplicaSet`."""
     if new.replicas == rollout.replicas:
         return []
     if new.replicas > rollout.replicas:
@@ -139,7 +144,10 @@ def reconcile_new(rollout: Rollout, new: Size) -> list[UpdateWorkload]:
 
 
 def reconcile_old(rollout: Rollout, new: Size) -> list[UpdateWorkload]:
-    """Source: `reconcileOldReplicaSets`: first what is not healthy, then as many as may be missing."""
+    """Return the updates of the old ReplicaSets' sizes. Source: `reconcileOldReplicaSets`.
+
+    Unavailable Pods are removed first, then as many Pods as may be unavailable.
+    """
     old = [size for size in rollout.old if size.replicas > 0]
     least = rollout.replicas - max_unavailable(rollout.object, rollout.replicas)
     every = sum(size.replicas for size in rollout.every)
@@ -160,11 +168,9 @@ def reconcile_old(rollout: Rollout, new: Size) -> list[UpdateWorkload]:
 
 
 def _shrinks(rollout: Rollout, before: Sequence[Size], after: Sequence[Size]) -> list[UpdateWorkload]:
-    """Scale down the old ReplicaSets.
+    """Return the updates that scale down old ReplicaSets. Source: `reconcileOldReplicaSets`.
 
     If the API server rejects a write, the later writes are skipped, but not the status.
-
-    Source: `reconcileOldReplicaSets`.
     """
     pairs = zip(before, after, strict=True)
     writes = [write for size, less in pairs for write in resized(rollout, size, less.replicas)]
@@ -172,10 +178,9 @@ def _shrinks(rollout: Rollout, before: Sequence[Size], after: Sequence[Size]) ->
 
 
 def _without_unhealthy(old: Sequence[Size], room: int) -> list[Size]:
-    """Remove unavailable Pods from the old ReplicaSets, up to a ReplicaSet whose outdated status reports more available
-    Pods than requested: upstream treats that as an error.
+    """Return the old ReplicaSets without up to `room` unavailable Pods. Source: `cleanupUnhealthyReplicas`.
 
-    Source: `cleanupUnhealthyReplicas`.
+    Stops at a ReplicaSet whose outdated status reports more available Pods than requested, an error in upstream.
     """
     shrunk: list[Size] = []
     for size in old:
@@ -188,7 +193,9 @@ def _without_unhealthy(old: Sequence[Size], room: int) -> list[Size]:
 
 
 def scale_in_proportion(rollout: Rollout) -> list[Action]:
-    """Scale all ReplicaSets in proportion, before any rollout continues. Source: `sync`, `scale`."""
+    """Return the updates that scale all ReplicaSets in proportion, before a rollout continues. Source: `sync`,
+    `scale`.
+    """
     active = [size for size in rollout.every if size.replicas > 0]
     if len(active) <= 1:
         latest = active or ([rollout.new] if rollout.new else sorted(rollout.old, key=lambda s: s.age)[-1:])
@@ -201,12 +208,12 @@ def scale_in_proportion(rollout: Rollout) -> list[Action]:
 
 
 def _is_saturated(rollout: Rollout, new: Size) -> bool:
-    """Source: deployment util `IsSaturated`."""
+    """Report whether the new ReplicaSet has all requested Pods, available. Source: deployment util `IsSaturated`."""
     return new.replicas == annotation_of(new, DESIRED) == new.status.available == rollout.replicas
 
 
 def _in_proportion(rollout: Rollout, active: list[Size]) -> list[Action]:
-    """Source: `scale`, `GetReplicaSetProportion`."""
+    """Return the updates of several active ReplicaSets. Source: `scale`, `GetReplicaSetProportion`."""
     allowed = rollout.replicas + max_surge(rollout.object, rollout.replicas) if rollout.replicas else 0
     to_add = allowed - sum(size.replicas for size in active)
     ordered = sorted(active, key=lambda size: size.age, reverse=to_add > 0)

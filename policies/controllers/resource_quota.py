@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.resource_quota import ResourceQuota
 
 SLOW_START: Final = 1
-"""Pods of a controller's first batch (`SlowStartInitialBatchSize`)."""
+"""Number of Pods in the first batch of a controller (`SlowStartInitialBatchSize`)."""
 
 
 def recalculated(quota: ResourceQuota, pods: Iterable[ApiObject], now: float) -> ResourceQuota:
-    """The quota with what these pods of its namespace use, as one full sync finds it.
+    """Return the quota with the usage of these Pods of its namespace, as after a full sync.
 
-    A pod that has ended is not counted, nor one that is past its grace period.
+    Terminal Pods and Pods past their grace period do not count. `now`: seconds since 1970.
     """
     evaluator = Pods(now)
     current = replace(quota, hard=quota.spec_hard or quota.hard)
@@ -42,9 +42,10 @@ def recalculated(quota: ResourceQuota, pods: Iterable[ApiObject], now: float) ->
 
 
 def slow_start_batches(count: int) -> Iterator[int]:
-    """The sizes of the batches in which controllers make pods: when one of a batch is refused, no other batch is begun.
+    """Yield the sizes of the batches in which controllers create `count` Pods.
 
-    Source: pkg/controller/replicaset `slowStartBatch`.
+    After a batch with a rejected Pod, controllers start no further batch. Source: pkg/controller/replicaset
+    `slowStartBatch`.
     """
     size = min(count, SLOW_START)
     while size > 0:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, ref_of
 
 _MOST_DIGITS: Final = 18
-"""Of a percentage: what upstream's Atoi reads in 64 bits."""
+"""Maximum digits of a percentage, which upstream's Atoi reads in 64 bits."""
 
 
 def scaled(obj: ApiObject, path: tuple[str, ...], total: int, *, up: bool, default: int | str = 0) -> int:

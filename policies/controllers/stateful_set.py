@@ -41,11 +41,11 @@ POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 _PENDING: Final = ("", "Pending")
 _DIGITS: Final = 9
 _RETRY_SECONDS: Final = 10.0
-"""Seconds until a set looks again whether a claim that is being deleted is gone; upstream waits longer each time."""
+"""Seconds until a set checks again whether a claim that is being deleted exists; upstream's delay increases."""
 
 
 class StatefulSetStatus(NamedTuple):
-    """The two revisions, with their templates, and how many pods have which."""
+    """The current and the update revision with their templates, and the numbers of Pods."""
 
     current: str = ""
     update: str = ""
@@ -58,7 +58,11 @@ class StatefulSetStatus(NamedTuple):
 
 
 class _Set(NamedTuple):
-    """A StatefulSet in one sync. `replicas`: (ordinal, its pod, None where there is none), as `_places` has them."""
+    """A StatefulSet in one sync.
+
+    `replicas`: (ordinal, its Pod or None) for the requested ordinals, as `_places` returns. `condemned`: Pods to scale
+    down, highest ordinal first.
+    """
 
     view: View
     state: WorkloadState
@@ -79,22 +83,22 @@ class _Set(NamedTuple):
 
     @property
     def partition(self) -> int | None:
-        """None where the strategy names its type and has no rollingUpdate. Source: `SetDefaults_StatefulSet`."""
+        """The partition; None if the strategy has a type and no rollingUpdate. Source: `SetDefaults_StatefulSet`."""
         strategy = mapping(self.state.object, "spec", "updateStrategy")
         partition = int32(strategy, "rollingUpdate", "partition")
         is_defaulted = not text(strategy, "type") or strategy.get("rollingUpdate") is not None
         return 0 if partition is None and is_defaulted else partition
 
     def is_in_range(self, ordinal: int) -> bool:
-        """Whether scaling down keeps a Pod of this ordinal."""
+        """Return whether scaling down keeps a Pod of this ordinal."""
         return self.start <= ordinal < self.start + replicas_of(self.state)
 
     def deletes_claims(self, when: str) -> bool:
-        """`when`: whenDeleted or whenScaled."""
+        """Return whether the retention policy deletes claims. `when`: whenDeleted or whenScaled."""
         return text(self.state.object, "spec", "persistentVolumeClaimRetentionPolicy", when) == "Delete"
 
     def claims_of(self, pod_name: str) -> dict[str, PersistentVolumeClaim | None]:
-        """The claims that a pod mounts, by name; None: not there."""
+        """Return name -> claim for the claims that a Pod mounts; None for a missing claim."""
         charge(len(self.claim_templates))
         names = (claim_name(template, pod_name) for template in self.claim_templates)
         return {name: self.view.claim(self.state.key[1], name) for name in names}
@@ -104,7 +108,7 @@ class _Set(NamedTuple):
 
 
 def ordinal_of(name: str, parent: str) -> int:
-    """The ordinal in a pod's name, -1 where it is none of this set's. Source: `getParentNameAndOrdinal`."""
+    """Return the ordinal in a Pod's name, -1 if the Pod is not of this set. Source: `getParentNameAndOrdinal`."""
     stem, dash, number = name.rpartition("-")
     if not dash or stem != parent or not (number.isascii() and number.isdigit()) or len(number) > _DIGITS:
         return -1
@@ -112,12 +116,12 @@ def ordinal_of(name: str, parent: str) -> int:
 
 
 def start_ordinal(obj: ApiObject) -> int:
-    """`spec.ordinals.start`. Raises InvalidObject."""
+    """Return `spec.ordinals.start`, 0 if unset. Raises InvalidObject."""
     return int32(obj, "spec", "ordinals", "start") or 0
 
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
-    """One sync: upstream `updateStatefulSet`. Raises InvalidObject."""
+    """Return the writes of one sync of a StatefulSet. Upstream `updateStatefulSet`. Raises InvalidObject."""
     state = view.workload(key)
     if state is None:
         return []
@@ -135,7 +139,10 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
 
 
 def _revisions(state: WorkloadState, pods: Sequence[PodState]) -> StatefulSetStatus:
-    """Upstream `getStatefulSetRevisions`. Before the first sync, what most pods carry is the template's."""
+    """Return the status with the current revisions. Upstream `getStatefulSetRevisions`.
+
+    Before the first sync, the most frequent revision of the Pods is that of the template.
+    """
     known, template = state.status, template_of(state.object)
     if isinstance(known, StatefulSetStatus):
         if known.update_template is template or known.update_template == template:
@@ -152,7 +159,7 @@ def revision_of(pod: PodState) -> str:
 
 
 def _is_of(pod: PodState, revision: str, known: StatefulSetStatus) -> bool:
-    """Return the revision of a Pod.
+    """Report whether a Pod has this revision.
 
     A Pod without the label existed before the first sync: it has the revision that was current then.
     """
@@ -160,7 +167,7 @@ def _is_of(pod: PodState, revision: str, known: StatefulSetStatus) -> bool:
 
 
 def _counted(status: StatefulSetStatus, pods: Sequence[PodState]) -> StatefulSetStatus:
-    """Upstream `updateStatus`."""
+    """Return the status with the numbers of Pods. Upstream `updateStatus`."""
     staying = [pod for pod in pods if not pod.terminating]
     return status._replace(
         replicas=len(pods),
@@ -182,24 +189,24 @@ def _partitioned(
 
 
 def claim_templates(obj: ApiObject) -> dict[str, ApiObject]:
-    """`spec.volumeClaimTemplates` by name, which is that of the volume too. Raises InvalidObject."""
+    """Return name -> `spec.volumeClaimTemplates`; the volume has the same name. Raises InvalidObject."""
     return {text(template, "metadata", "name"): template for template in items(obj, "spec", "volumeClaimTemplates")}
 
 
 def claim_name(template: str, pod_name: str) -> str:
-    """The name of a pod's claim. Source: `getPersistentVolumeClaimName`."""
+    """Return the name of a Pod's claim. Source: `getPersistentVolumeClaimName`."""
     return f"{template}-{pod_name}"
 
 
 MOST_AT_ONCE: Final = 500
-"""Pods that one sync of a Parallel set makes; upstream bounds its batches alike."""
+"""Maximum Pods that one sync of a Parallel set creates; upstream limits its batches too."""
 
 
 def _places(by_ordinal: Mapping[int, PodState], ordinals: range) -> list[tuple[int, PodState | None]]:
-    """Return the ordinals with a Pod and the ordinals without one.
+    """Return (ordinal, its Pod or None) in order.
 
-    Neither list grows with a number of replicas or an ordinal in a Pod's name: of the missing ordinals, it has the
-    first MOST_AT_ONCE, and one for the rest of each gap.
+    The list grows neither with the number of replicas nor with an ordinal in a Pod's name: of the missing ordinals, it
+    has the first MOST_AT_ONCE, and one for the rest of each gap.
     """
     places: list[tuple[int, PodState | None]] = []
     left, following = MOST_AT_ONCE, ordinals.start
@@ -215,7 +222,7 @@ def _places(by_ordinal: Mapping[int, PodState], ordinals: range) -> list[tuple[i
 
 
 def _process(this: _Set) -> list[Action]:
-    """Do the part of `updateStatefulSet` after replicas and condemned Pods are known."""
+    """Return the writes of a sync, after requested and condemned Pods are known. Source: `updateStatefulSet`."""
     actions: list[Action] = []
     for ordinal, pod in this.replicas:
         if pod is None and len(actions) >= MOST_AT_ONCE:
@@ -234,7 +241,9 @@ def _process(this: _Set) -> list[Action]:
 
 
 def _process_replica(this: _Set, ordinal: int, pod: PodState | None, actions: list[Action]) -> bool:
-    """Report whether an ordered StatefulSet stops at this Pod. Source: `processReplica`."""
+    """Add the writes for a requested Pod; return whether an ordered StatefulSet stops there. Source:
+    `processReplica`.
+    """
     if pod is None:
         _create(this, ordinal, actions)
         return True
@@ -253,7 +262,10 @@ def _process_replica(this: _Set, ordinal: int, pod: PodState | None, actions: li
 
 
 def _create(this: _Set, ordinal: int, actions: list[Action]) -> None:
-    """A new pod with its claims, unless a claim is on its way out. Source: `CreateStatefulPod`, `PodClaimIsStale`."""
+    """Add the writes that create a Pod with its claims, unless a claim is being deleted or belongs to the previous Pod.
+
+    Source: `CreateStatefulPod`, `PodClaimIsStale`.
+    """
     name = f"{this.state.key[2]}-{ordinal}"
     claims = [claim for claim in this.claims_of(name).values() if claim is not None]
     if this.deletes_claims("whenScaled") and any(_is_owned_by_pod(claim, name) for claim in claims):
@@ -266,7 +278,7 @@ def _create(this: _Set, ordinal: int, actions: list[Action]) -> None:
 
 
 def _missing_claims(this: _Set, pod_name: str) -> list[PersistentVolumeClaim]:
-    """Those to create for a pod. Source: `createPersistentVolumeClaims`."""
+    """Return the claims to create for a Pod. Source: `createPersistentVolumeClaims`."""
     view, (_, namespace, _) = this.view, this.state.key
     missing = (name for name, claim in this.claims_of(pod_name).items() if claim is None)
     templates = {claim_name(name, pod_name): template for name, template in this.claim_templates.items()}
@@ -282,7 +294,7 @@ def _is_owned_by_pod(claim: PersistentVolumeClaim, name: str) -> bool:
 
 
 def _owners_to_set(this: _Set, pod_name: str, uid: str, *, creates: bool = False) -> list[SetClaimOwner]:
-    """Return the new owner of a Pod's claims, if it changes. `creates`: missing claims are created first.
+    """Return the changes of owner for a Pod's claims. `creates`: missing claims are created first.
 
     Source: `isClaimOwnerUpToDate`, `updateClaimOwnerRefForSetAndPod`.
     """
@@ -306,7 +318,7 @@ def _owners_to_set(this: _Set, pod_name: str, uid: str, *, creates: bool = False
 
 
 def _new_pod(this: _Set, ordinal: int) -> CreatePod:
-    """Of the current or of the update revision. Source: `newVersionedStatefulSetPod`."""
+    """Return a new Pod of the current or the update revision. Source: `newVersionedStatefulSetPod`."""
     status, key = this.status, this.state.key
     bound = status.current_replicas if this.partition is None else this.partition
     is_current = (this.rolls or this.partition is not None) and ordinal < this.start + bound
@@ -322,7 +334,9 @@ def _new_pod(this: _Set, ordinal: int) -> CreatePod:
 
 
 def with_claims(pod: Pod, templates: Iterable[str]) -> Pod:
-    """The pod with a volume for each template, in the place of its own of that name. Source: `updateStorage`."""
+    """Return the Pod with a volume for each claim template, replacing its volumes of the same names. Source:
+    `updateStorage`.
+    """
     claims = {name: Volume(name, claim_name=claim_name(name, pod.name)) for name in templates}
     if not claims:
         return pod
@@ -331,7 +345,7 @@ def with_claims(pod: Pod, templates: Iterable[str]) -> Pod:
 
 
 def _first_unavailable(this: _Set) -> PodState | None:
-    """The first pod that is not, in the order of ordinals, then of the condemned."""
+    """Return the first unavailable Pod by ordinal, then by reverse order of the condemned Pods; or None."""
     for pod in (*(pod for _, pod in this.replicas), *reversed(this.condemned)):
         if pod is not None and (pod.terminating or not this.available(pod)):
             return pod
@@ -339,7 +353,9 @@ def _first_unavailable(this: _Set) -> PodState | None:
 
 
 def _process_condemned(this: _Set, pod: PodState, first: PodState | None, actions: list[Action]) -> bool:
-    """Report whether an ordered StatefulSet stops at this condemned Pod. Source: `processCondemned`."""
+    """Add the deletion of a condemned Pod; return whether an ordered StatefulSet stops there. Source:
+    `processCondemned`.
+    """
     if pod.terminating:
         return True
     if this.monotonic and pod is not first and not (pod.ready is not None and this.available(pod)):
@@ -349,7 +365,7 @@ def _process_condemned(this: _Set, pod: PodState, first: PodState | None, action
 
 
 def _update(this: _Set, actions: list[Action]) -> None:
-    """Delete the highest ordinal without the update revision, if all higher ordinals are available."""
+    """Add the deletion of the highest ordinal without the update revision, if all higher ordinals are available."""
     for ordinal, pod in reversed(this.replicas):
         if pod is None or ordinal < this.start + (this.partition or 0):  # None: made in this sync
             return
@@ -361,7 +377,7 @@ def _update(this: _Set, actions: list[Action]) -> None:
 
 
 def _completed(this: _Set) -> StatefulSetStatus:
-    """Upstream `completeRollingUpdate`."""
+    """Return the status after a completed rollout. Upstream `completeRollingUpdate`."""
     status, wanted = this.status, replicas_of(this.state)
     if this.rolls and status.updated_replicas == status.ready == status.replicas == wanted:
         return status._replace(

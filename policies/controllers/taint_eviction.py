@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Eviction(NamedTuple):
-    """A scheduled eviction at `due`; `since`: the start of the toleration. Both in seconds since 1970."""
+    """A scheduled eviction at `due`. `since`: the start of the tolerated time. Both in seconds since 1970."""
 
     since: float
     due: float
@@ -51,14 +51,17 @@ def evict(
 def evict_scheduled(
     pods: Iterable[PodState], scheduled: Mapping[str, Eviction], now: float
 ) -> tuple[list[DeletePod], Mapping[str, Eviction]]:
-    """Return the evictions for a node that does not exist: the previous evictions stay. Source: `handleNodeUpdate`."""
+    """Return the Pods to delete now, and the scheduled evictions, for a node that does not exist.
+
+    The previous evictions remain. Source: `handleNodeUpdate`.
+    """
     known = [(pod, scheduled[pod.pod.uid]) for pod in pods if pod.pod.uid in scheduled and not _hears_nothing_new(pod)]
     deletes = [DeletePod(pod.pod.namespace, pod.pod.name) for pod, eviction in known if eviction.due <= now]
     return deletes, {pod.pod.uid: eviction for pod, eviction in known if eviction.due > now}
 
 
 def _hears_nothing_new(pod: PodState) -> bool:
-    """Return a Pod after the taint manager has added the condition and deleted it: the Pod is already terminating.
+    """Return True for a Pod that taint eviction ignores: terminal, or terminating for another reason than preemption.
 
     The taint replaces preemption as the reason. Source: `addConditionAndDeletePod`.
     """

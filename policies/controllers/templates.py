@@ -1,4 +1,4 @@
-"""Pods as controllers make them of a template, and which template that was."""
+"""Create Pods from templates as controllers do, and identify templates."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ _HASH_LENGTH: Final = 10
 
 
 def template_hash(template: ApiObject) -> str:
-    """A name for a template, in the form of upstream's: that hashes Go's memory, so the letters are not the same."""
+    """Return a hash of a template in upstream's format. Upstream hashes Go's memory, so the letters differ."""
     canonical = json.dumps(without_hash(template), sort_keys=True, separators=(",", ":"), default=dict)
     digest = sha256(canonical.encode()).digest()
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:_HASH_LENGTH])
 
 
 def without_hash(template: ApiObject) -> ApiObject:
-    """The template less the hash that the Deployment's controller added. Source: deployment util `EqualIgnoreHash`."""
+    """Return the template without the hash that the Deployment's controller adds. Source: deployment util
+    `EqualIgnoreHash`.
+    """
     labels = at(template, "metadata", "labels")
     if not isinstance(labels, Mapping) or TEMPLATE_HASH not in labels:
         return template
@@ -50,7 +52,7 @@ def pod_of_template(view: View, key: Key, obj: ApiObject, template: ApiObject) -
 
 
 def made_of(namespace: str, owner: ApiObject, template: ApiObject) -> dict[str, Any]:
-    """The API object of a pod of this template, without a name."""
+    """Return the API object of a Pod of this template, without a name."""
     ref = ref_of(owner)
     reference = {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name, "controller": True}
     if uid := at(owner, "metadata", "uid"):
@@ -66,7 +68,7 @@ def made_of(namespace: str, owner: ApiObject, template: ApiObject) -> dict[str, 
 
 
 def labelled(pod: Pod, labels: Mapping[str, str], name: str = "") -> Pod:
-    """The pod with more labels, and a name."""
+    """Return the Pod with additional labels, and with a name if given."""
     return replace(pod, name=name or pod.name, labels=shared_labels({**pod.labels, **labels}))
 
 
@@ -89,6 +91,6 @@ def claim_of_template(
 
 
 def template_of(obj: ApiObject) -> ApiObject:
-    """The pod template of a workload."""
+    """Return the Pod template of a workload."""
     path = ("spec", "jobTemplate", "spec", "template") if group_kind(obj) == "batch/CronJob" else ("spec", "template")
     return mapping(obj, *path)

@@ -1,4 +1,4 @@
-"""The view of a controller: objects with their times, as in informers."""
+"""The state that controllers read: objects with their times, as in informers."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ class PodState:
     `created`: in whole seconds, as stored. `ready`: since when, None if not ready. `deleted`: the time of its DELETE,
     in whole seconds. `finished`: when its containers terminated by themselves. `gone`: no longer stored; only Jobs see
     such Pods. `disrupted`: it has the condition DisruptionTarget from a component other than kube-scheduler; `pod` has
-    kube-scheduler's.
-
-    `restarts`: the maximum for a container and for a sidecar. `template`: its template, if known.
+    kube-scheduler's. `restarts`: the maximum for a container and for a sidecar. `template`: its template, if known.
     """
 
     pod: Pod
@@ -48,17 +46,17 @@ class PodState:
 
     @property
     def active(self) -> bool:
-        """Neither ended nor about to. Source: pkg/controller `IsPodActive`."""
+        """Whether the Pod is neither terminal nor terminating. Source: pkg/controller `IsPodActive`."""
         return not self.pod.terminal and not self.terminating
 
     def available(self, min_ready_seconds: int, now: float) -> bool:
-        """Ready for so long. Source: pkg/api/v1/pod `IsPodAvailable`."""
+        """Return whether the Pod has been ready for this many seconds. Source: pkg/api/v1/pod `IsPodAvailable`."""
         return self.ready is not None and (min_ready_seconds == 0 or self.ready + min_ready_seconds <= now)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadState:
-    """A workload, or a budget, as it is stored. `status`: what its controller set last, None before its first sync."""
+    """A stored workload or PDB. `status`: the last one that its controller set, None before its first sync."""
 
     key: Key
     object: ApiObject
@@ -75,8 +73,7 @@ class PodCounts(NamedTuple):
 
 
 class Tally:
-    """Pods of a namespace whose labels are the same: how many there are, how many of these are healthy, and of which
-    controllers."""
+    """Pods of a namespace with the same labels: their number, the number of healthy ones, and their controllers."""
 
     __slots__ = ("healthy", "labels", "owners", "pods")
 
@@ -85,7 +82,7 @@ class Tally:
         self.owners: dict[Key, int] = {}
 
     def count(self, state: PodState, sign: int) -> None:
-        """Add (1) or remove (-1) a Pod."""
+        """Add (`sign` 1) or remove (-1) a Pod."""
         self.pods += sign
         self.healthy += sign * (state.ready is not None and not state.terminating)
         owner = state.pod.owner
@@ -102,40 +99,44 @@ class View(Protocol):
     """The state that an engine provides to controllers. Sequences are in order of creation."""
 
     def workload(self, key: Key, /) -> WorkloadState | None:
-        """The object of this identity."""
+        """Return the workload or PDB of this key, or None."""
 
     def owned(self, key: Key, /) -> Sequence[WorkloadState]:
-        """The workloads that it controls: a Deployment's ReplicaSets, a CronJob's Jobs."""
+        """Return the workloads that it controls: a Deployment's ReplicaSets, a CronJob's Jobs."""
 
     def pods_of(self, key: Key, /) -> Sequence[PodState]:
-        """The pods that it controls, ended and terminating ones too; a Job's until they are released, gone or not."""
+        """Return the Pods that it controls, including terminal and terminating ones; a Job's until they are
+        released.
+        """
 
     def counts(self, key: Key, /) -> PodCounts | None:
-        """Return the number of Pods that it controls; None without a tally."""
+        """Return the numbers of active and ready Pods that it controls; None without a tally."""
 
     def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Iterable[Tally]:
-        """The pods of a budget's namespace that its selector, which need not be asked for twice, matches; of nil none.
-        Raises what `selector` raises."""
+        """Return the Pods of a PDB's namespace that its selector matches; none for a missing selector.
+
+        `selector`: returns the selector; the result may be cached. Raises its errors.
+        """
 
     def claim(self, namespace: str, name: str, /) -> PersistentVolumeClaim | None:
-        """The PersistentVolumeClaim of this name."""
+        """Return the PersistentVolumeClaim of this name, or None."""
 
     def default_storage_class(self) -> str:
-        """The class that admission gives to claims that name none; empty if there is none."""
+        """Return the StorageClass that admission sets for claims without one; empty if there is none."""
 
     def pods_on(self, node: str, /) -> Sequence[PodState]:
-        """The pods that are bound to a node, which need not exist."""
+        """Return the Pods that are bound to a node, which need not exist."""
 
     def lot(self, name: str, /) -> float:
-        """Return the sort key for upstream's iteration over a Go map, then by name: constant without randomness."""
+        """Return a random number for upstream's iteration over a Go map; constant without randomness. Ties are sorted
+        by name.
+        """
 
     def nodes(self) -> Mapping[str, Node]:
-        """The nodes by name."""
+        """Return name -> node."""
 
     def admit(self, template: ApiObject, make: Callable[[], ApiObject], /) -> Pod:
-        """Return a new Pod from `make` after admission.
+        """Return a new Pod from `make` after admission. Raises InvalidObject.
 
         `template`: equal templates give equal Pods, so the result may be cached.
-
-        Raises InvalidObject.
         """

@@ -1,4 +1,4 @@
-"""Every rule over what is in a cluster: each object as an update that changes nothing, then the cluster as a whole."""
+"""Audit a cluster with every rule: each object as an update without changes, then the cluster as a whole."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _OF_ARRIVALS: Final = frozenset(
     for rule in RULES
     if Target.CLUSTER not in rule.TARGETS and (rule.DEPENDS_ON.stored == ALL_SCHEDULED or rule.ID == "quota-exceeded")
 )
-"""Rules about what is being let in or scheduled: of what is there, they would say it again."""
+"""Rules about new objects and their scheduling, which do not apply to stored objects."""
 
 
 def stored_objects(cluster: ClusterSnapshot) -> Iterator[ReviewedObject]:
-    """The reviewed objects of a cluster, as updates without changes: classes, namespaces, quotas, PodGroups, top-level
-    workloads.
+    """The stored objects of a cluster as updates without changes.
 
-    Templates represent their Pods; rules on the whole cluster check Pods.
+    Yields PriorityClasses, Namespaces, ResourceQuotas, PodGroups and top-level workloads. Templates represent their
+    Pods; rules on the whole cluster check Pods.
     """
     for _, priority_class in sorted(cluster.priority_classes.items()):
         yield _unchanged(priority_class.to_api())
@@ -60,7 +60,7 @@ def audit(
     most_work: int = MOST_WORK,
     disclose: Disclose = Disclose.NAMES,
 ) -> list[Finding]:
-    """Return the findings of a cluster, worst first. `subjects`: its `stored_objects`.
+    """The findings of a cluster, the most severe first. `subjects`: its `stored_objects`.
 
     `expired`, `most_work`, `disclose`: as in `evaluate`.
     """
@@ -84,7 +84,7 @@ def audit(
 def unsuppressed(
     found: list[Finding], subjects: Sequence[ReviewedObject], config: Config, now: datetime
 ) -> tuple[list[Finding], int]:
-    """The findings that neither annotations nor the configuration suppress, the worst first; how many others."""
+    """The findings that no annotation or configuration suppresses, the most severe first, and the number of others."""
     from forewarn.policies.evaluation.suppressions import of_annotations, of_configuration, suppress
 
     suppressions = [*of_annotations(subjects), *of_configuration(config.options.ignored)]

@@ -1,4 +1,4 @@
-"""Runs the rules: the only caller of them. What they yield becomes findings, with the severity and action in force."""
+"""Runs the rules. Converts their problems to findings with the configured severity and action."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = ["EvaluationRequest", "Phase", "count_open", "evaluate", "impact_of"]
 _FILES: Final = ReviewedObject(NOTHING)
 _CLUSTER: Final = ReviewedObject(NOTHING)
 _OF_MANY: Final = (_FILES, _CLUSTER)
-"""Placeholders for more than one object: their problems name the objects, and are not limited in number."""
+"""Placeholder subjects for all files or the cluster: their problems name the objects, and have no maximum number."""
 _NEVER: Final = datetime.min
 _ALONE: Final = {
     NAMESPACE: Target.NAMESPACE,
@@ -55,10 +55,10 @@ _ALONE: Final = {
     GROUP_TEMPLATES: Target.POD_GROUP,
 }
 MOST_PROBLEMS: Final = 10
-"""Of one rule with one object; the rest is counted."""
+"""Maximum problems of one rule for one object; further ones are only counted."""
 _MOST_COUNTED: Final = 1_000
 _MOST_CHARACTERS: Final = 2_000
-"""Of a message."""
+"""Maximum characters of a message."""
 _NOT_EVALUATED: Final = "not evaluated: "
 _OF_PARTS: Final = frozenset((
     "job-fails-on-eviction", "parse-error", "pinned-priority", "preemption-policy-invalid",
@@ -66,24 +66,24 @@ _OF_PARTS: Final = frozenset((
     "priority-value-too-high", "removed-api-version", "reserved-system-name", "system-class-outside-kube-system",
     "unknown-field",
 ))  # fmt: skip
-"""Rules about fields that an object has: those that hold whatever other fields it may have."""
+"""Rules that check single fields, independent of all other fields of the object."""
 _RULES_BY_TARGET: Final[Mapping[Target, tuple[Rule, ...]]] = {
     target: tuple(rule for rule in RULES if target in rule.TARGETS) for target in Target
 }
 
 
 def _ignored(_: Impact) -> None:
-    """The default of `EvaluationRequest.predicted`."""
+    """Ignore the prediction: the default of `EvaluationRequest.predicted`."""
 
 
 class EvaluationRequest(NamedTuple):
     """The input of `evaluate`.
 
-    `cluster`: None if unknown. `expired`: whether the time for predictions is used up; other rules always answer.
-    `predicted`: receives every impact that the rules use. `recall`: gives known impacts. `disclose`: what
+    `cluster`: None if unknown. `expired`: returns true if the time for predictions is used up; other rules always
+    complete. `predicted`: receives every impact that the rules use. `recall`: gives known impacts. `disclose`: what
     `Finding.for_requester` names; `Finding.text` names everything. `shown`: how much of a prediction
-    `Finding.for_requester` contains; called after the prediction. `judged`: the objects of the change set to evaluate,
-    by default all; the others only define and use names. `whole_cluster`: also evaluate the rules about the whole
+    `Finding.for_requester` contains; called after the prediction. `judged`: the objects of the change set to evaluate
+    (default: all); the others only define and use names. `whole_cluster`: also evaluate the rules about the whole
     cluster. `most_work`: units of work (`policies.metering`) after which a prediction stops.
     """
 
@@ -169,7 +169,7 @@ def _is_open(subject: ReviewedObject, context: Context) -> bool:
 
 
 def _judge(subject: ReviewedObject, context: Context, config: Config) -> list[Finding]:
-    """The findings about one object; an unreadable field is reported once, by a rule if one names it."""
+    """The findings about one object. An unreadable field is reported once, by a rule that names it, if there is one."""
     findings: list[Finding] = []
     faults: list[InvalidObject] = []
     reader = partial(audience_of, subject, context)
@@ -207,7 +207,7 @@ def _stands_for_many(subject: ReviewedObject) -> bool:
 
 
 def _parts(subjects: Sequence[ReviewedObject], paths: Mapping[str, tuple[ClassPath, ...]]) -> Iterator[ReviewedObject]:
-    """The subjects, and behind a custom resource each place in it that names a class."""
+    """The subjects; after each custom resource, also its parts that name a PriorityClass."""
     for subject in subjects:
         yield subject
         for part in parts_of(subject.object, paths):
@@ -215,7 +215,7 @@ def _parts(subjects: Sequence[ReviewedObject], paths: Mapping[str, tuple[ClassPa
 
 
 def _bounded(problems: Iterator[Problem]) -> Iterator[Problem]:
-    """The first problems that a rule has with one object, and how many more there are."""
+    """The first MOST_PROBLEMS problems, and one more with the number of others."""
     yield from islice(problems, MOST_PROBLEMS)
     more = sum(1 for _ in islice(problems, _MOST_COUNTED))
     if more:
@@ -224,7 +224,7 @@ def _bounded(problems: Iterator[Problem]) -> Iterator[Problem]:
 
 
 def _unevaluated(why: CutShort) -> Problem:
-    """That a rule was not evaluated. Its texts name nothing but the object, its namespace's quotas and a bound."""
+    """The problem that a rule was not evaluated. Names only the object, quotas of its namespace, and a bound."""
     if isinstance(why, TooLarge):
         return Problem(f"{_NOT_EVALUATED}{why}", remediation=why.excess.fix, detail=why.detail)
     return Problem(f"{_NOT_EVALUATED}{why}", remediation="try again")
@@ -256,7 +256,7 @@ def _asks_for_no_more(subject: ReviewedObject, config: Config) -> bool:
 
 
 def _in_force(target: Target, phase: Phase, config: Config) -> Iterator[tuple[Rule, Severity, Action]]:
-    """The rules to run, each with what becomes of its findings."""
+    """The enabled rules for a target, each with the severity and action of its findings."""
     foreign = (rule for rule in config.foreign if target in rule.TARGETS)
     for rule in (*_RULES_BY_TARGET[target], *foreign):
         severity, action = config.severity(rule), config.action(rule, target)
@@ -310,7 +310,10 @@ def _holds_a_template(subject: ReviewedObject, context: Context) -> bool:
 
 
 def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, phase: Phase) -> Iterator[Finding]:
-    """A field that no rule can make sense of. At the webhook the API server has decoded the object before us."""
+    """A parse-error finding for a field that rules cannot read; only in the linter.
+
+    In the webhook, the API server has decoded the object before.
+    """
     severity = config.severity(parse_error)
     if phase is Phase.LINT and severity is not None and config.hears(parse_error):
         problem = Problem(f"{field_path(fault.path)}: {fault.problem}", fault.path, "write a value of this type")

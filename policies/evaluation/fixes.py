@@ -1,9 +1,4 @@
-"""Safe fixes as edits of the text; all other bytes stay.
-
-A fix is safe if kube-apiserver would reject the object otherwise, and there is only one fix: a misspelled class with
-exactly one similar class, a priority that kube-apiserver computes itself, a second global default. A renamed field is
-offered only to editors, because it takes effect then.
-"""
+"""Safe fixes as edits of a file's text; all other bytes remain unchanged."""
 
 from __future__ import annotations
 
@@ -34,10 +29,10 @@ class Edit(NamedTuple):
 
 
 def edit_of(finding: Finding, line: str, classes: Collection[str], lines: tuple[str, str] = ("", "")) -> Edit | None:
-    """The fix of a finding; None if there is no safe one.
+    """The fix of a finding as an edit; None if there is no safe fix.
 
-    `line`: the one that it is on. `classes`: the names that may be recommended. `lines`: those before and behind it
-    that are not blank.
+    `line`: the line of the finding. `classes`: the names that may be recommended. `lines`: the nearest lines before and
+    after it that are not blank.
     """
     where = finding.location
     text = line[where.column - 1 : where.end_column - 1]
@@ -63,7 +58,7 @@ def _renamed_class(finding: Finding, text: str, classes: Collection[str]) -> Edi
 
 
 def _without_number(finding: Finding, line: str, around: tuple[str, str]) -> Edit | None:
-    """A line of its own, in a mapping that has other keys."""
+    """The edit that removes a `priority` line; None if it is not a separate line in a mapping with other keys."""
     match = _NUMBER.fullmatch(line)
     if match is None or not any(_indent(other) == len(match[1]) for other in around):
         return None
@@ -71,12 +66,12 @@ def _without_number(finding: Finding, line: str, around: tuple[str, str]) -> Edi
 
 
 def _indent(line: str) -> int:
-    """The position of its first key, which may follow the dash of a list."""
+    """The column of the first key in a line, after a list's dash if there is one; -1 for a blank line."""
     return len(line) - len(line.lstrip(" -")) if line.strip() else -1
 
 
 def edits_of(findings: Iterable[Finding], data: bytes, classes: Collection[str]) -> list[Edit]:
-    """The edits of one file for its findings; none where its text is not plain UTF-8."""
+    """The edits of one file for its findings; none if the file is not plain UTF-8."""
     lines = _lines(data)
     if lines is None:
         return []
@@ -92,7 +87,7 @@ def edits_of(findings: Iterable[Finding], data: bytes, classes: Collection[str])
 
 
 def applied(data: bytes, edits: Iterable[Edit]) -> bytes:
-    """The text with its edits done."""
+    """The text with these edits applied."""
     lines = _lines(data)
     if lines is None:
         return data
@@ -117,7 +112,7 @@ def _lines(data: bytes) -> list[str] | None:
 
 
 def _near(lines: list[str], at: int, step: int) -> str:
-    """The next line in a direction that is not blank and no comment, of the next hundred."""
+    """The next line in a direction that is not blank and not a comment, within 100 lines; "" if there is none."""
     for index in range(at + step, max(-1, min(at + 100 * step, len(lines))) if step > 0 else max(-1, at - 100), step):
         if lines[index].strip() and not lines[index].lstrip().startswith("#"):
             return lines[index]

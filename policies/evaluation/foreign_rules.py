@@ -1,8 +1,8 @@
 """Rules of other packages, for the linter: loaded by name, and guarded.
 
-A distribution brings them by the entry-point group `forewarn.rules`; the configuration names those that run (`rules`).
-A rule that cannot be loaded, raises an exception or yields an invalid value is reported by a finding with its own id;
-all other rules run. The webhook loads none: nothing interrupts Python code at the deadline of a request.
+A distribution provides rules by the entry-point group `forewarn.rules`; the configuration enables them (`rules`). A
+rule that cannot be loaded, raises an exception or yields an invalid value is reported by a finding with its own id; all
+other rules run. The webhook loads none, because Python code cannot be interrupted at the deadline of a request.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _LONGEST: Final = 200
 
 
 def with_rules(config: Config) -> Config:
-    """The configuration with the rules of other packages that it names."""
+    """The configuration with the enabled rules of other packages loaded."""
     return config._replace(foreign=rules_of_packages(config.rules)) if config.rules else config
 
 
 def rules_of_packages(names: Sequence[str]) -> tuple[Rule, ...]:
-    """Return the rules with these ids; for a rule that cannot be loaded, one that reports the error."""
+    """The rules with these ids; a rule that cannot be loaded is replaced by one that reports the error."""
     from importlib.metadata import entry_points
 
     found: dict[str, dict[str, EntryPoint]] = {}
@@ -47,12 +47,12 @@ def rules_of_packages(names: Sequence[str]) -> tuple[Rule, ...]:
 
 
 def why_broken(rule: Rule) -> str:
-    """Why a rule cannot be loaded; empty if it is loaded."""
+    """The reason why a rule cannot be loaded; "" for a loaded rule."""
     return rule.why if isinstance(rule, _Broken) else ""
 
 
 def _loaded(name: str, found: Mapping[str, EntryPoint]) -> Rule:
-    """`found`: the entry points of this name, by value."""
+    """Load a rule. `found`: the entry points of this name, by value. Errors give a rule that reports them."""
     if not found:
         return _Broken(name, "no installed package has this rule", "install its package, or remove it from `rules`")
     if len(found) > 1:
@@ -65,7 +65,7 @@ def _loaded(name: str, found: Mapping[str, EntryPoint]) -> Rule:
 
 
 def _checked(entry: EntryPoint, name: str) -> Rule:
-    """The rule of an entry point. Raises whatever it raises, and ValueError if it is no rule."""
+    """The rule of an entry point. Raises the exceptions of its import, and ValueError for an invalid rule."""
     rule = entry.load()
     if not _ID.fullmatch(name) or name != rule.ID:
         raise ValueError(f"ID and entry point must be the same PACKAGE.RULE in lower case, not {rule.ID!r}")
@@ -80,12 +80,12 @@ def _checked(entry: EntryPoint, name: str) -> Rule:
 
 
 def guarded(rule: Any) -> Rule:
-    """A rule that reports its own failures."""
+    """A wrapper of a rule that reports the rule's exceptions as problems."""
     return _Guarded(rule)
 
 
 class _Guarded:
-    """Return a rule that yields only valid problems, and reports its own errors."""
+    """A rule that yields only valid problems, and reports its own exceptions as a problem."""
 
     ACTION = None
 
@@ -99,7 +99,7 @@ class _Guarded:
         self._check = rule.check
 
     def check(self, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-        """The problems of one subject."""
+        """Yield the problems of one subject. If the rule raises an exception, yield it as a warning."""
         try:
             for problem in self._check(subject, context):
                 yield _sound(problem)
@@ -112,7 +112,7 @@ class _Guarded:
 
 
 class _Broken:
-    """A rule that could not be loaded: it reports that once."""
+    """A rule that could not be loaded; it reports the reason once."""
 
     TARGETS = (Target.FILE,)
     SEVERITY = Severity.WARNING
@@ -123,12 +123,12 @@ class _Broken:
         self.ID, self.why, self._problem = name, why, Problem(f"not evaluated: {why}", remediation=fix)
 
     def check(self, subject: ReviewedObject, context: Context) -> Iterator[Problem]:  # noqa: ARG002  (the protocol)
-        """The reason."""
+        """Yield the reason as a problem."""
         yield self._problem
 
 
 def _sound(problem: Any) -> Problem:
-    """A problem of plain values. Raises TypeError."""
+    """The problem, if all its values have the right types. Raises TypeError."""
     if not isinstance(problem, Problem):
         raise TypeError(f"check must yield Problem, not {type(problem).__name__}")
     message, fix = problem.message, problem.remediation

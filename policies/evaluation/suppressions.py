@@ -1,7 +1,7 @@
-"""Findings that are not reported: by comments, annotations, entries of the configuration, and baselines.
+"""Suppressions of findings: by comments, annotations, entries of the configuration, and baselines.
 
-A suppression names a rule and a reason; it may have an end date. One that is malformed, expired, or suppresses nothing
-is a finding itself.
+A suppression names a rule and a reason, and may have an end date. A malformed, expired or unused suppression is a
+finding itself.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COMPARE_WITH_STORED: Final = frozenset(("immutable-field-changed", "priority-fi
 """Rules about changes: the linter has an old object only from a cluster."""
 _SILENT_WITHOUT_CLUSTER: Final = _COMPARE_WITH_STORED | {rule.ID for rule in RULES if rule.DEPENDS_ON.stored}
 _SILENT_WITH_CLUSTER: Final = frozenset(("priority-class-not-checked",))
-"""With these, a run that has no finding cannot tell whether a suppression is unused."""
+"""Rules whose suppressions are never reported as unused in a run with a cluster."""
 
 
 class Suppression(NamedTuple):
@@ -51,7 +51,7 @@ class Suppression(NamedTuple):
     objects: tuple[str, ...] = ()
 
     def covers(self, finding: Finding) -> bool:
-        """Report whether the suppression applies to this finding."""
+        """True if the suppression applies to this finding."""
         if finding.rule not in self.rules:
             return False
         if self.lines is not None:
@@ -66,14 +66,14 @@ class Suppression(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The findings to report, and how many are suppressed."""
+    """The findings to report, and the number of suppressed ones."""
 
     kept: list[Finding]
     suppressed: int
 
 
 def of_comments(comments: Iterable[Comment]) -> Iterator[Suppression]:
-    """The suppressions in comments; `rules` is empty where one cannot be read."""
+    """The suppressions in comments. `rules` is empty for a malformed comment."""
     for comment in comments:
         match = _IGNORE.fullmatch(comment.text)
         rules = _names(match[1]) if match else ()
@@ -82,7 +82,7 @@ def of_comments(comments: Iterable[Comment]) -> Iterator[Suppression]:
 
 
 def of_annotations(subjects: Iterable[ReviewedObject]) -> Iterator[Suppression]:
-    """Those in objects' annotations: `rule[,rule] reason [until=DATE]`, several with `;` between them."""
+    """The suppressions in annotations of objects: `rule[,rule] reason [until=DATE]`, several separated by `;`."""
     for subject in subjects:
         text = text_at(subject.object, "metadata", "annotations", ANNOTATION)
         for part in text.split(";") if text else ():
@@ -93,7 +93,7 @@ def of_annotations(subjects: Iterable[ReviewedObject]) -> Iterator[Suppression]:
 
 
 def of_configuration(entries: Iterable[Ignored]) -> Iterator[Suppression]:
-    """Those of the configuration."""
+    """The suppressions in the configuration."""
     for entry in entries:
         place = Location(entry.file, entry.line, 1, 2)
         yield Suppression(entry.rules, entry.reason, place, entry.until, paths=entry.paths, objects=entry.objects)
@@ -104,7 +104,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _reason(text: str) -> tuple[str, str]:
-    """The reason, and until when."""
+    """The reason and the end date ("" for none) in the text of a suppression."""
     until = _UNTIL.search(text)
     return (_UNTIL.sub("", text).strip(), until[1]) if until else (text.strip(), "")
 
@@ -118,10 +118,10 @@ def suppress(
     with_cluster: bool = False,
     read: Collection[str] = (),
 ) -> Verdict:
-    """Return the findings that are not suppressed, and those about the suppressions, in the order of the report.
+    """The findings that are not suppressed, and findings about the suppressions themselves, in report order.
 
-    `severity`: of a rule in the linter. `read`: the names of the files that were read: entries of the configuration for
-    other files may be needed there.
+    `severity`: returns a rule's severity in the linter. `read`: the names of the files that were read: unused entries
+    of the configuration for other files are not reported.
     """
     faults = {id(s): fault for s in suppressions if (fault := _fault(s, today))}
     valid = [s for s in suppressions if id(s) not in faults]
@@ -148,7 +148,7 @@ _UNUSED: Final = "suppresses nothing: no finding of {} here"
 
 
 class _Places:
-    """Suppressions by what they are about, so that each finding is held against few."""
+    """Suppressions by rule and file, so that each finding is compared with few of them."""
 
     def __init__(self, suppressions: Iterable[Suppression]) -> None:
         self._by_file: dict[tuple[str, str], list[Suppression]] = {}
@@ -161,13 +161,13 @@ class _Places:
                     self._by_file.setdefault((suppression.location.file, rule), []).append(suppression)
 
     def near(self, finding: Finding) -> Iterator[Suppression]:
-        """Those that may be about a finding."""
+        """The suppressions that may apply to a finding."""
         yield from self._by_file.get((finding.location.file, finding.rule), ())
         yield from self._everywhere.get(finding.rule, ())
 
 
 def _fault(suppression: Suppression, today: date) -> str:
-    """Return the error of a suppression; empty if there is none."""
+    """The error in a suppression; "" if there is none."""
     if not suppression.rules:
         return "malformed suppression: no rule and reason"
     for rule in suppression.rules:
@@ -186,7 +186,7 @@ def _fault(suppression: Suppression, today: date) -> str:
 
 
 def _idle(s: Suppression, used: set[tuple[int, str]], with_cluster: bool, read: Collection[str]) -> list[str]:
-    """Return the rules of a suppression without any finding, if that can be known."""
+    """The rules of a suppression that suppressed no finding, as far as this is known."""
     if (
         s.lines is None
         and s.object is None
@@ -216,15 +216,15 @@ _LONGEST: Final = 60
 
 
 def path_of(file: str) -> str:
-    """The path of a file from the working directory, as it can be printed; absolute where it is not below that."""
+    """The printable path of a file, relative to the working directory; absolute if the file is outside."""
     path = os.path.relpath(file) if os.path.isabs(file) else os.path.normpath(file)
     return printable(os.path.abspath(path) if path.startswith(os.pardir) else path)
 
 
 def identity(finding: Finding) -> tuple[str, ...]:
-    """By what a finding is known when lines have moved: rule, object and field; without an object, the file.
+    """The key of a finding that does not change when lines move: rule, object and field; without an object, the file.
 
-    A field is not enough where a rule speaks of the file's text; then the message counts too.
+    Includes the message for findings without a field.
     """
     ref = finding.object
     about = (ref.kind, ref.namespace, ref.name) if ref != NO_OBJECT else ("", "", "")
@@ -240,9 +240,9 @@ def baseline_of(findings: Iterable[Finding]) -> dict[str, Any]:
 
 
 def less_baseline(findings: Sequence[Finding], baseline: Mapping[str, Any]) -> tuple[list[Finding], int, int]:
-    """The findings that a baseline does not have; how many it has, and how many of its own are gone.
+    """Compare findings with a baseline: the new findings, the number of known ones, and the number of fixed ones.
 
-    Raises ValueError where it is none.
+    Raises ValueError for an invalid baseline.
     """
     known: Counter[tuple[str, ...]] = Counter()
     entries = baseline.get("findings")

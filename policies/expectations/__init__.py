@@ -1,1 +1,1 @@
-"""Statements about what a cluster does when something happens, and whether they hold."""
+"""Expectations: statements about a cluster's reaction to an event, and their evaluation."""

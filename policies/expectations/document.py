@@ -1,4 +1,4 @@
-"""A file of expectations: a list of `{name, when, expect}`, in YAML or JSON; see docs/guides/test-a-cluster.md."""
+"""Parses files of expectations: lists of `{name, when, expect}` in YAML or JSON; see docs/guides/test-a-cluster.md."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 ANY: Final = "any"
 MOST: Final = 10_000
-"""Expectations of one run."""
+"""Maximum expectations of one run."""
 _LONGEST: Final = 1000
-"""Characters of a text."""
+"""Maximum characters of a text."""
 _SHOWN: Final = 80
-"""Of one in a message."""
+"""Maximum characters of a text in a message."""
 _WHEN: Final = {
     "lost": ("zone", "node", "pool"),
     "drain": ("node", "zone"),
@@ -40,7 +40,7 @@ class When(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """So many more pods like those of a file fit."""
+    """The expectation that `replicas` more Pods like those of a file fit."""
 
     file: str
     replicas: int
@@ -48,8 +48,11 @@ class Fit(NamedTuple):
 
 
 class Expectation(NamedTuple):
-    """A statement. `run`: these pods run in the end as before, `within` so many seconds; `pending`: none of these
-    waits; `pushed_out`: none of these is pushed out, `by` one of those; `fit`: see Fit."""
+    """An expectation.
+
+    `run`: these Pods run at the end as before, `within` a number of seconds. `pending`: none of these Pods is Pending.
+    `pushed_out`: none of these Pods is preempted, `by` one of those Pods. `fit`: see Fit.
+    """
 
     name: str
     line: int
@@ -63,7 +66,7 @@ class Expectation(NamedTuple):
 
 
 def read_expectations(values: Iterable[tuple[Any, int]]) -> Iterator[Expectation]:
-    """The expectations of a file: lists of them, or one a document. Raises ValueError, which names the one at fault."""
+    """The expectations of a file, whose documents are lists or single entries. Raises ValueError with the entry."""
     number = 0
     for value, line in values:
         for entry in value if isinstance(value, list) else [value]:

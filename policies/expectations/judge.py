@@ -1,4 +1,4 @@
-"""The result of an expectation: each case is simulated, and the first one that violates it is the counterexample."""
+"""Evaluates an expectation: simulates each case; the first one that violates it is the counterexample."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _NAMED: Final = 5
 _LONGEST: Final = 80
-"""Characters of a pattern in a note."""
+"""Maximum characters of a pattern in a note."""
 _EMPTY: Final = '""'
 
 
@@ -43,9 +43,12 @@ class Setting(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """`broken`: sentences about the violation; empty if there is none. `case`: the first case that violates it.
-    `answer`: its result. `cases`: number of simulated cases. `unanswered`: parts of the expectation that select
-    no Pod. `notes`: parts that may select none, and assumptions."""
+    """The result of an expectation.
+
+    `broken`: sentences about the violation; empty if it is met. `case`: the first case that violates it. `answer`: the
+    result of this case. `cases`: number of simulated cases. `unanswered`: parts of the expectation that select no Pod.
+    `notes`: parts that may select none, and assumptions.
+    """
 
     expectation: Expectation
     cases: int
@@ -57,7 +60,10 @@ class Verdict(NamedTuple):
 
 
 def judge(expectation: Expectation, setting: Setting) -> Verdict:
-    """Raises InvalidObject, SourceError and ValueError: a referenced object is absent, or there are too many cases."""
+    """Evaluate an expectation. Raises InvalidObject, SourceError, ValueError.
+
+    Errors: a referenced object is absent, or there are too many cases.
+    """
     assumed: dict[str, None] = {}
     if expectation.fit is not None:
         broken = list(_not_fitting(expectation, setting, assumed))
@@ -90,7 +96,7 @@ def _no_pod(what: str, pattern: PodPattern) -> str:
 
 
 def _patterns(expectation: Expectation) -> dict[str, PodPattern]:
-    """The subject of each part, by its key."""
+    """The pattern of each part of an expectation, by its key."""
     by = expectation.by if expectation.by != PodPattern() else None
     parts = {
         "run": expectation.run,
@@ -102,14 +108,14 @@ def _patterns(expectation: Expectation) -> dict[str, PodPattern]:
 
 
 def _of_nobody(patterns: Mapping[str, PodPattern], answer: Answer) -> dict[str, PodPattern]:
-    """Those that no pod is of, before or after."""
+    """The patterns that match no Pod, before or after the event."""
     origins = answer.simulation.timeline.origins.values()
     pods = {(origin.namespace, origin.priority_class, origin.group) for origin in origins}
     return {what: pattern for what, pattern in patterns.items() if not any(pattern.matches(*pod) for pod in pods)}
 
 
 def _told(pattern: PodPattern) -> str:
-    """` of class gold of workload shop/* in namespace shop`."""
+    """A pattern as a phrase: ` of class gold of workload shop/* in namespace shop`."""
     of_class = " without a class" if pattern.priority_class == "" else _named(" of class", pattern.priority_class)
     return of_class + _named(" of workload", pattern.workload) + _named(" in namespace", pattern.namespace)
 
@@ -143,7 +149,7 @@ def _of_file(when: When, setting: Setting) -> Question:
 
 
 def _names(when: When, setting: Setting) -> list[str]:
-    """All nodes, or zones. Raises ValueError where they are too many."""
+    """The names of all nodes or zones. Raises ValueError if there are too many."""
     nodes = setting.cluster.objects.nodes.values()
     if when.what == "pool":
         raise ValueError("pool must be a selector: key=value")
@@ -180,7 +186,7 @@ def _broken(expectation: Expectation, answer: Answer) -> Iterator[str]:
 
 
 def _is_meant(selector: PodPattern, pod: Standing | Bound | Push, answer: Answer) -> bool:
-    """True if the pattern matches `namespace/name`, for any kind."""
+    """True if the pattern matches the Pods of a workload; the workload's kind does not matter."""
     return selector.matches(pod.namespace, pod.priority_class, answer.summary.names.group(pod.workload))
 
 
@@ -212,7 +218,7 @@ def _pushed_out(expectation: Expectation, answer: Answer) -> Iterator[str]:
 
 
 def _not_fitting(expectation: Expectation, setting: Setting, assumed: dict[str, None]) -> Iterator[str]:
-    """`assumed`: learns what that rests on."""
+    """Yield a sentence for each object of which too few Pods fit. `assumed`: collects assumptions."""
     fit = expectation.fit
     assert fit is not None
     objects, cluster = setting.workloads(fit.file)

@@ -1,11 +1,11 @@
-"""The cascade after a first preemption: the nodes of the victims' replacements, and the Pods that these preempt in
+"""Predict the cascade after a preemption: where the victims' replacements are scheduled, and which Pods they preempt in
 turn.
 
 This runs cycles of the scheduling core in the order in which victims terminate and controllers create Pods: few enough
-for an admission response. The first MOST_WAITING Pending Pods take part. A rejected replacement is tried again when a
-Pod of its namespace is gone. The cascade has no latencies and no back-off; PDBs lose disruptions and never recover; of
-equal nodes it selects the first by name. A simulation has all of that except quotas. Source: the controllers in
-policies.controllers.
+for an admission response. The first MOST_WAITING Pending Pods take part. A replacement that a quota rejects is tried
+again after each termination. The cascade has no latencies and no back-off. Allowed disruptions of PDBs decrease and
+never recover. Among equal nodes, the cascade selects the first by name. A simulation has all of that except quotas.
+Source: the controllers in policies.controllers.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 MOST_CYCLES: Final = 200
-"""Scheduling cycles that are spent on it."""
+"""Maximum scheduling cycles of one cascade."""
 MOST_WORK: Final = 150_000
-"""Units of work, where work is limited at all."""
+"""Maximum units of work of one cascade, if work is limited."""
 _JOB_BACKOFF: Final = 10.0
-"""Seconds until a Job first recreates a Pod."""
+"""Seconds until a Job first recreates a deleted Pod."""
 
 
 class Aftermath(NamedTuple):
@@ -47,8 +47,8 @@ class Aftermath(NamedTuple):
 
     `replaced`: number of victims that a controller recreates. `lost`: number of other victims. `pushed_out`: number of
     Pods that replacements preempt. `levels`: depth of the cascade. `pending`: replacements that stay Pending.
-    `refused`: replacements that a quota rejects in the end, included in `replaced`. `left_out`: Pending Pods that were
-    not evaluated. `known` False: time or work was used up.
+    `refused`: replacements that a quota still rejects at the end, included in `replaced`. `left_out`: Pending Pods that
+    were not evaluated. `known` False: time or work was used up.
     """
 
     replaced: int = 0
@@ -61,7 +61,9 @@ class Aftermath(NamedTuple):
     left_out: int = 0
 
     def to_dict(self) -> dict[str, object]:
-        """For programs: what is not zero."""
+        """Return the counts that are not zero under their JSON names; `{"incomplete": True}` if the cascade is
+        unknown.
+        """
         if not self.known:
             return {"incomplete": True}
         told = {
@@ -76,7 +78,7 @@ class Aftermath(NamedTuple):
         return {key: number for key, number in told.items() if number}
 
     def to_coarse_dict(self) -> dict[str, object]:
-        """`to_dict` with the lower ends of ranges, without the depth and the number of Pods that were not evaluated."""
+        """Return `to_dict` with the lower end of a range for each count, without the depth and `left_out`."""
         if not self.known:
             return self.to_dict()
         counts = self.replaced, self.lost, self.pushed_out, self.pending, self.refused
@@ -95,7 +97,7 @@ def aftermath_of(
     quotas_of: Callable[[str], Sequence[ResourceQuota]] | None = None,
     waiting: Waiting | None = None,
 ) -> Aftermath:
-    """The cascade after these predictions. Raises CutShort.
+    """Return the cascade after these predictions. Raises CutShort.
 
     `snapshot`: the cluster after the predictions. `own`: identities of Pods that a rollout deletes anyway; only the
     rollout recreates them. `quotas_of`: the quotas of a namespace including the new objects, by default those of the
@@ -114,8 +116,11 @@ def aftermath_of(
 
 @dataclass(slots=True)
 class _Waiting:
-    """A Pod without a node. `level`: 0 for a new Pod, 1 for the replacement of its victim, and so on. `asked`: the
-    Pod as quotas count it; None without quotas."""
+    """A Pod without a node.
+
+    `level`: 0 for a new Pod, 1 for the replacement of a victim of a new Pod, and so on. `asked`: the Pod as quotas
+    count it; None without quotas.
+    """
 
     pod: Pod
     level: int
@@ -124,12 +129,15 @@ class _Waiting:
 
 
 class _Cascade:
-    """Terminating victims, recreated Pods, and their scheduling cycles."""
+    """The event loop of the cascade: victims terminate, controllers recreate Pods, the scheduler tries them."""
 
     def __init__(
         self, cluster: ClusterSnapshot, snapshot: Snapshot, nodes: Iterable[str], room: QuotaRoom, waiting: Waiting
     ) -> None:
-        """`nodes`: the nodes with victims; Pods nominated to these nodes wait, in addition to `waiting`."""
+        """Start without events.
+
+        `nodes`: the nodes with victims. Pods nominated to these nodes are Pending in addition to those of `waiting`.
+        """
         self._cluster, self._snapshot, self._room = cluster, snapshot, room
         self._now = 0.0
         self._numbers = count(1)
@@ -142,12 +150,12 @@ class _Cascade:
         self._refused: list[_Waiting] = []
         """Pods that a quota rejected; their controllers retry."""
         self._held: list[_Waiting] = []
-        """Pods of sets that go in order, which are made when those of lower ordinals run."""
+        """Pods of ordered StatefulSets, which the controller creates once the Pods of lower ordinals are scheduled."""
         self._cycles = 0
         self._replaced = self._lost = self._pushed_out = self._levels = 0
 
     def run(self) -> Aftermath:
-        """Until nothing more happens. Raises CutShort."""
+        """Process all events in order of time and return the result. Raises CutShort."""
         while self._due:
             self._now = self._due[0][0]
             ended: list[Pod] = []
@@ -175,7 +183,7 @@ class _Cascade:
         )
 
     def evict(self, victim: Pod, level: int, *, is_replaced: bool = True) -> None:
-        """Delete a Pod for a preemptor of this level."""
+        """Delete a victim of a preemptor of this level, and plan its replacement unless `is_replaced` is False."""
         if level:
             self._pushed_out, self._levels = self._pushed_out + 1, max(self._levels, level)
         gone = self._now + victim.spec.termination_grace_period
@@ -193,8 +201,9 @@ class _Cascade:
         heappush(self._due, (when, next(self._numbers), _Waiting(replacement, level + 1, asked=asked)))
 
     def _in_order(self, made: Iterable[_Waiting]) -> Iterator[_Waiting]:
-        """The Pods to create now. An ordered StatefulSet creates no Pod while one with a lower ordinal is Pending.
+        """Yield the Pods to create now; put the others in `_held`.
 
+        An ordered StatefulSet creates no Pod while one with a lower ordinal is Pending.
         Source: pkg/controller/statefulset, `processReplica`.
         """
         for waiting in sorted(made, key=lambda waiting: _ordinal(waiting.pod)):
@@ -204,7 +213,7 @@ class _Cascade:
                 yield waiting
 
     def _let_go(self) -> None:
-        """Create the Pods whose predecessors are scheduled."""
+        """Plan the creation of held Pods whose predecessors are scheduled."""
         held, self._held = self._held, []
         for waiting in held:
             if self._is_held(waiting.pod):
@@ -227,7 +236,7 @@ class _Cascade:
         )
 
     def _let_in(self, made: Iterable[_Waiting]) -> None:
-        """Queue the Pods that no quota rejects; Pods equal to a rejected one are rejected without another check."""
+        """Queue the Pods that no quota rejects. A Pod equal to a rejected one is rejected without another check."""
         vain: set[tuple[int, str]] = set()
         for waiting in made:
             pod, asked = waiting.pod, waiting.asked
@@ -239,7 +248,7 @@ class _Cascade:
                 self._refused.append(waiting)
 
     def _end(self, victims: Iterable[Pod]) -> None:
-        """Remove victims from the snapshot."""
+        """Remove terminated victims from the snapshot, and release their quota."""
         gone = []
         for victim in victims:
             if self._room.limits(victim.namespace):
@@ -250,7 +259,11 @@ class _Cascade:
             self._snapshot = self._snapshot.with_pods((), gone)
 
     def _try(self, emptied: Collection[str]) -> None:
-        """Try the new Pods, and the Pending Pods that the capacity on these nodes may help, highest priority first."""
+        """Schedule the new Pods, and the Pending Pods that capacity on the `emptied` nodes may help, highest priority
+        first.
+
+        Updates the snapshot and plans the eviction of victims. Raises CutShort.
+        """
         turn = [waiting for waiting in self._waiting if emptied or waiting.is_new]
         for waiting in sorted(turn, key=lambda waiting: -waiting.pod.effective_priority):
             is_woken = waiting.is_new or waiting.pod.nominated_node_name
@@ -274,7 +287,8 @@ class _Cascade:
 
 
 def _ordinal(pod: Pod) -> int:
-    """The ordinal of a StatefulSet's Pod or of its replacement, whose name ends in `+` and a number; -1 for other
-    Pods."""
+    """Return the ordinal of a StatefulSet's Pod; -1 for other Pods. The name of a replacement ends in `+` and a
+    number.
+    """
     owner = pod.owner
     return ordinal_of(pod.name.partition("+")[0], owner.name) if owner and owner.kind == "StatefulSet" else -1

@@ -1,4 +1,4 @@
-"""Several objects applied one after the other: their Pods, in the order of the scheduler's queue.
+"""Predict the Pods of several objects that are applied one after the other, in the order of the scheduling queue.
 
 kube-scheduler tries each Pod when it is created. A later Pod may preempt a bound one. An unschedulable Pod is tried
 again after an event that its queueing hints name: a Pod that its affinity matches was bound, or a Pod of higher
@@ -38,8 +38,8 @@ _MOST_TRIES: Final = 5
 class Arrival:
     """A new Pod and its predictions so far.
 
-    `pushed_out_by`: the later Pod that preempts it. `overtaken`: it waits for victims on a node whose capacity later
-    Pods of higher priority will take.
+    `pushed_out_by`: key of the later Pod that preempts it, or empty. `overtaken`: the Pod is nominated to a node, but
+    later Pods of higher priority will take the capacity of the victims there.
     """
 
     pod: Pod
@@ -49,7 +49,7 @@ class Arrival:
 
     @property
     def prediction(self) -> Prediction:
-        """The final prediction; for a nominated Pod, the cycle that selected its victims."""
+        """The final prediction. For a nominated Pod: the prediction of the cycle that selected its victims."""
         last = self.predictions[-1]
         if last.outcome == "pending" and last.pod.nominated_node_name:
             return next((p for p in reversed(self.predictions) if p.outcome == "preempts"), last)
@@ -58,24 +58,27 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The placements of the objects in their order (InvalidObject: why an object has none), and their new Pods by
-    (namespace, name)."""
+    """The result of applying objects in order.
+
+    `placements`: one for each object, or the InvalidObject that explains why it has none. `arrivals`: the new Pods by
+    (namespace, name).
+    """
 
     placements: tuple[Placement | InvalidObject, ...]
     arrivals: Mapping[Key, Arrival] = field(default_factory=dict)
 
     @property
     def placed(self) -> list[Placement]:
-        """Those that can be placed."""
+        """The placements of the valid objects."""
         return [placed for placed in self.placements if isinstance(placed, Placement)]
 
     @property
     def predictions(self) -> list[Prediction]:
-        """Of all their new pods."""
+        """The final predictions of all new Pods."""
         return [prediction for placement in self.placed for prediction in placement.predictions]
 
     def turn_of(self, prediction: Prediction) -> dict[str, object]:
-        """For programs: how often the pod was tried where that was more than once, and what it loses again."""
+        """Return JSON members for a Pod's prediction: `attempts` if more than one, `preemptedBy`, `overtaken`."""
         arrival = self.arrivals.get((prediction.pod.namespace, prediction.pod.name))
         if arrival is None:
             return {}
@@ -86,7 +89,10 @@ class Applied:
 
 
 def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int | None = None) -> Applied:
-    """The placements of the Pods of these objects; `replicas`: see `place`. At most MOST_IN_TURN Pods in all."""
+    """Predict the Pods of these objects in order; at most MOST_IN_TURN Pods in all.
+
+    `replicas`: the number of Pods for each object, see `place`.
+    """
     scheduler = _Scheduler(cluster.scheduling)
     found: list[tuple[Placement, Sequence[Pod]] | InvalidObject] = []
     left = MOST_IN_TURN
@@ -116,7 +122,7 @@ def _with_predictions(
 
 
 class _Scheduler:
-    """The scheduler's loop over its queue, without time: nothing ends meanwhile."""
+    """The scheduling queue and its loop, without time: victims do not terminate."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -134,9 +140,10 @@ class _Scheduler:
         return found.pod if found else None
 
     def arrive(self, pod: Pod) -> Pod | None:
-        """Try a new Pod, and the Pods that this wakes. Returns the Pod under its name here; None for a repeated Pod.
+        """Add a new Pod to the queue and try all active Pods. Return the Pod with its unique name; None for a repeated
+        Pod.
 
-        Pods with generated names, and repeated ones of `replicas`, get a number.
+        Pods with generated names, and repeated Pods of `replicas`, get a number.
         """
         key = pod.namespace, pod.name
         self._named[key] += 1
@@ -178,7 +185,7 @@ class _Scheduler:
             self._push_out(prediction, before)
 
     def _push_out(self, prediction: Prediction, before: Snapshot) -> None:
-        """Those of our own pods that lose their place or their nomination to this one."""
+        """Record which new Pods this prediction preempts, and requeue new Pods that lose their nomination to it."""
         for victim in prediction.victims:
             self._ending.add((victim.identity, victim.node_name))
             pushed = self.arrivals.get((victim.namespace, victim.name))
@@ -191,16 +198,21 @@ class _Scheduler:
                 self._lose_nomination(pod)
 
     def _lose_nomination(self, pod: Pod) -> None:
-        """Source: upstream `updatePodInSchedulingQueue`: as if a bound Pod had been deleted, for Pods up to its
-        priority."""
+        """Requeue a Pod without its nomination, and the Pods up to its priority that its deletion would wake.
+
+        Source: upstream `updatePodInSchedulingQueue`.
+        """
         self._queue.update(pod, replace(pod, nominated_node_name=""))
         self._queue.move_all_to_active_or_backoff_queue(
             ASSIGNED_POD_DELETE, pod, None, lambda other: other.effective_priority <= pod.effective_priority
         )
 
     def see_who_is_overtaken(self) -> None:
-        """Find nominated Pods whose capacity later Pods of higher priority will take: the nomination itself remains
-        if all victims on the node are terminating already."""
+        """Set `overtaken` on nominated Pods that will not fit on their node after the victims terminate.
+
+        Such a Pod loses the capacity to later Pods of higher priority. Its nomination remains if all victims on the
+        node are terminating already.
+        """
         nominated = self._snapshot.objects.nominated
         ours = [p for pods in nominated.values() for p in pods if (p.namespace, p.name) in self.arrivals]
         nodes = [info for name in {name for _, name in self._ending} if (info := self._snapshot.get(name))]

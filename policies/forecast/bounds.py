@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 
 MOST_PREEMPTIONS: Final = 500
-"""Maximum preemptions for one object if time is limited; more would also take time to report."""
+"""Maximum preemptions by the Pods of one object if work is limited."""
 MOST_DAEMONS: Final = 2_000
-"""Maximum preemptions for a DaemonSet, whose Pods are predicted together."""
+"""Maximum preemptions by the Pods of a DaemonSet, which are predicted together."""
 MOST_VICTIMS: Final = 3_000
-"""Victims of one object that are named or counted where time is limited: some microseconds for each of them."""
+"""Maximum victims of one object if work is limited."""
 MOST_PLACED: Final = 20_000
 """Maximum Pods of one object that are added to the snapshot together."""
 MOST_REHEARSED: Final = 100
 """Maximum Pods of a simulated rollout; of a larger one, only the first Pods are predicted."""
 MOST_REHEARSING: Final = 200_000
-"""Units of work that this may cost, where work is limited at all."""
+"""Maximum units of work for the simulation of a rollout, if work is limited."""
 
 
 def check_extents(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> None:
-    """Raises CutShort for a pod that holds too much, and for a workload that does so beside its template."""
+    """Raise CutShort if the Pod template, the metadata, the selector or the volume claim templates are too large."""
     from forewarn.policies.objects.extent import (
         MOST_REQUIREMENTS,
         MOST_VOLUMES,
@@ -58,11 +58,11 @@ def check_extents(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]])
 
 
 def too_many_pods(most: int) -> TooLarge:
-    """An error: the object has more Pods than `most`."""
+    """Return the error for an object with more than `most` Pods."""
     return TooLarge(f"the object asks for more Pods than forewarn evaluates, which is {most}", "ask for fewer Pods")
 
 
 def too_many_preemptions(most: int) -> TooLarge:
-    """The object's Pods cause more than `most` preemptions, or too many victims."""
+    """Return the error for an object whose Pods cause more than `most` preemptions, or too many victims."""
     victims = f"or {MOST_VICTIMS} victims"
     return TooLarge(f"forewarn evaluates at most {most} preemptions {victims} of one object", "ask for fewer Pods")

@@ -1,4 +1,4 @@
-"""The forecast for the objects of one apply, in the order of the apply."""
+"""Forecast the impact of the objects of one apply, in the order of the apply."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Forecast:
-    """Impacts of the subjects of one apply: each sees the pods of those before it in their places."""
+    """Impacts of the objects of one apply. Each impact starts from the cluster with the Pods of the objects before."""
 
     def __init__(
         self,
@@ -60,26 +60,30 @@ class Forecast:
         quotas_of: Callable[[ReviewedObject, str], Sequence[ResourceQuota]] | None = None,
         stored_quotas: bool = True,
     ) -> None:
-        """`aftermath`: also work out what becomes of victims; `quotas_of`: a namespace's quotas once they are charged
-        with this subject, by default as the cluster has them. `stored_quotas`: whether no others limit the subjects."""
+        """Set the cluster and the options.
+
+        `expired`: returns True once time is up. `aftermath`: also predict the cascade after preemptions. `quotas_of`:
+        returns the quotas of a namespace charged with the current object, by default those of the cluster.
+        `stored_quotas`: True if only quotas stored in the cluster limit the objects.
+        """
         self._aftermath, self._quotas_of, self._stored_quotas = aftermath, quotas_of, stored_quotas
         self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
         self._next: Callable[[], Snapshot] = lambda: cluster.scheduling
         self._waiting: Waiting | None = None
         """The Pending Pods besides the object's; None before the first use."""
         self._placed: set[str] = set()
-        """Identities of those who did and have been let in, or preempt, of all subjects so far."""
+        """Identities of Pending Pods that were scheduled or preempt, for all objects so far."""
         self._in_groups: dict[tuple[str, str], tuple[Pod, ...]] = {}
         """New Pods of each PodGroup that are not bound."""
 
     def _snapshot(self) -> Snapshot:
-        """The cluster after the objects so far; computed once, when the next object needs it."""
+        """Return the cluster after the objects so far. Computed once, when the next object needs it."""
         snapshot = self._next()
         self._next = lambda: snapshot
         return snapshot
 
     def of(self, subject: ReviewedObject, most: int | None = None) -> Impact | None:
-        """The impact of the next object; None without new Pods, or for an object that rules report as invalid.
+        """Return the impact of the next object; None without new Pods, or for an object that rules report as invalid.
 
         `most`: the number of new Pods that quotas allow; None for all.
         """
@@ -120,8 +124,10 @@ class Forecast:
         return self._with_assumptions(done, pod)
 
     def _of_group(self, found: Coming, impact: Impact, most: int | None, why_not: str) -> Impact:
-        """The impact of new Pods that kube-scheduler schedules with their PodGroup. `why_not`: not one by one. Raises
-        CutShort."""
+        """Return the impact of new Pods that kube-scheduler schedules with their PodGroup.
+
+        `why_not`: why the Pods are not predicted one by one. Raises CutShort.
+        """
         from forewarn.policies.forecast.pod_groups import group_forecast
 
         arriving = found.pods[: 1 if found.one_by_one else most]
@@ -150,8 +156,10 @@ class Forecast:
         return impact._replace(assumes=(*assumed, *impact.assumes))
 
     def _in_full(self, found: Coming, impact: Impact, most: int | None) -> Impact:
-        """The impact by simulation, for a rollout and for Pods with new claims. If the rollout is too large, its
-        first Pods are predicted, and the impact is marked with `first_only`. Raises CutShort."""
+        """Return the impact by simulation for a rollout and for Pods with new claims, else one by one.
+
+        If a rollout is too large, its first Pods are predicted and `first_only` is set. Raises CutShort.
+        """
         too_many = max(len(found.pods), len(found.own)) > MOST_REHEARSED
         is_rollout = found.rolled_out is not None
         try:
@@ -164,13 +172,13 @@ class Forecast:
         return done._replace(first_only=too_many and is_rollout and done.fitting < done.new)
 
     def _one_by_one(self, found: Coming, impact: Impact, most: int | None) -> Impact:
-        """The result without a simulation. Raises CutShort."""
+        """Return the impact without a simulation. Raises CutShort."""
 
         done = self._limited(found, impact, most)
         return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if found.without_claims else done
 
     def _rehearsed(self, found: Coming, impact: Impact, most: int | None) -> Impact | None:
-        """The result of a simulation; None of what is predicted without one. Raises CutShort."""
+        """Return the impact by simulation; None if the change is predicted without one. Raises CutShort."""
         change = found.rolled_out or found.creates_claims
         if change is None or (most is not None and not self._stored_quotas):
             return None
@@ -212,7 +220,7 @@ class Forecast:
         )
 
     def _have_room(self, pods: Sequence[Pod]) -> bool:
-        """True if all of them fit besides all current Pods, including the old Pods of the workload."""
+        """Return True if all these Pods fit besides all current Pods, including the old Pods of the workload."""
 
         if not _alike(pods):
             return False
@@ -220,7 +228,7 @@ class Forecast:
         return room is not None and room.total >= len(pods)
 
     def _with_aftermath(self, subject: ReviewedObject, impact: Impact) -> Impact:
-        """The impact with the cascade, as far as time and work allow."""
+        """Return the impact with the cascade; NOT_KNOWN as cascade if time or work is used up."""
 
         quotas_of = None if self._quotas_of is None else partial(self._quotas_of, subject)
         try:
@@ -236,7 +244,7 @@ class Forecast:
         return impact._replace(aftermath=comes)
 
     def _limited(self, found: Coming, impact: Impact, most: int | None) -> Impact:
-        """The impact of at most `most` new Pods; a quota rejects the others, unless old Pods terminate first."""
+        """Return the impact of at most `most` new Pods. A quota rejects the others, unless old Pods terminate first."""
         refused = most is not None and most < len(found.pods) and not found.ended_first
         arriving = found.pods[:most] if refused else found.pods
         if not arriving:
@@ -256,7 +264,9 @@ class Forecast:
         return done._replace(rest="refused") if refused and done.rest in ("", "later") else done
 
     def _at_once(self, arriving: Sequence[Pod], impact: Impact, found: Coming) -> Impact | None:
-        """Without looking at pods one by one: all fit, or each has a node of its own. None where that cannot tell."""
+        """Return the impact if all Pods fit or a DaemonSet has one for each node; None if they must be predicted one by
+        one.
+        """
 
         if isinstance(arriving, DaemonPods):
             on_each = on_each_node(self._snapshot(), arriving.anywhere, arriving.nodes)
@@ -276,7 +286,7 @@ class Forecast:
         return self._in_turn(arriving[room.total :], impact._replace(fitting=room.total), found, {})
 
     def _on_each_node(self, arriving: DaemonPods, impact: Impact, found: OnEachNode) -> Impact:
-        """Predict a DaemonSet's Pods, which affect each other only through PDBs of their victims."""
+        """Predict the Pods of a DaemonSet, which affect each other only through the PDBs of their victims."""
 
         snapshot, work = self._snapshot(), meter()
         predictions: list[Prediction] = []
@@ -295,8 +305,9 @@ class Forecast:
         return impact._replace(predictions=tuple(predictions), fitting=len(placed))
 
     def _in_turn(self, arriving: Sequence[Pod], impact: Impact, found: Coming, let_in: dict[str, Prediction]) -> Impact:
-        """Predict each Pod after the ones before it. `let_in`: predictions of Pending Pods by identity; extended
-        here."""
+        """Predict each Pod after the Pods before it. `let_in`: predictions of Pending Pods by identity; extended
+        here.
+        """
 
         predictions: list[Prediction] = []
         begun, pushing, victims, waiting = self._snapshot(), 0, 0, 0
@@ -334,14 +345,16 @@ class Forecast:
         return impact.stopped(too_many_pods(MOST_IN_TURN)) if len(predictions) < len(arriving) else impact
 
     def _end_before(self, place: int, found: Coming, impact: Impact, let_in: dict[str, Prediction]) -> None:
-        """Remove the old Pods that terminate before the new Pod with this index; for index 0, the caller does."""
+        """Remove the old Pods that terminate before the new Pod with index `place`. The caller does it for index 0."""
         if place and (gone := found.ended.get(place)):
             self._next = partial(without, self._snapshot(), gone)
             self._let_in(gone, impact, let_in)
 
     def _let_in(self, gone: Sequence[Pod], impact: Impact, let_in: dict[str, Prediction]) -> None:
-        """Predict the Pending Pods that use the capacity of deleted Pods before the controller creates new ones.
-        Raises CutShort."""
+        """Predict the Pending Pods that may use the capacity of deleted Pods before the controller creates new ones.
+
+        Adds the Pods that fit or preempt to `let_in` and to the snapshot. Raises CutShort.
+        """
 
         if not self._cluster.waiting_pods:
             return
@@ -359,7 +372,7 @@ class Forecast:
                 let_in[pod.identity] = prediction
 
     def _come_back(self, victims: Sequence[Pod], let_in: Mapping[str, Prediction]) -> None:
-        """Add the replacements of preempted Pods that were Pending before."""
+        """Add the replacements of victims that were Pending before to the Pending Pods."""
 
         again = [made_anew(let_in[v.identity].pod) for v in victims if v.identity in let_in and v.owner is not None]
         if again and self._waiting is not None:
@@ -367,21 +380,21 @@ class Forecast:
 
 
 def _begun(found: Coming) -> Impact:
-    """Before anything is predicted."""
+    """Return the impact before any prediction."""
     own = frozenset(pod.identity for pod in found.own)
     priority = found.pods[-1].effective_priority
     return Impact((), len(found.pods), priority, own, beside_old=found.beside_old, ended_first=found.ended_first)
 
 
 def _help_anybody(waiting: Waiting, snapshot: Snapshot, gone: Sequence[Pod]) -> bool:
-    """True if a Pending Pod may use the capacity of these deleted Pods. Raises CutShort."""
+    """Return True if a Pending Pod may use the capacity of these deleted Pods. Raises CutShort."""
 
     nodes = {pod.node_name for pod in gone if pod.node_name}
     return bool(waiting.left_out) or any(may_be_helped(pod, snapshot, nodes) for pod in waiting.pods)
 
 
 def _not_looked_at(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], why: CutShort) -> Impact | None:
-    """The impact of an object that is too large to read; None without Pods."""
+    """Return the impact of an object that is too large to read; None if it has no Pods."""
 
     try:
         template = pod_template_of(subject.object, paths)
@@ -396,7 +409,7 @@ def _not_looked_at(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]
 
 
 def _alike(pods: Sequence[Pod]) -> bool:
-    """True if kube-scheduler treats all these Pods equally."""
+    """Return True if kube-scheduler treats all these Pods equally."""
     from forewarn.policies.controllers.new_pods import MOST_IN_TURN
 
     if isinstance(pods, NumberedPods) and pods.alike:

@@ -1,4 +1,4 @@
-"""The result of a forecast: what becomes of the new Pods of one object, and which running Pods they preempt."""
+"""The result of a forecast: the outcome of the new Pods of one object, and the running Pods that they preempt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 MOST_SHOWN: Final = 10
-"""Maximum preemptions, and names in each, for programs: all annotations of an object have 256 KiB."""
+"""Maximum preemptions, and names in each, in JSON: the annotations of an object may have 256 KiB."""
 _ORDERED: Final = 200
 MOST_NAMED: Final = 3
 """Maximum names of victims in a message."""
@@ -57,7 +57,7 @@ class Impact(NamedTuple):
     why_not: str = ""
     group: GroupForecast | None = None
     assumes: tuple[str, ...] = ()
-    """Sentences that are true only if lists that the cluster state lacks are empty."""
+    """Sentences about lists missing from the cluster state. The result holds only if these lists are empty."""
 
     @property
     def is_incomplete(self) -> bool:
@@ -71,8 +71,9 @@ class Impact(NamedTuple):
 
     @property
     def by_timing(self) -> bool:
-        """True if the rollout deletes old Pods while it creates the first new ones, which then preempt old Pods only
-        if they are scheduled first."""
+        """True if Pods of the workload are preempted only if new Pods are scheduled before the rollout deletes old
+        Pods.
+        """
         return self.beside_old and self.ended_first > 0 and self.preempts_own
 
     @property
@@ -82,7 +83,7 @@ class Impact(NamedTuple):
 
     @property
     def brings(self) -> int:
-        """Number of Pods of the workload after the change; 0 if the new Pods replace old ones."""
+        """Number of Pods that the workload has after the change; 0 if the new Pods replace old ones."""
         if self.beside_old or self.ended_first:
             return 0
         return len(self.own) + (self.predicted if self.rest == "refused" else self.new)
@@ -107,7 +108,7 @@ class Impact(NamedTuple):
         return stuck + (self.new - self.predicted if self.rest == "pending" else 0)
 
     def to_dict(self, audience: Audience = OPEN) -> dict[str, object]:
-        """For programs, compact: the annotation forewarn.dev/preemption-impact."""
+        """Return the annotation forewarn.dev/preemption-impact as a compact JSON object for this audience."""
         if audience.shown.not_predicted:
             return {"notPredicted": audience.shown.not_predicted}
         if audience.coarse:
@@ -141,7 +142,7 @@ class Impact(NamedTuple):
         return {} if self.group is None else {"podGroup": self.group.told(audience)}
 
     def _to_coarse_dict(self, audience: Audience) -> dict[str, object]:
-        """`to_dict` with the lower ends of ranges instead of numbers, and one entry for all preemptions."""
+        """Return `to_dict` with the lower ends of ranges instead of numbers, and one entry for all preemptions."""
         told: dict[str, object] = (
             {"coarse": True} if self.priority is None else {"coarse": True, "priority": self.priority}
         )
@@ -165,17 +166,17 @@ class Impact(NamedTuple):
         return told
 
     def stopped(self, why: CutShort) -> Impact:
-        """The impact, with an unknown outcome for the remaining Pods."""
+        """Return the impact with an unknown outcome for the remaining Pods."""
         return self._replace(rest="unknown", excess=excess_of(why))
 
     def check_bounds(self) -> None:
-        """Raises TooLarge where a bound, not the clock, stopped the prediction."""
+        """Raise TooLarge if a bound, not the clock, stopped the prediction."""
         if self.rest == "unknown" and self.excess is not None:
             raise TooLarge(*self.excess, detail={**self.to_dict(), "basis": "rollout"})
 
 
 def _told(prediction: Prediction, audience: Audience) -> dict[str, object]:
-    """One preemption, for programs. Node names are only for readers with full access."""
+    """Return one preemption as a JSON object. Only audiences with full access get node names."""
     shown = shown_pods(prediction.victims, audience)
     told: dict[str, object] = {"victims": [*shown.named[:MOST_SHOWN]], **_more("Victims", len(shown.named))}
     if audience.sees_all:
@@ -190,7 +191,9 @@ def _told(prediction: Prediction, audience: Audience) -> dict[str, object]:
 
 
 def _merged(predictions: Sequence[Prediction], audience: Audience) -> dict[str, object]:
-    """Several preemptions as one, in ranges: the reader's own victims by name, of the others their lower ends."""
+    """Return several preemptions as one JSON object: visible victims by name, the lower end of a range for the
+    others.
+    """
     shown = shown_pods(victims_of(tuple(predictions)), audience)
     told: dict[str, object] = {"victims": [*shown.named[:MOST_SHOWN]], **_more("Victims", len(shown.named))}
     told["byChance"] = True
@@ -204,7 +207,7 @@ def _more(what: str, count: int) -> dict[str, object]:
 
 
 def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:
-    """All victims of the predictions, the most important first."""
+    """Return all victims of the predictions without duplicates, the highest priority first."""
     found = {victim.identity: victim for prediction in predictions for victim in prediction.victims}
     by_priority: dict[int, list[Pod]] = {}
     for victim in found.values():
@@ -218,7 +221,7 @@ def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:
 
 
 def _first_few(pods: list[Pod]) -> list[Pod]:
-    """The Pods, the first names first."""
+    """Return the Pods with the alphabetically first MOST_NAMED names at the front."""
     first = nsmallest(MOST_NAMED, pods, key=lambda pod: pod.key)
     named = {id(pod) for pod in first}
     return [*first, *(pod for pod in pods if id(pod) not in named)]

@@ -1,4 +1,4 @@
-"""The scheduler's snapshot after Pods were created or deleted."""
+"""Functions that return the scheduler's snapshot after Pods were created or deleted."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 BINDING: Final = 12
-"""Units that it costs to make a pod and bind it."""
+"""Units of work to create a Pod and bind it."""
 
 
 def with_all(snapshot: Snapshot, pods: Sequence[Pod]) -> Snapshot:
-    """The cluster with pods in their places one after the other."""
+    """Return the snapshot after scheduling these Pods one after the other. Raises TooLarge above MOST_PLACED Pods."""
     if len(pods) > MOST_PLACED:
         raise too_many_pods(MOST_PLACED)
     for pod in pods:
@@ -31,7 +31,7 @@ def with_all(snapshot: Snapshot, pods: Sequence[Pod]) -> Snapshot:
 
 
 def filled(snapshot: Snapshot, pods: Sequence[Pod], by_node: Mapping[str, int]) -> Snapshot:
-    """The cluster with as many pods on each node as fit there."""
+    """Return the snapshot with the Pods bound: `by_node[name]` Pods on each node."""
     places = chain.from_iterable(repeat(node, count) for node, count in by_node.items())
     bound, work = [], meter()
     for pod, node in zip(pods, places, strict=True):
@@ -43,14 +43,14 @@ def filled(snapshot: Snapshot, pods: Sequence[Pod], by_node: Mapping[str, int]) 
 def with_daemons(
     snapshot: Snapshot, pods: DaemonPods, nodes: Sequence[str], predictions: Sequence[Prediction]
 ) -> Snapshot:
-    """The cluster with the daemons of these nodes, and those that push others out."""
+    """Return the snapshot with a DaemonSet's Pods: bound on `nodes`, nominated with their victims for `predictions`."""
     pushing = [p for p in predictions if p.outcome == "preempts"]
     placed = snapshot.with_pods([snapshot.bound(pods.named_for(node), node) for node in each(nodes, 2 * BINDING)], ())
     return placed.with_preemptions([(p.pod, p.node, p.victims) for p in each(pushing, BINDING)])
 
 
 def without(snapshot: Snapshot, gone: Sequence[Pod]) -> Snapshot:
-    """The cluster without these Pods, in whatever state they are now."""
+    """Return the snapshot without these Pods. Only identity and node must match."""
     left: list[Pod] = []
     for name in {pod.node_name for pod in gone}:
         info = snapshot.get(name)

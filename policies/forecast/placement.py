@@ -1,4 +1,4 @@
-"""The new Pods of one object, predicted one after the other; each prediction includes the Pods before it."""
+"""Predict the new Pods of one object one after the other; each prediction includes the Pods before it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The predictions for an object's new Pods, in order. `wanted`: desired number of Pods. `existing`: existing
-    Pods."""
+    """The predictions for an object's new Pods, in order.
+
+    `wanted`: desired number of Pods. `existing`: existing Pods. `without_claims`: missing PersistentVolumeClaims were
+    ignored.
+    """
 
     name: str
     predictions: tuple[Prediction, ...]
@@ -41,8 +44,9 @@ class Placement:
     left_out: int = 0
     """New Pods beyond the limit."""
     rollout: Impact | None = None
-    """The impact of the rollout if the object changes a stored workload's Pod template. `predictions` then omits new
-    Pods that fit."""
+    """The impact of the rollout if the object changes a stored workload's Pod template; `predictions` then omits new
+    Pods that fit.
+    """
 
     @property
     def without_prediction(self) -> dict[str, int]:
@@ -55,7 +59,7 @@ class Placement:
 
     @property
     def outcomes(self) -> dict[str, int]:
-        """The number of new Pods by outcome: see `outcomes` and `without_prediction`."""
+        """Number of new Pods by outcome: see `outcomes` and `without_prediction`."""
         return dict(Counter(outcomes(self.predictions)) + Counter(self.without_prediction))
 
     @property
@@ -65,9 +69,9 @@ class Placement:
 
 
 def place(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None) -> Placement:
-    """The placement of the new Pods of a Pod or workload; `replicas` replaces the number in the object.
+    """Predict the new Pods of a Pod or workload; `replicas` replaces the number in the object.
 
-    Raises InvalidObject: a template that cannot be read, an absent class.
+    Raises InvalidObject for an unreadable template or an unknown PriorityClass.
     """
     new, name = new_pods_of(cluster, obj, replicas)
     existing, left_out = max(new.wanted - len(new.pods), 0), max(len(new.pods) - MOST_IN_TURN, 0)
@@ -76,9 +80,8 @@ def place(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None)
 
 
 def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None) -> tuple[NewPods, str]:
-    """The new Pods of a Pod or workload before any prediction, and its name. Arguments and errors: see `place`.
-
-    Raises InvalidObject.
+    """Return the new Pods of a Pod or workload before any prediction, and the object's name. Arguments and errors: see
+    `place`.
     """
     ref = ref_of(obj, "default")
     template = pod_template_of(obj, POD_TEMPLATE_PATHS)
@@ -90,7 +93,7 @@ def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None =
 
 
 def _single(cluster: ClusterSnapshot, pod: Pod, count: int) -> NewPods:
-    """A pod on its own; one that the cluster has already is the same pod, and may be in its place."""
+    """Return the new Pods of a bare Pod. A Pod that already uses a node counts as existing."""
     present = cluster.pods.get((pod.namespace, pod.name))
     if present is not None and not present.terminal:
         if cluster.node_of(present):
@@ -101,15 +104,17 @@ def _single(cluster: ClusterSnapshot, pod: Pod, count: int) -> NewPods:
 
 
 def place_pods(cluster: ClusterSnapshot, pods: Iterable[Pod]) -> tuple[Prediction, ...]:
-    """Predict pods one after the other; each sees those before it in their places, or waiting for
-    victims that are still ending."""
+    """Predict Pods one after the other.
+
+    Each prediction includes the Pods before: bound, or nominated while their victims terminate.
+    """
     from forewarn.policies.scheduling.bulk import schedule_in_turn
 
     return tuple(schedule_in_turn(cluster.scheduling, pods))
 
 
 def outcomes(predictions: Sequence[Prediction]) -> dict[str, int]:
-    """The number of Pods by `Prediction.outcome`, or `waits`: its victims are already terminating."""
+    """Count the Pods by `Prediction.outcome`, or as `waits` if all their victims are already terminating."""
     counts: dict[str, int] = {}
     for prediction in predictions:
         outcome = "waits" if waits(prediction) else prediction.outcome
@@ -118,5 +123,5 @@ def outcomes(predictions: Sequence[Prediction]) -> dict[str, int]:
 
 
 def waits(prediction: Prediction) -> bool:
-    """Report whether a Pod has no victims other than those of earlier Pods."""
+    """Report whether a Pod preempts, but all its victims are already terminating."""
     return prediction.outcome == "preempts" and all(victim.terminating for victim in prediction.victims)

@@ -1,4 +1,4 @@
-"""The forecast for the PodGroup of new Pods: kube-scheduler places or preempts for all Pods of a group together."""
+"""Predict the PodGroup of new Pods: kube-scheduler schedules all Pods of a group together, or preempts for all."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ TIES: Final = (
     "each Pod uses the first of the best nodes by name; if nodes tie, kube-scheduler may select other nodes and victims"
 )
 MOST_MEMBERS: Final = 1_000
-"""Maximum Pods of a PodGroup if time is limited: each of them has a scheduling cycle."""
+"""Maximum Pods of a PodGroup if work is limited: each of them has a scheduling cycle."""
 CLAIMS: Final = "kube-scheduler must bind volumes or allocate devices of its Pods"
 _MOST_NAMED: Final = 10
-"""Maximum names of victims for programs: all annotations of an object have 256 KiB."""
+"""Maximum names of victims in JSON: the annotations of an object may have 256 KiB."""
 
 
 class GroupForecast(NamedTuple):
-    """`outcome`: "fits" (maybe without some Pods above minCount), "preempts", "pending" or "not-predicted". `pods`: all
-    Pods that the cycle tries: Pending Pods of the cluster, then new ones.
+    """The result for a PodGroup.
 
-    `places`: identity of a Pod -> its node, or the node that it is nominated to. `units`: what kube-scheduler preempts:
-    Pods, or PodGroups with their Pods on all nodes. `missing`: number of Pods that must exist before kube-scheduler
-    tries the group. `message`: kube-scheduler's reason for "pending", forewarn's for "not-predicted". `notes`:
-    what the result depends on. `assumes`: sentences about lists that the cluster state lacks.
+    `outcome`: "fits" (maybe without some Pods above minCount), "preempts", "pending" or "not-predicted". `pods`: all
+    Pods that the cycle tries: Pending Pods of the cluster, then new ones. `places`: identity of a Pod -> its node, or
+    its nominated node. `units`: what kube-scheduler preempts: Pods, or PodGroups with their Pods on all nodes.
+    `missing`: number of Pods that must exist before kube-scheduler tries the group. `message`: kube-scheduler's reason
+    for "pending", forewarn's for "not-predicted". `notes`: what the result depends on. `assumes`: sentences about lists
+    missing from the cluster state.
     """
 
     group: PodGroup
@@ -55,7 +56,7 @@ class GroupForecast(NamedTuple):
 
     @property
     def nodes(self) -> Mapping[str, int]:
-        """Number of Pods by node."""
+        """Node -> number of Pods of the group that fit there; empty unless the outcome is "fits"."""
         return Counter(self.places.values()) if self.outcome == "fits" else {}
 
     @property
@@ -65,11 +66,11 @@ class GroupForecast(NamedTuple):
 
     @property
     def policy(self) -> str:
-        """`minCount 8`."""
+        """The scheduling policy as text: `minCount 8`, or `policy basic`."""
         return f"minCount {self.group.min_count}" if self.group.min_count else "policy basic"
 
     def to_dict(self) -> dict[str, object]:
-        """For programs."""
+        """Return the result as a JSON object."""
         return {
             "id": f"PodGroup {self.group.key}",
             "outcome": self.outcome,
@@ -83,7 +84,9 @@ class GroupForecast(NamedTuple):
         }
 
     def told(self, audience: Audience = OPEN) -> dict[str, object]:
-        """For the annotation: the names that the audience may see, and numbers of the others."""
+        """Return the result for the annotation: victims that the audience may see by name, and numbers of the
+        others.
+        """
         named = [victim.key for victim in self.victims if audience.may_name(victim.namespace)]
         values = [v.effective_priority for v in self.victims if not audience.may_name(v.namespace)]
         told: dict[str, object] = {"name": self.group.name, "minCount": self.group.min_count, "outcome": self.outcome}
@@ -102,7 +105,7 @@ class GroupForecast(NamedTuple):
         return told
 
     def snapshot_after(self, snapshot: Snapshot) -> Snapshot:
-        """The cluster for the next cycle: the Pods on their nodes, or nominated to them while victims terminate."""
+        """Return the snapshot for the next cycle: Pods bound, or nominated while their victims terminate."""
         placed = [(pod, self.places[pod.identity]) for pod in self.pods if pod.identity in self.places]
         if self.outcome == "fits":
             return snapshot.with_pods([snapshot.bound(pod, node) for pod, node in placed], ())
@@ -113,11 +116,11 @@ class GroupForecast(NamedTuple):
 
 
 def group_forecast(snapshot: Snapshot, pods: Sequence[Pod]) -> GroupForecast | None:
-    """The forecast for the PodGroup of these new Pods, with its Pending Pods of the cluster.
+    """Predict the PodGroup of these new Pods together with its Pending Pods. Raises CutShort.
 
     None if the Pods belong to several PodGroups or to none, or if forewarn does not predict the PodGroup at all
     (`why_group_not_predicted`): with other new Pods, the result depends on the order in the queue. `snapshot`: the
-    cluster before all of them. Raises CutShort.
+    cluster before all of these Pods.
     """
     keys = {(pod.namespace, pod.spec.pod_group) for pod in pods}
     if len(keys) != 1 or not is_scheduled_by_group(pods[0], snapshot) or why_group_not_predicted(pods[0], snapshot):
@@ -139,12 +142,17 @@ def group_forecast(snapshot: Snapshot, pods: Sequence[Pod]) -> GroupForecast | N
 
 
 def _by_time(pod: Pod) -> tuple[int, float, str]:
-    """Source: upstream `PodGroupMemberPodsOrderingFunc`, without attempts, which are unknown."""
+    """Sort key in the order of the group's cycle. Source: upstream `PodGroupMemberPodsOrderingFunc`, without attempts,
+    which are unknown.
+    """
     return -pod.effective_priority, pod.created or 0, pod.name
 
 
 def _forecast(snapshot: Snapshot, group: PodGroup, pods: tuple[Pod, ...], terminating: int) -> GroupForecast:
-    """`terminating`: number of Pending Pods that are being deleted, which count for minCount until they are gone."""
+    """Predict the group with these Pods.
+
+    `terminating`: number of Pending Pods that are being deleted, which count for minCount until they are removed.
+    """
     existing = len(snapshot.pods_of_groups.get((group.namespace, group.name), ()))
     missing = group.min_count - existing - len(pods) - terminating
     if missing > 0:
@@ -170,6 +178,6 @@ def _forecast(snapshot: Snapshot, group: PodGroup, pods: tuple[Pod, ...], termin
 
 
 def needs_claims(snapshot: Snapshot, pod: Pod) -> bool:
-    """True if the Pods of the group may compete for volumes or devices."""
+    """Return True if the Pod uses volumes or devices, for which Pods of the group may compete."""
     devices = not snapshot.extended_resources.keys().isdisjoint(pod.spec.request.scalars)
     return devices or pod.spec.claims_devices or pod.spec.has_storage

@@ -1,8 +1,8 @@
-"""The simulation of a rollout within an admission request, with the result of a simulation of the whole cluster.
+"""Simulate a rollout within an admission request, with the result of a simulation of the whole cluster.
 
-Only the Pods and workloads that matter are loaded: those of the changed workload, Pending Pods, and those of victims
-when they are preempted. The scheduler uses the existing snapshot with all Pods. PDBs have their current number of
-allowed disruptions; it changes with the healthy Pods that they select.
+Only the relevant Pods and workloads are loaded: those of the changed workload, Pending Pods, and those of victims when
+they are preempted. The scheduler uses the existing snapshot with all Pods. PDBs start with their current allowed
+disruptions, which change with the healthy Pods that the PDBs select.
 """
 
 from __future__ import annotations
@@ -53,21 +53,23 @@ MOST_OF_ONE: Final = 500
 """Maximum Pods of a workload, or nodes for a DaemonSet: each sync of its controller reads all of them."""
 MOST_STEPS: Final = 50_000
 _LOADING: Final = 20
-"""Units that it costs to load a pod or a workload."""
+"""Units of work to load a Pod or a workload."""
 _STEP: Final = 20
-"""Units that a step costs, besides the scheduling that is charged where it is done."""
+"""Units of work of a simulation step, without scheduling, which is charged separately."""
 _MOST_LEVELS: Final = 3
-"""Workloads above the one that makes a pod."""
+"""Maximum number of owners followed above the controller of a Pod."""
 _BY_THE_CLOCK: Final = ("batch/CronJob",)
 """Kinds that create workloads at set times, not for deleted Pods."""
 
 
 class Rehearsal(NamedTuple):
-    """The result of a rollout. `made`: number of the workload's created Pods that exist. `preempting`, `by_waiting`:
-    Pods of the workload, and other Pending Pods, each with the running Pods that it preempted. `pending`: created
-    Pods without a node at the end. `let_in`: identities of Pending Pods that got a node. `aftermath`: the
-    cascade; None if the workload of a victim is unknown. `snapshot`: the cluster at the end. `refused`: number of
-    Pods that a quota rejects at the end."""
+    """The result of a simulated rollout.
+
+    `made`: number of Pods that the workload created and that exist. `preempting`, `by_waiting`: Pods of the workload,
+    and other Pending Pods, each with the running Pods that it preempted. `pending`: created Pods without a node at the
+    end. `let_in`: identities of Pending Pods that got a node. `aftermath`: the cascade; None if the workload of a
+    victim is unknown. `snapshot`: the cluster at the end. `refused`: number of Pods that a quota rejects at the end.
+    """
 
     made: int
     preempting: tuple[Prediction, ...]
@@ -84,13 +86,16 @@ class Rehearsal(NamedTuple):
 def rehearse(
     cluster: ClusterSnapshot, snapshot: Snapshot, change: ApiObject, waiting: Waiting, *, creates: bool = False
 ) -> Rehearsal:
-    """Roll a workload's `change` out. `snapshot`: the cluster as the scheduler has it; `waiting`: who waits beside its
-    own pods; `creates`: a workload that is not stored is created. Raises CutShort and InvalidObject."""
+    """Simulate the rollout of a changed workload. Raises CutShort and InvalidObject.
+
+    `snapshot`: the scheduler's state of the cluster. `change`: the new workload object. `waiting`: Pending Pods of
+    other workloads. `creates`: `change` creates a workload that is not stored.
+    """
     return _Run(cluster, snapshot, change, waiting, creates=creates).rehearsal()
 
 
 class _Preempting(NamedTuple):
-    """A preemption. `answer`: the decision at that time."""
+    """A preemption by `pod`. `candidate`: node and victims. `answer`: the prediction at that time."""
 
     pod: Pod
     candidate: Candidate
@@ -98,7 +103,7 @@ class _Preempting(NamedTuple):
 
 
 class _Run(Simulation):
-    """One run, over a part of the cluster."""
+    """One simulation of a rollout over a part of the cluster."""
 
     simulates_pod_groups = False
 
@@ -112,9 +117,9 @@ class _Run(Simulation):
         self._own = kind, "/".join(names)
         self._over = CacheOverSnapshot(snapshot)
         self._loaded: set[Key] = set()
-        """Workloads that are there, with their pods."""
+        """Keys of the workloads that are loaded with their Pods."""
         self._waited: Counter[tuple[str, str]] = Counter()
-        """Pods that waited when it began, by workload."""
+        """Number of Pods without a node at the start, by workload."""
         self._preemptions: list[_Preempting] = []
         self._evicted: set[tuple[str, str]] = set()
         """(preemptor, victim) as `namespace/name`."""
@@ -187,7 +192,7 @@ class _Run(Simulation):
         return True
 
     def _load_all_of(self, top: WorkloadState) -> None:
-        """A workload, those that it controls, and their pods."""
+        """Load a workload, the workloads that it controls, and their Pods. Raises CutShort and InvalidObject."""
         workloads = [top, *(read_workload(workload.object) for workload in controlled(self._cluster, top.object))]
         pods = owned_pods_of(self._cluster, top.object)
         looked_at = len(self.api.nodes) if top.key[0] == DAEMON_SET else len(pods)
@@ -213,7 +218,7 @@ class _Run(Simulation):
             self.api.load_pod(state)
 
     def _state_of(self, pod: Pod) -> PodState | None:
-        """The current state of the Pod; None if it is terminating or gone."""
+        """Return the current state of the Pod; None if it is terminating or no longer on its node."""
         if pod.terminating:
             return None
         if pod.node_name and not pod.terminal:
@@ -230,7 +235,10 @@ class _Run(Simulation):
     # What happens
 
     def _before_preemption(self, decision: Rejected, candidate: Candidate, preemptor: Pod) -> None:
-        """Load the workloads of those who go, without a word to anybody: for the scheduler they are there."""
+        """Record a preemption, and load the victims with their workloads.
+
+        Watchers get no events for the loaded objects, which the scheduler's snapshot already contains.
+        """
         best = list(decision.best_nodes)
         is_elsewhere = len(best) > 1 or decision.is_sampled
         by_chance = is_elsewhere or victims_tie(candidate, self.cache.snapshot())
@@ -247,7 +255,7 @@ class _Run(Simulation):
         self.controllers.take_on([key for key in self._loaded if key not in before])
 
     def rehearsal(self) -> Rehearsal:
-        """Run the simulation. Raises CutShort if it does not settle."""
+        """Run the simulation and return the result. Raises CutShort if it reaches no steady state."""
         self.run()
         if not self.settled:
             raise CutShort("too much happens")
@@ -283,12 +291,12 @@ class _Run(Simulation):
         return self.timeline.origins[key].workload == self._own
 
     def _who_ran(self, preemptor: Pod, candidate: Candidate) -> list[Pod]:
-        """The victims that ran at the start and that nothing else deleted before."""
+        """Return the victims that ran at the start and that nothing else deleted before."""
         evicted = (victim for victim in candidate.victims if (preemptor.key, victim.key) in self._evicted)
         return [victim for victim in evicted if victim.identity not in self._over.came]
 
     def _together(self, numbers: Sequence[int]) -> Prediction:
-        """All that one pod did, where it preempted more than once: the victims, and the last node."""
+        """Merge the preemptions of one Pod into one prediction: all victims, and the last node."""
         made = [self._preemptions[number] for number in numbers]
         pod, last = made[-1].pod, made[-1].candidate
         gone = [victim for each in made for victim in self._who_ran(pod, each.candidate)]
@@ -297,7 +305,7 @@ class _Run(Simulation):
         return Prediction(self._begun, pod, made[-1].answer._replace(candidate=candidate, by_chance=by_chance))
 
     def _aftermath(self, firsts: Iterable[str], evictions: Sequence[Eviction]) -> Aftermath:
-        """The cascade after these preemptors, without Pods of the workload itself."""
+        """Return the cascade after the preemptors with these uids, without Pods of the workload itself."""
         first = set(firsts)
         preemptors = {pod.key for pod, *_ in self._preemptions if pod.uid in first}
         gone = [each for each in evictions if each.by in preemptors and each.origin.workload != self._own]
@@ -317,16 +325,16 @@ class _Run(Simulation):
         )
 
     def _who_waits(self) -> Counter[tuple[str, str]]:
-        """Pods without a node, by workload."""
+        """Count the Pods without a node by workload."""
         origins, pods = self.timeline.origins, (state.pod for state in self.api.pods.values())
         return Counter(origins[pod.key].workload for pod in pods if not pod.node_name and not pod.terminal)
 
 
 class _Clock(Clock):
-    """A clock that charges work for its steps."""
+    """A simulation clock that charges work for each step."""
 
     def advance(self) -> None:
-        """See Clock. Raises CutShort."""
+        """See Clock. Charges work for each step. Raises CutShort."""
         charge(_STEP)
         super().advance()
 
@@ -337,7 +345,7 @@ def _latest_start(pods: Mapping[Any, Pod]) -> float:
 
 
 def _check(obj: ApiObject) -> None:
-    """Raises CutShort for an object that is too large."""
+    """Raise CutShort for a workload with too many Pods or too large fields."""
     for field in ("replicas", "parallelism", "completions"):
         if (int32(obj, "spec", field) or 0) > MOST_OF_ONE:
             raise CutShort("a workload asks for too many pods")

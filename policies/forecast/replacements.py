@@ -1,4 +1,4 @@
-"""The Pods that controllers create in place of evicted ones."""
+"""Predict the Pods that controllers create to replace evicted Pods."""
 
 from __future__ import annotations
 
@@ -24,29 +24,31 @@ if TYPE_CHECKING:
 
 
 AFTER_TERMINATION: Final = ("StatefulSet", "DaemonSet")
-"""Kinds whose controllers create the new Pod, under the same name, after the old one is gone."""
+"""Kinds whose controllers create the new Pod, under the same name, after the old one has terminated."""
 _MAKING: Final = 100
-"""Units that it costs to make a pod of a template."""
+"""Units of work to create a Pod from a template."""
 
 
 class _Made(NamedTuple):
-    """A pod of a template; `spec`: its spec as quotas see it, where there are any."""
+    """A Pod of a template. `spec`: the Pod spec as quotas count it; empty if the namespace has no quota."""
 
     pod: Pod
     spec: ApiObject
 
 
 class Replacements:
-    """The replacement Pods of one cascade. `numbers`: for unique names."""
+    """The replacement Pods of one cascade. `numbers`: sequence numbers for unique names."""
 
     def __init__(self, cluster: ClusterSnapshot, room: QuotaRoom, numbers: Iterator[int]) -> None:
         self._cluster, self._room, self._numbers = cluster, room, numbers
         self._templates: dict[tuple[str, str, str], _Made | None] = {}
         self._counted: dict[tuple[int, int], ApiObject] = {}
-        """By CPU and memory: a Pod spec with these requests."""
+        """(milli CPU, bytes of memory) -> a Pod spec with these requests."""
 
     def of(self, victim: Pod) -> Pod | None:
-        """The replacement of a victim; None if no controller creates one, or a quota rejects it."""
+        """Return the replacement of a victim; None if no controller creates one or admission rejects it. Raises
+        CutShort.
+        """
         owner = victim.owner
         if owner is None or owner.kind == "Node" or again(victim, (), is_there=False) is Again.NEVER:
             return None
@@ -75,8 +77,10 @@ class Replacements:
         )
 
     def _made(self, key: tuple[str, str, str]) -> _Made | None:
-        """A Pod of the workload's template after admission, which may set a newer default class. None if the
-        workload is unknown. Raises InvalidObject and CutShort."""
+        """Return a Pod of the workload's template after admission, which may set a newer default class.
+
+        None if the workload is unknown. Raises InvalidObject and CutShort.
+        """
         if key not in self._templates:
             workload = self._cluster.workload(*key)
             charge(_MAKING)
@@ -94,8 +98,11 @@ class Replacements:
         return _Made(pod, mapping(with_limit_range_defaults(obj, self._cluster.limit_ranges_of(namespace)), "spec"))
 
     def as_counted(self, pod: Pod) -> ApiObject:
-        """A Pod as quotas count it: the template of its workload with the class of the Pod. If the workload is
-        unknown, or its template has other requests now, what kube-scheduler counts; limits are then unknown."""
+        """Return a Pod as an API object for quotas: the template of its workload with the class of the Pod.
+
+        If the workload is unknown, or its template now has other requests, the object has the requests that
+        kube-scheduler counts and no limits.
+        """
         try:
             made = self._made((pod.owner.group_kind, pod.namespace, pod.owner.name)) if pod.owner else None
         except InvalidObject:

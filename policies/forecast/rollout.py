@@ -1,4 +1,4 @@
-"""The forecast of rollouts: a stored workload with a changed Pod template."""
+"""Predict rollouts: a stored workload with a changed Pod template."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
 
 def place_rollout(cluster: ClusterSnapshot, obj: ApiObject) -> Placement | None:
-    """The forecast of a rollout, as of the linter and the webhook; None if the object starts no rollout.
-
-    Raises InvalidObject.
+    """Predict a rollout as the linter and the webhook do; None if the object starts no rollout. Raises
+    InvalidObject.
     """
     subject = ReviewedObject(obj)
     found = coming(subject, cluster, POD_TEMPLATE_PATHS)
@@ -40,7 +39,7 @@ def place_rollout(cluster: ClusterSnapshot, obj: ApiObject) -> Placement | None:
 
 
 def place_all(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int | None = None) -> Applied:
-    """The new Pods of all objects: of a rollout by itself, of the others as `place` or `place_in_order`."""
+    """Predict the new Pods of all objects: rollouts separately, the others by `place` or `place_in_order`."""
     rollouts: dict[int, Placement | InvalidObject] = {}
     for index, obj in enumerate(objects if replicas is None else ()):
         try:

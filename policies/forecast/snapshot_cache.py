@@ -1,4 +1,4 @@
-"""The scheduler cache of a rehearsal: a snapshot of the cluster, and what the simulation changed since."""
+"""The scheduler cache of a rehearsal: a snapshot of the cluster, and the changes of the simulation since."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class CacheOverSnapshot(SchedulerCache):
         super().__init__(snapshot.objects)
         self._now = snapshot
         self._infos: dict[str, NodeInfo] = {}
-        """Nodes that have changed since the snapshot of now."""
+        """Node name -> changed NodeInfo since the latest snapshot."""
         self._nominated: dict[str, tuple[Pod, ...]] = {}
         self._allowed: dict[tuple[str, str], int] = {}
         """Allowed disruptions of PDBs; may be negative."""
         self._charged: dict[tuple[str, str], PodDisruptionBudget] = {}
         self._condemned: set[str] = set()
         self._more: dict[Key, Workload] = {}
-        """All new or changed workloads, over those of the start."""
+        """New or changed workloads, on top of those at the start."""
         self._known = snapshot.objects.workloads
         self._has_more = False
         """True after a change since the last snapshot."""
         self.came: set[str] = set()
-        """Identities of pods that have been put on a node."""
+        """Identities of Pods that were assigned to a node."""
 
     def snapshot(self) -> Snapshot:
-        """See SchedulerCache; each stays as it is."""
+        """See SchedulerCache. A returned snapshot never changes."""
         if self._has_more:
             charge(len(self._more) // 4)
             workloads = ChainMap({**self._more}, self._known)  # type: ignore[arg-type]
@@ -63,7 +63,7 @@ class CacheOverSnapshot(SchedulerCache):
         return self._now
 
     def present(self, pod: Pod) -> Pod | None:
-        """The pod as its node has it; None where it is not there."""
+        """Return the Pod with the same identity on the Pod's node; None if it is not there."""
         info = self._infos.get(pod.node_name) or self._now.get(pod.node_name)
         if info is None:
             return None
@@ -100,8 +100,10 @@ class CacheOverSnapshot(SchedulerCache):
             self._count(pod, _is_healthy(new) - _is_healthy(old))
 
     def condemn(self, pods: Iterable[Pod]) -> None:
-        """Mark victims as deleted: PDBs allow fewer disruptions from now on. Usually the disruption controller has
-        updated them before the next Pod is tried."""
+        """Mark victims as deleted: their PDBs allow fewer disruptions from now on.
+
+        Usually the disruption controller has updated PDBs before the next Pod is tried.
+        """
         for pod in pods:
             if pod.identity not in self._condemned:
                 self._condemned.add(pod.identity)
@@ -114,7 +116,7 @@ class CacheOverSnapshot(SchedulerCache):
         return self._infos[node]
 
     def _count(self, pod: Pod, healthy: int) -> None:
-        """So many more healthy pods of these labels."""
+        """Add `healthy` (may be negative) to the allowed disruptions of the PDBs that select the Pod."""
         for budget in self._now.budgets.get(pod.namespace, ()) if healthy else ():
             charge()
             if budget.selects(pod.labels):

@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 MOST_WAITING: Final = 100
 """Maximum number of evaluated Pending Pods, in the order of the scheduling queue."""
 _FEW_NODES: Final = 64
-"""With more nodes, it is cheaper to run a scheduling cycle than to check each node."""
+"""Number of nodes above which a scheduling cycle is cheaper than a check of each node."""
 _LOOKING: Final = 3
 """Units of work to check a node, besides its Pods."""
 
 
 class Waiting(NamedTuple):
-    """Pods in the order in which the scheduler tries them; `left_out`: how many more wait."""
+    """Pending Pods in the order in which the scheduler tries them. `left_out`: number of further Pending Pods."""
 
     pods: tuple[Pod, ...] = ()
     left_out: int = 0
 
 
 def waiting_in_turn(cluster: ClusterSnapshot, apart: Collection[str] = ()) -> Waiting:
-    """The Pending Pods except `apart` (identities), by priority, then by creation time. Raises CutShort.
+    """Return the Pending Pods except `apart` (identities), by priority, then by creation time. Raises CutShort.
 
-    Nominated Pods wait for their victims, and gated Pods for the removal of the gate; they are left out. Upstream's
-    queue sorts by the time of the last attempt instead of creation. Source: upstream `PrioritySort`.
+    Nominated Pods, which wait for their victims, and gated Pods are left out. Upstream's queue sorts by the time of the
+    last attempt instead of creation. Source: upstream `PrioritySort`.
     """
     charge(len(cluster.waiting_pods))
     snapshot = cluster.scheduling
@@ -54,7 +54,7 @@ def waiting_in_turn(cluster: ClusterSnapshot, apart: Collection[str] = ()) -> Wa
 
 
 def made_anew(pod: Pod) -> Pod:
-    """The replacement that its controller creates."""
+    """Return the replacement Pod that the controller creates."""
     return replace(pod, uid=f"{pod.identity}+")
 
 

@@ -29,26 +29,29 @@ if TYPE_CHECKING:
 ITEMS: Final = "[*]"
 VALUES: Final = "*"
 ANYWHERE: Final = "**"
-"""Every value at a key such as `priorityClassName`, however deep: of Helm values, whose chart is not there to ask."""
+"""Step to each value at a key such as `priorityClassName`, at any depth: for Helm values, as the chart is unknown."""
 PARAMETERS: Final = "[priorityClassName]"
-"""Every item of a list whose `name` ends so: Helm parameters."""
+"""Step to each list item whose `name` ends with `priorityClassName`: for Helm parameters."""
 MARKERS: Final = frozenset((ITEMS, VALUES, ANYWHERE, PARAMETERS))
-"""Steps that are no keys."""
+"""Steps that are not keys."""
 
 
 class BadPath(ValueError):
-    """A path that cannot lead anywhere."""
+    """The error for an invalid path."""
 
 
 class ClassPath(NamedTuple):
-    """A path of a kind: to pod templates, or (`is_name`) to names of classes. In `PRESETS` it may end in ANYWHERE."""
+    """A path in the objects of a kind: to Pod templates, or (`is_name`) to PriorityClass names.
+
+    In `PRESETS`, a path may end in ANYWHERE.
+    """
 
     steps: tuple[str, ...]
     is_name: bool = False
 
 
 def found_at(value: Any, steps: tuple[str, ...], path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any]]:
-    """The path and the value of everything that steps lead to."""
+    """Yield (path, value) for each value that the steps lead to. `path`: the path of `value` itself."""
     if not steps:
         yield path, value
     elif steps[0] == ANYWHERE:
@@ -64,7 +67,7 @@ def found_at(value: Any, steps: tuple[str, ...], path: tuple[str | int, ...] = (
 
 
 def _class_keys(value: Any, path: tuple[str | int, ...], deepest: int) -> Iterator[tuple[Any, Any]]:
-    """Values at the class keys of charts."""
+    """Yield (path, value) of each string at a PriorityClass key in Helm values, up to `deepest` levels down."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if isinstance(item, str) and is_class_key(key):
@@ -82,11 +85,11 @@ def is_class_key(key: object) -> bool:
 
 
 _DEEPEST: Final = 50
-"""So deep Helm values are looked through."""
+"""Maximum depth of the search in Helm values."""
 
 
 def parse_path(text: str, *, is_name: bool = False) -> ClassPath:
-    """`spec.tasks[*].template`. Raises BadPath."""
+    """Parse a path such as `spec.tasks[*].template`. Raises BadPath."""
     if text.startswith(("$", "/", ".")) or "/" in text:
         raise BadPath(f'"{text}" must be the names of fields with dots between them, as in spec.template')
     steps: list[str] = []
@@ -162,7 +165,7 @@ GROUPS: Final[Mapping[str, tuple[ClassPath, ...]]] = {
     "scheduling.k8s.io/PodGroup": _NAMED_IN_SPEC,
     "scheduling.k8s.io/Workload": _kind(names="spec.podGroupTemplates[*].priorityClassName"),
 }
-"""The kinds of Kubernetes itself that name classes without a pod template: groups of pods."""
+"""Kubernetes kinds that name PriorityClasses without a Pod template: Pod groups."""
 PRESETS: Final[Mapping[str, tuple[ClassPath, ...]]] = {
     **GROUPS,
     "jobset.x-k8s.io/JobSet": _kind("spec.replicatedJobs[*].template.spec.template"),
@@ -255,7 +258,7 @@ PRESETS: Final[Mapping[str, tuple[ClassPath, ...]]] = {
     "argoproj.io/Application": _helm_sources("spec"),
     "argoproj.io/ApplicationSet": _helm_sources("spec.template.spec"),
 }  # fmt: skip
-"""`group/Kind` -> where it names classes."""
+"""`group/Kind` -> the paths at which the kind names PriorityClasses."""
 CONFIG_MAP: Final = "/ConfigMap"
 MANIFESTS: Final[Mapping[str, tuple[ClassPath, ...]]] = {
     "template.openshift.io/Template": _kind(names="objects[*]"),
@@ -274,16 +277,16 @@ MANIFESTS: Final[Mapping[str, tuple[ClassPath, ...]]] = {
     ),
     "triggers.tekton.dev/TriggerTemplate": _kind(names="spec.resourcetemplates[*]"),
 }  # fmt: skip
-"""`group/Kind` -> where whole objects stand in it, which its controller creates."""
+"""`group/Kind` -> the paths of whole objects in it, which its controller creates."""
 TEXTS: Final[Mapping[str, tuple[ClassPath, ...]]] = {
     CONFIG_MAP: _kind(names="data.*"),
     "argoproj.io/Application": _helm_texts("spec"),
     "argoproj.io/ApplicationSet": _helm_texts("spec.template.spec"),
 }
-"""`group/Kind` -> where YAML stands in it as text: in a ConfigMap manifests, else Helm values."""
+"""`group/Kind` -> the paths of YAML text in it: manifests in a ConfigMap, Helm values in the others."""
 RELEASE_NAMESPACES: Final[Mapping[str, tuple[str, ...]]] = {
     "helm.toolkit.fluxcd.io/HelmRelease": ("spec", "targetNamespace"),
     "argoproj.io/Application": ("spec", "destination", "namespace"),
     "argoproj.io/ApplicationSet": ("spec", "template", "spec", "destination", "namespace"),
 }
-"""`group/Kind` -> where it names the namespace of its Pods."""
+"""`group/Kind` -> the path of the namespace of its Pods."""

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class KindSpec(NamedTuple):
-    """A kind in one version: `apiVersion`, kind, and the plural of its path.
+    """A kind in one version: `api_version`, `kind`, and `plural` as in its API path.
 
-    `view`: module and class in policies.objects whose `from_api` reads an object; imported with the first one of its
-    kind, as linting starts without most of them. `table`: the field of `ClusterObjects` that it fills, where plugins
-    read it: a new one is a field there (scheduling/cluster_objects.py). `template`: where it holds a pod template.
-    `is_judged`: rules are about it, though it holds none. `comes_along`: the linter reads it, the webhook does
-    not evaluate it. `verbs`: what the webhook needs to be allowed. `optional`: it does without, where
-    the kind is not there or may not be watched.
+    `view`: module and class in policies.objects that decode an object (`from_api`); imported with the first object,
+    which keeps the start of the linter fast. `table`: the field of `ClusterObjects` that plugins read; a new one is a
+    field in scheduling/cluster_objects.py. `template`: the path of the Pod template. `is_judged`: rules evaluate the
+    kind although it has no Pod template. `comes_along`: the linter reads the kind, the webhook does not evaluate it.
+    `verbs`: the RBAC verbs of the webhook. `optional`: the webhook works without the kind if it is not served or may
+    not be watched.
     """
 
     api_version: str
@@ -38,7 +38,7 @@ class KindSpec(NamedTuple):
 
     @property
     def group(self) -> str:
-        """The API group, empty for the core."""
+        """The API group; empty for the core group."""
         return self.api_version.rpartition("/")[0]
 
     @property
@@ -53,7 +53,7 @@ class KindSpec(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As RBAC and kubectl write it: `pods`, `deployments.apps`."""
+        """The name in RBAC and kubectl: `pods`, `deployments.apps`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
@@ -94,7 +94,7 @@ KINDS: Final = (
     _workload("batch/v1", "CronJob", "cronjobs", "spec", "jobTemplate", "spec", "template"),
     KindSpec("v1", "Pod", "pods", "pod:Pod", is_judged=True),
 )  # fmt: skip
-"""Everything that `policies.cluster.cache.Cache` takes. Pods last: what they refer to is there before them."""
+"""All kinds that `policies.cluster.cache.Cache` stores. Pods are last, after the objects that they refer to."""
 
 
 def _devices(kind: str, plural: str, table: str, *, namespaced: bool) -> KindSpec:
@@ -130,13 +130,13 @@ BY_GROUP_KIND: Final[Mapping[str, KindSpec]] = {spec.group_kind: spec for spec i
 POD_TEMPLATE_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
     spec.group_kind: spec.template for spec in KINDS if spec.template
 }
-"""`group/Kind` of every built-in workload -> the path of its pod template."""
+"""`group/Kind` of each built-in workload -> the path of its Pod template."""
 LINTED: Final = tuple(spec.group_kind for spec in (*KINDS, *OPTIONAL) if spec.is_judged or spec.comes_along)
 """Kinds of the linter without a Pod template."""
 
 DEFAULT_NAMESPACE: Final = "default"
 RELEASE_NAMESPACE: Final = "release-namespace"
-"""Of the release of a chart that is rendered without a namespace: which one it will be is not known."""
+"""The namespace of a Helm release that is rendered without a namespace: the actual one is unknown."""
 """The namespace of objects of namespaced kinds that do not set it."""
 PRIORITY_CLASS: Final = "scheduling.k8s.io/PriorityClass"
 WORKLOAD_PRIORITY_CLASS: Final = "kueue.x-k8s.io/WorkloadPriorityClass"
@@ -156,12 +156,12 @@ DAEMON_SET: Final = "apps/DaemonSet"
 
 
 def empty_list(spec: KindSpec) -> dict[str, Any]:
-    """A list without objects: what a cluster snapshot has of a kind that was listed, and of which there is none."""
+    """Return an empty List object: a cluster snapshot has it for a kind that was listed and has no objects."""
     return {"apiVersion": spec.api_version, "kind": f"{spec.kind}List", "items": []}
 
 
 def listed_as_empty(obj: Mapping[str, Any]) -> str:
-    """The `group/Kind` of which an object is an empty list; empty for any other object."""
+    """Return the `group/Kind` of an empty List object; an empty string for any other object."""
     version, kind = obj.get("apiVersion"), obj.get("kind")
     if obj.get("items") != [] or not isinstance(version, str) or not isinstance(kind, str) or not kind.endswith("List"):
         return ""

@@ -1,4 +1,4 @@
-"""The class fields of a CustomResourceDefinition's kinds, found by their schema."""
+"""Find the PriorityClass fields of a CustomResourceDefinition's kind in its OpenAPI schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _MOST_PATHS: Final = 1_000
 
 
 def class_paths_of(definition: Mapping[str, Any]) -> tuple[str, tuple[ClassPath, ...]]:
-    """The `group/Kind` of a definition, and where any of its versions names classes; empty for what is none."""
+    """Return the `group/Kind` that a CustomResourceDefinition defines, and all PriorityClass paths of its versions.
+
+    No paths, if the object is not a CustomResourceDefinition.
+    """
     spec = _mapping(definition.get("spec"))
     kind = f"{spec.get('group')}/{_mapping(spec.get('names')).get('kind')}"
     versions = spec.get("versions")
@@ -31,7 +34,7 @@ def class_paths_of(definition: Mapping[str, Any]) -> tuple[str, tuple[ClassPath,
 
 
 def _paths(root: Mapping[str, Any]) -> Iterator[ClassPath]:
-    """The paths in one schema: to pod templates, and to names that stand in none."""
+    """Yield the paths in one schema: to Pod templates, and to PriorityClass names outside Pod templates."""
     left = _MOST_SCHEMAS
     stack: list[tuple[tuple[str, ...], Any]] = [(("spec",), _mapping(root.get("properties")).get("spec"))]
     while stack and left:

@@ -1,1 +1,1 @@
-"""kube-apiserver: validation, priority, quota, and all of them as a dry run, with upstream's messages."""
+"""Parts of kube-apiserver with upstream's messages: validation, priority, quota, and dry runs of requests."""

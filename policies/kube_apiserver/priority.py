@@ -1,4 +1,4 @@
-"""The Priority admission plugin, in upstream's words. Source: plugin/pkg/admission/priority/admission.go."""
+"""The Priority admission plugin with upstream's messages. Source: plugin/pkg/admission/priority/admission.go."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SYSTEM_NAMESPACE: Final = "kube-system"
 
 
 class Forbidden(ValueError):
-    """The Priority plugin refuses the pod; the message is upstream's. `path`: the field that is at fault."""
+    """The Priority plugin rejects the Pod; the message is upstream's. `path`: the invalid field."""
 
     def __init__(self, message: str, path: Path) -> None:
         self.path = path
@@ -28,7 +28,7 @@ class Forbidden(ValueError):
 
 
 class Resolved(NamedTuple):
-    """The fields that the plugin writes into a Pod's spec."""
+    """The fields that the Priority plugin sets in a Pod's spec."""
 
     priority_class_name: str
     priority: int
@@ -36,7 +36,10 @@ class Resolved(NamedTuple):
 
 
 def default_priority_class(classes: Iterable[PriorityClass]) -> PriorityClass | None:
-    """The global default; of several, left over from a race, the lowest value (`getDefaultPriorityClass`)."""
+    """The global default PriorityClass; None without one.
+
+    Of several, which only a race can create, the one with the lowest value (`getDefaultPriorityClass`).
+    """
     return min((c for c in classes if c.global_default), key=lambda c: (c.value, c.name), default=None)
 
 
@@ -45,7 +48,7 @@ class Classes(dict[str, "PriorityClass"]):
 
     @cached_property
     def default(self) -> PriorityClass | None:
-        """The global default."""
+        """The global default PriorityClass."""
         return default_priority_class(self.values())
 
 
@@ -54,7 +57,7 @@ def _default_of(classes: Mapping[str, PriorityClass]) -> PriorityClass | None:
 
 
 def establish_priority(class_name: str, classes: Mapping[str, PriorityClass]) -> Resolved:
-    """Return the priority of a class name or of none.
+    """The priority fields for a PriorityClass name, or for "" (the global default).
 
     Raises Forbidden if the class does not exist (`establishPriority`).
     """
@@ -70,9 +73,9 @@ def establish_priority(class_name: str, classes: Mapping[str, PriorityClass]) ->
 
 
 def class_by_namespace(class_name: str, namespace: Namespace | None, classes: Mapping[str, PriorityClass]) -> str:
-    """The class that forewarn's mutating webhook gives to a new pod which names this class or none; empty: it does not.
+    """The class that forewarn's mutating webhook assigns to a new Pod with this class name (or ""); "" if none.
 
-    It is the one that the namespace's annotation names, and may be missing. kube-apiserver alone knows nothing of it.
+    This is the class in the namespace's annotation, which may not exist. kube-apiserver itself ignores the annotation.
     """
     wanted = namespace.annotations.get(DEFAULT_CLASS_ANNOTATION, "") if namespace else ""
     if namespace is None or not wanted or namespace.name == SYSTEM_NAMESPACE:
@@ -86,13 +89,16 @@ def class_by_namespace(class_name: str, namespace: Namespace | None, classes: Ma
 def establish_new_priority(
     class_name: str, namespace: Namespace | None, classes: Mapping[str, PriorityClass]
 ) -> Resolved:
-    """Return the priority of a new Pod with this class or none, after the webhook. Raises Forbidden."""
+    """The priority fields of a new Pod with this class name (or ""), after forewarn's mutating webhook.
+
+    Raises Forbidden.
+    """
     given = class_by_namespace(class_name, namespace, classes)
     return establish_priority(given if given in classes else class_name, classes)
 
 
 def priority_mismatch(given: int, computed: int) -> str:
-    """Why a pod may not bring this number."""
+    """The message for a Pod with another priority than its class."""
     return (
         f"the integer value of priority ({given}) must not be provided in pod spec; "
         f"priority admission controller computed {computed} from the given PriorityClass name"
@@ -100,7 +106,7 @@ def priority_mismatch(given: int, computed: int) -> str:
 
 
 def preemption_policy_mismatch(given: str, computed: str, holder: str = "pod") -> str:
-    """Why a pod, or another holder of a policy, may not bring this policy."""
+    """The message for a Pod, or another `holder`, with another preemptionPolicy than its class."""
     return (
         f"the string value of PreemptionPolicy ({given}) must not be provided in {holder} spec; "
         f"priority admission controller computed {computed} from the given PriorityClass name"
@@ -108,7 +114,7 @@ def preemption_policy_mismatch(given: str, computed: str, holder: str = "pod") -
 
 
 def admit_pod(spec: ApiObject, classes: Mapping[str, PriorityClass]) -> Resolved:
-    """The plugin's answer to CREATE of a pod with this spec; raises Forbidden at the first fault (`admitPod`)."""
+    """The priority fields of a new Pod with this spec. Raises Forbidden at the first error (`admitPod`)."""
     resolved = establish_priority(spec.get("priorityClassName") or "", classes)
     given = spec.get("priority")
     if given is not None and given != resolved.priority:
@@ -123,7 +129,7 @@ def admit_pod(spec: ApiObject, classes: Mapping[str, PriorityClass]) -> Resolved
 def admit_pod_group(
     spec: ApiObject, classes: Mapping[str, PriorityClass], *, with_policy: bool = False
 ) -> dict[str, object]:
-    """Return the spec of a new PodGroup after the plugin; raises Forbidden at the first error (`admitPodGroup`).
+    """The spec of a new PodGroup after the plugin. Raises Forbidden at the first error (`admitPodGroup`).
 
     `with_policy`: the feature gate PodGroupPreemptionPolicy is on; then `spec` has kube-apiserver's defaults.
     """
@@ -143,7 +149,7 @@ def admit_pod_group(
 
 
 def resolved_spec(spec: ApiObject, resolved: Resolved) -> ApiObject:
-    """Return the spec after the plugin, which quotas use."""
+    """The spec after the Priority plugin, as quotas see it."""
     return {
         **spec,
         "priorityClassName": resolved.priority_class_name,
@@ -153,12 +159,12 @@ def resolved_spec(spec: ApiObject, resolved: Resolved) -> ApiObject:
 
 
 def already_default(name: str) -> str:
-    """Why a second global default is refused (`validatePriorityClass`)."""
+    """The message for a second global default (`validatePriorityClass`)."""
     return f"PriorityClass {name} is already marked as default. Only one default can exist"
 
 
 def check_default(name: str, is_update: bool, classes: Iterable[PriorityClass]) -> str:
-    """Why a class may not become the global default, empty where it may (`validatePriorityClass`)."""
+    """The reason why a class must not become the global default; "" if it may (`validatePriorityClass`)."""
     current = default_priority_class(classes)
     if current is None or (is_update and current.name == name):
         return ""

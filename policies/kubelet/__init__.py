@@ -1,1 +1,1 @@
-"""The kubelet's use of priority: which Pods it evicts first. PDBs do not apply."""
+"""The kubelet's use of priority: the order of evictions. PDBs do not apply."""

@@ -1,8 +1,8 @@
 """The Pods that the kubelet preempts to admit a critical Pod. Source: kubernetes
 `pkg/kubelet/preemption/preemption.go`.
 
-A static Pod, or a Pod with a node name, reaches the kubelet without kube-scheduler. If only resources are missing, the
-kubelet terminates other Pods for a critical one, whatever their PDBs allow.
+A static Pod, or a Pod with a node name, reaches the kubelet without kube-scheduler. If only resources are insufficient,
+the kubelet terminates other Pods for a critical one, regardless of PDBs.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ if TYPE_CHECKING:
     from forewarn.policies.kubelet.pods import KubeletPod
 
 Lacks = dict[str, int]
-"""Resource -> how much lacks: cpu in thousandths, `pods` in pods, the rest in units."""
+"""Resource -> missing amount: cpu in thousandths, `pods` in Pods, others in units."""
 
 
 class NotEnough(ValueError):
-    """Nobody's end would help."""
+    """Terminating all eligible Pods would not free enough."""
 
 
 def pods_to_preempt(admitted: KubeletPod, pods: Sequence[KubeletPod], lacks: Mapping[str, int]) -> list[KubeletPod]:
-    """As few guaranteed pods as can be, then burstable, then best-effort ones. Raises NotEnough."""
+    """The Pods that the kubelet preempts: as few guaranteed Pods as possible, then burstable, then best-effort ones.
+
+    Raises NotEnough.
+    """
     able = [pod for pod in pods if _preemptable(admitted, pod)]
     best_effort, burstable, guaranteed = ([p for p in able if p.qos == q] for q in (BEST_EFFORT, BURSTABLE, GUARANTEED))
     wanted = dict(lacks)
@@ -38,7 +41,7 @@ def pods_to_preempt(admitted: KubeletPod, pods: Sequence[KubeletPod], lacks: Map
 
 
 def request_of(pod: KubeletPod, resource: str) -> int:
-    """Source: `GetResourceRequest`: cpu in thousandths, one of `pods`, the rest in units."""
+    """The request of a Pod: cpu in thousandths, 1 for `pods`, others in units. Source: `GetResourceRequest`."""
     if resource == "pods":
         return 1
     return -(-pod.requests.get(CPU, 0) // 1_000_000) if resource == CPU else pod.request(resource)
@@ -51,14 +54,14 @@ def _preemptable(admitted: KubeletPod, pod: KubeletPod) -> bool:
 
 
 def _less(lacks: Lacks, pods: Iterable[KubeletPod]) -> Lacks:
-    """The missing resources after these Pods are gone."""
+    """The missing amounts after the termination of these Pods."""
     gone = list(pods)
     left = {name: amount - sum(request_of(pod, name) for pod in gone) for name, amount in lacks.items()}
     return {name: amount for name, amount in left.items() if amount > 0}
 
 
 def _by_distance(pods: Sequence[KubeletPod], lacks: Lacks) -> list[KubeletPod]:
-    """Return the Pods: each time, the one that leaves the least insufficient; of equal Pods, the one with the smaller
+    """Pods to preempt, one after the other: the one that leaves the smallest missing amounts, then the smallest
     request.
     """
     left: list[KubeletPod] = list(pods)

@@ -25,10 +25,11 @@ IMAGE_FILESYSTEMS: Final = tuple(_PARTS)
 
 
 class Place(NamedTuple):
-    """A pod's place in the order. `exceeds`: it uses more than it requests; None where that does not count, or nothing
-    is known of it. `used` and `requested`: bytes, inodes or processes, a request rounded up; `over`: what its rank
-    within its priority is, in billionths of these, as a request may be a part of a byte. `tied`: the kubelet does not
-    tell it from the one before.
+    """A Pod in the order of eviction.
+
+    `exceeds`: uses more than it requests; None if that does not count, or the usage is unknown. `used`, `requested`: in
+    bytes, inodes or processes, a request rounded up. `over`: sort value within its priority, in billionths of these
+    units, because a request may be a fraction of a byte. `tied`: equal to the previous Pod for the kubelet.
     """
 
     pod: KubeletPod
@@ -48,9 +49,9 @@ def rank(
     inodes: bool = False,
     images: str = "shared",
 ) -> list[Place]:
-    """The pods in the order in which they are evicted; critical ones too, which the kubelet then passes over.
+    """The Pods in the order of eviction, including critical ones, which the kubelet then skips.
 
-    `inodes`: the signal is that of inodes, of a disk. `images`: see `IMAGE_FILESYSTEMS`.
+    `inodes`: the signal is about inodes of a disk. `images`: see `IMAGE_FILESYSTEMS`.
     """
     key = _key_of_pids if signal == "pids" else _key
     places = sorted((_place(pod, stats.get(pod.key), signal, inodes, images) for pod in pods), key=key)
@@ -75,12 +76,12 @@ def _place(pod: KubeletPod, used: PodStats | None, signal: str, inodes: bool, im
 
 
 def _key(place: Place) -> tuple[int, int, int, int]:
-    """Unknown ones first, then those that exceed their requests, the lowest priority, the most over it."""
+    """Sort key: unknown usage first, then Pods above their requests, then by lowest priority, then by excess."""
     if not place.known:
         return (0, 0, place.pod.priority, 0)
     return (1, 0 if place.exceeds else 1, place.pod.priority, -place.over)
 
 
 def _key_of_pids(place: Place) -> tuple[int, int, int, int]:
-    """The lowest priority, then unknown ones, then most processes."""
+    """Sort key: by lowest priority, then unknown usage, then most processes."""
     return (place.pod.priority, int(place.known), -place.over, 0)

@@ -1,4 +1,4 @@
-"""Pods as the kubelet sees them: requests, whether they are critical, quality of service."""
+"""Pods as the kubelet sees them: requests, criticality and QoS class."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MIRROR: Final = "kubernetes.io/config.mirror"
 
 
 class KubeletPod(NamedTuple):
-    """A pod on a node. `requests`: resource -> billionths; `volumes`: names of those on the node's own disk."""
+    """A Pod on a node. `requests`: in billionths, by resource. `volumes`: names of volumes on the node's own disk."""
 
     key: str
     priority: int
@@ -35,12 +35,12 @@ class KubeletPod(NamedTuple):
     grace: int
 
     def request(self, resource: str) -> int:
-        """The request in units, rounded up. Source: `GetResourceRequestQuantity`."""
+        """The request for a resource in units, rounded up. Source: `GetResourceRequestQuantity`."""
         return -(-self.requests.get(resource, 0) // NANO)
 
 
 def read_pod(obj: ApiObject) -> KubeletPod:
-    """Read a pod of the API. Raises InvalidObject."""
+    """Parse a Pod. Raises InvalidObject."""
     priority = int32(obj, "spec", "priority")
     annotations = mapping(obj, "metadata", "annotations")
     static = annotations.get(_SOURCE) not in (None, "api") or _MIRROR in annotations
@@ -58,14 +58,14 @@ def read_pod(obj: ApiObject) -> KubeletPod:
 
 
 def _is_local(volume: ApiObject) -> bool:
-    """Source: `localVolumeNames`, `IsLocalEphemeralVolume`."""
+    """True if a volume is on the node's own disk. Source: `localVolumeNames`, `IsLocalEphemeralVolume`."""
     empty = volume.get("emptyDir")
     on_disk = isinstance(empty, dict) and not empty.get("medium")
     return on_disk or any(volume.get(kind) is not None for kind in ("hostPath", "gitRepo", "configMap"))
 
 
 def _requested(obj: ApiObject) -> ResourceList:
-    """Source: pkg/api/v1/resource `GetResourceRequestQuantity`.
+    """The requests of a Pod as the kubelet counts them. Source: pkg/api/v1/resource `GetResourceRequestQuantity`.
 
     For Pod-level requests, containers do not count; overhead counts for requested resources.
     """
@@ -80,7 +80,10 @@ def _requested(obj: ApiObject) -> ResourceList:
 
 
 def _qos(obj: ApiObject) -> str:
-    """Source: pkg/apis/core/v1/helper/qos `ComputePodQOS`; where no request is, a limit is one (`SetDefaults_Pod`)."""
+    """The QoS class of a Pod; a limit without a request counts as request (`SetDefaults_Pod`).
+
+    Source: pkg/apis/core/v1/helper/qos `ComputePodQOS`.
+    """
     requests: dict[str, int] = {}
     limits: dict[str, int] = {}
     guaranteed = True

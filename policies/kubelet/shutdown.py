@@ -1,4 +1,4 @@
-"""A node that shuts down gracefully: which pods end together. Source: kubernetes `pkg/kubelet/nodeshutdown`."""
+"""Graceful node shutdown: the Pods that terminate together. Source: kubernetes `pkg/kubelet/nodeshutdown`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Group(NamedTuple):
-    """Pods that end together, each within its own grace period and `seconds`; groups follow each other."""
+    """Pods that terminate together, each within its own grace period and `seconds`. Groups terminate in sequence."""
 
     priority: int
     seconds: int
@@ -20,9 +20,10 @@ class Group(NamedTuple):
 
 
 def shutdown_groups(periods: Iterable[tuple[int, int]], pods: Iterable[KubeletPod]) -> list[Group]:
-    """Source: `groupByPriority`. `periods`: (priority, seconds), as `shutdownGracePeriodByPodPriority` has them.
+    """The groups of a node's Pods by priority. Source: `groupByPriority`.
 
-    A pod is in the group of the highest priority that is not above its own; below the lowest one, in the lowest.
+    `periods`: (priority, seconds) of `shutdownGracePeriodByPodPriority`. A Pod belongs to the group with the highest
+    priority that is not above its own; a Pod below all groups belongs to the lowest one.
     """
     ordered = sorted(periods)
     if not ordered:

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _SHOWN: Final = 80
-"""Characters of a name in a message."""
+"""Maximum characters of a name in a message."""
 
 
 class Disk(NamedTuple):
-    """Bytes and inodes."""
+    """Disk usage in bytes and inodes."""
 
     size: int = 0
     inodes: int = 0
@@ -31,7 +31,7 @@ class PodStats(NamedTuple):
     volumes: Mapping[str, Disk] = {}
 
     def disk(self, parts: Iterable[str], volumes: Iterable[str]) -> Disk:
-        """Its disk usage in `root`, `logs` and the named `volumes`. Source: `podDiskUsage`."""
+        """The Pod's disk usage in `root`, `logs` and the named `volumes`. Source: `podDiskUsage`."""
         found = [getattr(self, part) for part in parts if part in ("root", "logs")]
         if "volumes" in parts:
             found += [self.volumes[name] for name in volumes if name in self.volumes]
@@ -39,8 +39,10 @@ class PodStats(NamedTuple):
 
 
 def read_stats(summary: Any, node: str | None = None) -> dict[str, PodStats]:
-    """`namespace/name` -> what that pod uses. Raises InvalidObject: this is no summary, or one of
-    another node than the one that is given."""
+    """The usage of Pods by `namespace/name`.
+
+    Raises InvalidObject for other documents, and for another node's summary.
+    """
     pods = at(summary, "pods") if isinstance(summary, dict) else None
     if not isinstance(pods, list):
         raise InvalidObject("not a kubelet /stats/summary: no pods in it")
@@ -57,7 +59,10 @@ def read_stats(summary: Any, node: str | None = None) -> dict[str, PodStats]:
 
 
 def read_pod_stats(pod: Mapping[str, Any]) -> PodStats:
-    """One of its pods; what is not there is 0. Source: `memoryUsage`, `diskUsage`, `inodeUsage`, `processUsage`."""
+    """The usage of one Pod in a summary; 0 for absent values.
+
+    Source: `memoryUsage`, `diskUsage`, `inodeUsage`, `processUsage`.
+    """
     volumes: dict[str, Disk] = {}
     for volume in _list(pod, "volume"):
         volumes.setdefault(str(volume.get("name")), _disk(volume))

@@ -1,4 +1,4 @@
-"""YAML and JSON text as kubectl reads it: objects with the position of every field, and what is odd about the text."""
+"""YAML and JSON text as kubectl reads it: objects with the position of every field, and problems of the text."""
 
 from forewarn.policies.manifests.documents import Fault
 from forewarn.policies.manifests.object_finder import NO_KIND, filled_in, items_of

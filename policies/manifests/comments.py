@@ -1,4 +1,4 @@
-"""Comments that speak to forewarn: `# forewarn: ignore[rule] reason until=2027-01-31`, behind a value or above it."""
+"""Comments with suppressions: `# forewarn: ignore[rule] reason until=2027-01-31`, after a value or above it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST: Final = 10_000
 
 
 class Comment(NamedTuple):
-    """One comment: its text behind `forewarn:`, where it stands, and the first and last line that it is about."""
+    """A comment: its text after `forewarn:`, its location, and the first and last line to which it applies."""
 
     text: str
     location: Location
@@ -26,7 +26,7 @@ class Comment(NamedTuple):
 
 
 def comments_of(data: bytes, file: str) -> tuple[Comment, ...]:
-    """The comments of YAML text; where it holds none, at once."""
+    """The forewarn comments in YAML text; fast if there are none."""
     return tuple(_comments(data.decode("utf-8", "replace").split("\n"), file)) if b"forewarn:" in data else ()
 
 
@@ -52,7 +52,7 @@ def _comments(lines: list[str], file: str) -> Iterator[Comment]:
 
 
 def _below(lines: list[str], number: int, *, is_fresh: bool) -> tuple[int, int]:
-    """The line that a comment stands above; the whole document, where that is its first."""
+    """The lines to which a comment applies: the next line; the whole document for a comment at its start."""
     first = number + 1
     while first <= len(lines) and _NOTHING.fullmatch(lines[first - 1]):
         first += 1

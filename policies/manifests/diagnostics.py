@@ -29,9 +29,12 @@ _BRACES: Final = re.compile(
     r"|(?<![^\s\"'])\{[A-Za-z_]\w{0,100}\}(?=[\w./:-])|^[ \t]{0,100}<[^<>\n]{1,200}>[ \t]*$",
     re.MULTILINE,
 )
-"""Template syntax: every alternative ends on its line, and those that need an end are bounded, so that it is linear."""
+"""Template syntax.
+
+Linear time: every alternative ends on its line, and those with an end mark have a maximum length.
+"""
 _SURE: Final = "{{"
-"""Characters that break YAML everywhere outside of text; other characters are named only on the line of an error."""
+"""Template syntax that breaks YAML everywhere except in text; others are reported only on the line of an error."""
 _OPENS_BLOCK: Final = re.compile(r"(?:^|[\s:-])[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\r?$")
 _MOST_LINES: Final = 2_000
 """The maximum number of lines above braces that are searched for the start of a block scalar."""
@@ -40,7 +43,7 @@ _RENDER_FIRST: Final = "render the template first: `helm template … | forewarn
 
 
 def broken(document: Document, fault: Fault) -> FileDiagnostic:
-    """Return the problem of a document that cannot be parsed: `template-braces` if template syntax is the cause, else
+    """The problem of a document that cannot be parsed: `template-braces` if template syntax is the cause, otherwise
     `parse-error`.
     """
     braces = _braces(document.text, fault.start) or (
@@ -59,7 +62,7 @@ def broken(document: Document, fault: Fault) -> FileDiagnostic:
 
 
 def _braces(text: str, fault: int) -> re.Match[str] | None:
-    """The braces that a fault comes from: on its line, or the first before it that stand outside of text."""
+    """The template syntax that causes an error: on its line, or the first before it outside of text; None if none."""
     line_start = text.rfind("\n", 0, fault) + 1
     line_end = text.find("\n", fault)
     left = _MOST_LINES
@@ -77,8 +80,8 @@ def _braces(text: str, fault: int) -> re.Match[str] | None:
 
 
 def _in_block(text: str, at: int, most: int) -> tuple[int, bool]:
-    """Report whether a position is in a block scalar (`|`, `>`), by the lines above it; also return the remaining
-    budget of lines.
+    """Check if a position is in a block scalar (`|`, `>`), by the lines above it; also returns the remaining number of
+    lines.
     """
     start = text.rfind("\n", 0, at) + 1
     indent = len(text[start:at]) - len(text[start:at].lstrip(" "))
@@ -102,7 +105,7 @@ _A_LINE: Final = 1_000
 def of_yaml(
     document: Document, root: Node, repeats: Sequence[Repeated], subjects: Sequence[ReviewedObject]
 ) -> Iterator[FileDiagnostic]:
-    """On a document that was read: keys and scalars inside the wanted objects."""
+    """The problems of a parsed YAML document: repeated keys and ambiguous scalars in the wanted objects."""
     owner_at = _yaml_owners(root, subjects)
     for lost, kept in repeats:
         where, line = span(document, kept.key_node), document.line_of(lost.key_node.start)
@@ -121,7 +124,7 @@ def of_yaml(
 
 
 def of_json(spans: Spans, start: int, subjects: Sequence[ReviewedObject]) -> Iterator[FileDiagnostic]:
-    """On a JSON text with repeated keys: those inside the wanted objects."""
+    """The problems of a JSON text: repeated keys in the wanted objects."""
     from forewarn.policies.manifests.json.source import JsonSource, repeated
 
     document = spans.document
@@ -151,7 +154,7 @@ def _overwritten(key: str, where: Location, line: int, owner: ObjectRef | None) 
 
 
 def _yaml_owners(root: Node, subjects: Sequence[ReviewedObject]) -> Callable[[int], ObjectRef | None]:
-    """Which wanted object a character of the document belongs to."""
+    """A function that returns the wanted object at a character position of the document."""
     spans = []
     for subject in subjects:
         node = node_at(root, subject.source.prefix) if isinstance(subject.source, YamlSource) else None
@@ -164,7 +167,7 @@ def _yaml_owners(root: Node, subjects: Sequence[ReviewedObject]) -> Callable[[in
 
 
 def _owners(spans: list[tuple[int, int, ObjectRef]]) -> Callable[[int], ObjectRef | None]:
-    """The lookup in spans that do not overlap."""
+    """A function that returns the object of the span that contains a position; spans must not overlap."""
     spans.sort(key=lambda span: span[0])
     starts = [start for start, _, _ in spans]
 

@@ -1,4 +1,4 @@
-"""Groups of manifests without a kustomization: the directories that a cluster may be made of."""
+"""Groups of manifests without a kustomization: subsets of the directories that may form one cluster."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 _MOST_DEFINITIONS: Final = 1_000_000
-"""Kinds of limits and definitions, which stay visible: otherwise a class would be reported as missing."""
+"""Maximum number of limits and definitions that subdirectories see, so that no class is reported as missing."""
 
 
 class Tree:
-    """Files by their directories. A branch is a directory that is judged apart from what stands beside it."""
+    """Files by directory. A branch is a directory that is evaluated separately from its siblings."""
 
     def __init__(self, members: Sequence[Member], *, limits_stay: bool) -> None:
         self._members = members
@@ -39,9 +39,9 @@ class Tree:
         """Definitions that not every branch sees which should; known when all groups were asked for."""
 
     def _alternatives(self) -> dict[str, set[int]]:
-        """Directories that define the same objects, each with numbers of those that others define too.
+        """Directories that define the same objects, each with ids of the objects that others define too.
 
-        A class of a base is the same class in all its overlays, while a Deployment is another one in each.
+        A class of a base is the same in all overlays, but a Deployment is a different one in each.
         """
         homes: dict[Identity, dict[str, int]] = defaultdict(dict)
         for member in self._members:
@@ -55,7 +55,7 @@ class Tree:
         return found
 
     def _limited(self) -> Iterator[str]:
-        """Directories that hold a quota without a namespace, where others do not."""
+        """Directories that contain a ResourceQuota without a namespace."""
         top = _common({m.directory for m in self._members})
         for member in self._members:
             is_limit = group_kind(member.subject.object) in LIMITS
@@ -63,7 +63,7 @@ class Tree:
                 yield member.directory
 
     def groups(self) -> Iterator[Group]:
-        """Return the shared objects first, then those of each branch."""
+        """Yield the groups: the shared objects first, then those of each branch."""
         chains: dict[str, tuple[str, ...]] = {}
         found: dict[str, dict[int, Member]] = defaultdict(dict)
         for member in self._members:
@@ -89,12 +89,12 @@ class Tree:
             yield group_of(branch, own, [*(m for key, m in others.items() if key not in redefined), *context])
 
     def _wide(self, chain: tuple[str, ...], own: Sequence[Member]) -> list[Member]:
-        """Return the cluster-scoped definitions of a branch. Quotas of alternatives apply to their own environment."""
+        """The cluster-scoped definitions of a branch. Quotas of alternatives only apply to their own environment."""
         kinds = CLUSTER_SCOPED if self.alternatives.keys() & chain else (*CLUSTER_SCOPED, *LIMITS)
         return [m for m in own if m.identity[0] in kinds and (m.identity[0] not in LIMITS or m.names_its_namespace)]
 
     def _chain(self, directory: str) -> tuple[str, ...]:
-        """The branches that a directory is in, the outermost first. Directories may be thousands deep."""
+        """The branches that contain a directory, the outermost first. Directories may be thousands of levels deep."""
         way = []
         while directory not in self._chains:
             way.append(directory)
@@ -110,10 +110,11 @@ class Tree:
 
 
 class _Wide:
-    """Definitions for the whole cluster, and which branches see them. Sets are integers with one bit for each source.
+    """Definitions for the whole cluster, and the branches that see them. Sets are integers with one bit for each
+    source.
 
-    A branch sees all definitions except those of its alternatives. The alternatives that define one object are beside
-    each other, so no branch is in two of them.
+    A branch sees all definitions except those of its alternatives. Alternatives that define the same object are never
+    nested.
     """
 
     def __init__(self, alternatives: Mapping[str, set[int]]) -> None:
@@ -126,7 +127,10 @@ class _Wide:
         self.count = 0
 
     def add(self, chain: tuple[str, ...], definitions: Sequence[Member]) -> None:
-        """Add what a branch defines. No alternative hides what is not reported, such as `--definitions`."""
+        """Add the definitions of a branch.
+
+        Alternatives never hide unreported ones, such as those of `--definitions`.
+        """
         self.count += len(definitions)
         for reported in (True, False):
             if found := [m for m in definitions if m.reported is reported]:
@@ -142,7 +146,7 @@ class _Wide:
                     self._defining[number] |= bit
 
     def visible(self, chain: tuple[str, ...]) -> dict[Identity, Member]:
-        """The definitions that a branch sees; of the same object, the first."""
+        """The definitions that a branch sees; the first one for each object."""
         left = (1 << len(self._sources)) - 1
         for branch in chain:
             if branch in self._alternatives:
@@ -165,8 +169,8 @@ _NOTHING: Final[dict[str, Sequence[Member]]] = {}
 def _affordable(
     by_branch: Mapping[str, Sequence[Member]], chains: Mapping[str, tuple[str, ...]]
 ) -> Mapping[str, Sequence[Member]]:
-    """Return the part of a branch that its subdirectories see: all, only limits and definitions, or nothing, by its
-    size.
+    """The objects of each branch that its subdirectories see, by their number: all, only limits and definitions, or
+    none.
     """
     definitions = {branch: [m for m in own if m.identity[0] in DEFINITIONS] for branch, own in by_branch.items()}
     for seen, most in ((by_branch, MOST_PAIRS), (definitions, _MOST_DEFINITIONS)):
@@ -177,7 +181,9 @@ def _affordable(
 
 
 def _common(directories: Iterable[str]) -> str:
-    """The directory above all of these, or one of them."""
+    """The common parent directory, which may be one of these directories; "" for relative and absolute paths
+    together.
+    """
     known = list(directories)
     if len({os.path.isabs(path) for path in known}) > 1:
         return ""
@@ -185,7 +191,7 @@ def _common(directories: Iterable[str]) -> str:
 
 
 def _apart(directories: set[str]) -> Iterator[str]:
-    """Return the directories below which the paths to these directories differ: alternatives of each other."""
+    """The directories at which the paths to these directories differ: alternatives of each other."""
     common = _common(directories)
     for directory in directories:
         if directory != common:

@@ -1,4 +1,4 @@
-"""Cutting a file into the documents that kubectl sees. Source: apimachinery pkg/util/yaml/decoder.go, YAMLReader."""
+"""Splits a file into the documents that kubectl sees. Source: apimachinery pkg/util/yaml/decoder.go, YAMLReader."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MAX_DEPTH: Final = 256
 """The maximum nesting depth of a document: API objects are far below it, and readers may recurse."""
 
 _FEW: Final = 20
-"""From so many questions on it pays to know where all lines end."""
+"""Number of lookups from which an index of all line ends is faster."""
 
 _GO_SPACE: Final = " \t\n\v\f\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-"""Characters for which Go's unicode.IsSpace is true: a separator may end with them."""
+"""Characters for which Go's unicode.IsSpace is true; a separator line may end with them."""
 _LINE_END: Final = re.compile("\n")
 _SEPARATOR: Final = b"---"
 _PLAIN: Final = rb"---(?:[ \t]+#[ -~]*+)?[ ]*+\r?\n"
@@ -28,12 +28,14 @@ _BLANK: Final = rb" *+(?:#[ -~]*+)?\r?\n"
 _EMPTY: Final = re.compile(
     rb"(?:%(plain)s(?:%(blank)s)*+%(plain)s|(?:%(blank)s)++%(plain)s)*+" % {b"plain": _PLAIN, b"blank": _BLANK}
 )
-"""Documents of blank lines and comments, each with the separator behind it: skipped in one step, as a file of 8 MiB may
-hold two million of them."""
+"""Documents of blank lines and comments, each with the separator after it.
+
+Skipped in one step, because a file of 8 MiB may contain two million of them.
+"""
 
 
 class Fault(Exception):
-    """Why a document cannot be read, and at which characters of it. `since`: where what is broken begins."""
+    """A document cannot be read: the message, and the start and end of the cause. `since`: start of the broken part."""
 
     def __init__(self, message: str, start: int = 0, end: int | None = None, since: int | None = None) -> None:
         super().__init__(message)
@@ -41,9 +43,9 @@ class Fault(Exception):
 
 
 def as_utf8(data: bytes) -> bytes:
-    """The text without its byte order mark, in UTF-8. Source: cli-runtime's FileVisitor, which decodes UTF-16.
+    """The text in UTF-8 without a byte order mark. Source: cli-runtime's FileVisitor, which decodes UTF-16.
 
-    What is no UTF-8 is U+FFFD; behind a mark it stays as it is, and is refused.
+    Invalid UTF-8 becomes U+FFFD. After a byte order mark it stays invalid, and is rejected later.
     """
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace").encode("utf-8", "replace")
@@ -59,10 +61,10 @@ def as_utf8(data: bytes) -> bytes:
 
 
 class Document:
-    """One document: its bytes and where in the file they begin (lines and columns before it).
+    """One document: its bytes, and its position in the file (lines and columns before it).
 
-    Of one that is a value in another document: `indent`, the columns before each of its lines, or `at`, the place of
-    the value, if its lines are not those of the file.
+    For a value in another document: `indent`, the columns before each of its lines, or `at`, the location of the value,
+    if its lines are not lines of the file.
     """
 
     def __init__(
@@ -75,12 +77,12 @@ class Document:
         """Characters that stand for others in this text (`yaml.lenient`), and for which."""
 
     def like(self, text: str) -> Document:
-        """Other text at the same place."""
+        """A document with other text at the same position."""
         return Document(text.encode(), self.file, self.line, self.column, self.indent, self.at)
 
     @cached_property
     def text(self) -> str:
-        """Its characters; what is no UTF-8 is replaced."""
+        """The characters of the document; U+FFFD replaces invalid UTF-8."""
         return self.data.decode("utf-8", "replace")
 
     @cached_property
@@ -88,18 +90,18 @@ class Document:
         return [match.start() for match in _LINE_END.finditer(self.text)]
 
     def line_of(self, index: int) -> int:
-        """The line, from 1, of a character."""
+        """The line (from 1) of a character of the document."""
         self._asked += 1
         before = self.text.count("\n", 0, index) if self._asked < _FEW else bisect_left(self._line_ends, index)
         return self.line + before + 1
 
     @cached_property
     def lines(self) -> list[str]:
-        """Its lines, without their ends."""
+        """The lines of the document, without line ends."""
         return self.text.split("\n")
 
     def location(self, start: int, end: int | None = None) -> Location:
-        """The span between two characters, cut at the end of its first line; to that end where none is given."""
+        """The location of a span of characters, cut at the end of its first line. `end`: default is that line's end."""
         if self.at is not None:
             return self.at
         text = self.text
@@ -116,10 +118,10 @@ class Document:
 
 
 def split(data: bytes, file: str, line: int = 0, column: int = 0) -> Iterator[Document | tuple[Document, Fault]]:
-    """The documents of YAML text; with a Fault what kubectl takes for none, because a separator has text behind it.
+    """The documents of YAML text; with a Fault for a document that kubectl rejects because of text after a separator.
 
-    Lines that begin with `---` separate, wherever they stand: kubectl cuts before it parses. Of documents that hold
-    nothing but comments most are skipped.
+    Every line that starts with `---` is a separator, because kubectl splits before it parses. Skips most documents that
+    contain only comments.
     """
     start = at = _after_empty(data, 0)
     line, column, broken = line + data.count(b"\n", 0, start), 0 if start else column, False
@@ -145,11 +147,11 @@ def split(data: bytes, file: str, line: int = 0, column: int = 0) -> Iterator[Do
 
 
 def _separator(data: bytes, at: int) -> int:
-    """Return the start of the next line that starts with `---`, from the start of a line; -1 without one."""
+    """The start of the next line that starts with `---`, searched from the start of a line; -1 if there is none."""
     return at if data.startswith(_SEPARATOR, at) else data.find(b"\n" + _SEPARATOR, max(at - 1, 0)) + 1 or -1
 
 
 def _after_empty(data: bytes, at: int) -> int:
-    """Return the start of the first document with more than comments."""
+    """The start of the first document with more than comments."""
     found = _EMPTY.match(data, at)
     return found.end() if found else at

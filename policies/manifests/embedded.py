@@ -1,4 +1,4 @@
-"""YAML that stands as text in a field of an object: its documents, with their places in the file around them."""
+"""YAML text in a field of an object: its documents, with their positions in the file."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class Place(NamedTuple):
     at: Location | None = None
 
     def of(self, document: Document) -> Document:
-        """A document of the text at its place in the file."""
+        """A document of the embedded text, at its position in the file."""
         line = document.line + self.line
         return Document(document.data, document.file, line, document.column, self.indent, self.at)
 
 
 class ExpandedSource(NamedTuple):
-    """The source of an object in which texts were replaced by what they say."""
+    """The source of an object in which parsed values have replaced texts."""
 
     outer: Source
     texts: dict[Path, Source]
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
-        """The place of the value at `path`, in a text or around it."""
+        """The position of the value at `path`, inside or outside an embedded text."""
         for end in range(len(path) - 1, 0, -1):
             if (inner := self.texts.get(path[:end])) is not None:
                 return inner.locate(path[end:], key=key)
@@ -40,7 +40,7 @@ class ExpandedSource(NamedTuple):
 
 
 def place_of(text: str, source: Source, path: Path) -> Place:
-    """The place of a text at a path. Only a literal block (`|`) of YAML has the lines that the text has."""
+    """The position of a text at a path. Only lines of a literal block (`|`) of YAML are lines of the file."""
     at = source.locate(path)
     if not isinstance(source, YamlSource) or source.tree.document.at is not None:
         return Place(at=at)

@@ -1,10 +1,10 @@
-"""Which of the objects in a tree of files come together in one apply.
+"""Groups the objects in a directory tree by the change set to which they belong.
 
-A repository is not one apply: it holds the same objects for production and for staging, examples that were never meant
-to stand side by side, and bases that only count through an overlay.
+A repository is more than one change set: it contains the same objects for production and staging, unrelated examples,
+and bases that only overlays use.
 
 - A kustomization separates nothing. Its files are in its namespace, and those outside its directory count as inside.
-- Directories that define the same object are alternatives: each is judged with what they share, not with each other.
+- Directories that define the same object are alternatives: each is evaluated with shared objects only.
 - A quota without a namespace is meant for its own directory and what is below.
 - Definitions for the whole cluster are visible in every directory except the alternatives of their own.
 - Configuration may name groups; their files are in no other one.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Kustomization(NamedTuple):
     """The `resources` and `patches` of a kustomization.yaml as real paths.
 
-    `home`: the directory as named in the input; None: relative to the working directory.
+    `home`: the directory as named in the input; None for a path relative to the working directory.
     """
 
     directory: str
@@ -40,10 +40,11 @@ class Kustomization(NamedTuple):
 
 
 class Grouping(NamedTuple):
-    """All groups. `alternatives`: directories that define the same objects. `patches`: how many objects are patches.
+    """All groups. `alternatives`: directories that define the same objects. `patches`: number of objects that are
+    patches.
 
-    `apart`: kustomizations that were not put together, as all of them hold too much. `unseen`: how many definitions
-    are not visible in every directory that they are for, as all of them together would be too many.
+    `apart`: number of kustomizations that were not combined, because all together contain too many objects. `unseen`:
+    number of definitions that are not visible in all their directories, because all together are too many.
     """
 
     groups: tuple[Group, ...]
@@ -60,7 +61,10 @@ def grouped(
     *,
     limits_stay: bool = True,
 ) -> Grouping:
-    """The groups of a tree. `limits_stay`: a quota without a namespace is for its own directory."""
+    """The groups of a directory tree.
+
+    `limits_stay`: a ResourceQuota without a namespace applies to its own directory.
+    """
     groups: list[Group] = []
     rest = list(members)
     for spec in named:
@@ -76,15 +80,16 @@ def grouped(
 
 
 def matches(file: str, pattern: str) -> bool:
-    """Report whether the path of a file, as given or relative to the working directory, matches a shell pattern."""
+    """True if the path of a file, as given or relative to the working directory, matches a shell pattern."""
     path = os.path.normpath(file)
     return fnmatchcase(path, pattern) or fnmatchcase(os.path.relpath(path), pattern)
 
 
 def _kustomized(members: list[Member], known: Mapping[str, Kustomization]) -> tuple[list[Member], int, int]:
-    """The members as kustomizations change them that no other one uses as a base: one copy for each namespace and home.
+    """The members as changed by top-level kustomizations: one copy for each namespace and home.
 
-    The members without patches, how many patch, and how many kustomizations are left out because they hold too much.
+    Returns the members without patches, the number of patches, and the number of kustomizations that are skipped
+    because they contain too many objects.
     """
     if not known:
         return members, 0, 0
@@ -110,16 +115,16 @@ def _kustomized(members: list[Member], known: Mapping[str, Kustomization]) -> tu
 
 
 _Place = tuple[str, str | None]
-"""Namespace and home that a kustomization gives to a file."""
+"""The namespace and home that a kustomization sets for a file."""
 _AS_IT_IS: Final[_Place] = ("", None)
 
 
 def _reached(
     directory: str, known: Mapping[str, Kustomization], sizes: Mapping[str, int], most: int
 ) -> tuple[list[tuple[str, _Place]], int]:
-    """The files that a kustomization and its bases change, with their places; and how much there was to look at.
+    """The files that a kustomization and its bases change, with namespace and home; and the number of steps.
 
-    Of namespaces the outermost counts. A file stays in its directory unless a kustomization takes it from outside.
+    The outermost namespace counts. A file remains in its directory unless a kustomization includes it from outside.
     """
     to_do, seen = deque([(directory, _AS_IT_IS)]), set[tuple[str, _Place]]()
     files, steps = dict[tuple[str, _Place], None](), 0
@@ -143,7 +148,7 @@ def _reached(
 
 
 def reached(directory: str, known: Mapping[str, Kustomization]) -> set[str]:
-    """The real paths of the files that a kustomization is made of, its bases' and patches among them."""
+    """The real paths of all files of a kustomization, including those of its bases and patches."""
     to_do, seen, found = [directory], set[str](), set[str]()
     while to_do:
         current = to_do.pop()
@@ -155,7 +160,7 @@ def reached(directory: str, known: Mapping[str, Kustomization]) -> set[str]:
 
 
 def _into(member: Member, place: _Place) -> Member:
-    """The member in the namespace and at the home that its kustomization gives it."""
+    """The member in the namespace and home that its kustomization sets."""
     subject, (namespace, home) = member.subject, place
     metadata = subject.object.get("metadata")
     if namespace and subject.namespace and not subject.within and isinstance(metadata, dict):

@@ -19,7 +19,7 @@ _MOST: Final = 10_000
 
 
 def read_kustomization(text: bytes, path: str) -> Kustomization | None:
-    """Return the kustomization of a file; None for other or invalid files (reading the manifest reports the error)."""
+    """The kustomization in a file; None for other or invalid files (reading the manifest reports the error)."""
     try:
         found = next((v.value for v in values(text, path)), None)
     except Fault:
@@ -38,7 +38,7 @@ def read_kustomization(text: bytes, path: str) -> Kustomization | None:
 
 
 def _real(directory: str, path: str) -> str:
-    """The real path of an entry, from the directory's real path: only the steps of the entry can be links."""
+    """The real path of an entry. `directory` is a real path, so only the entry's own steps can be links."""
     current = directory
     for step in () if os.path.isabs(path) else path.split(os.sep):
         if step == os.pardir:
@@ -51,7 +51,7 @@ def _real(directory: str, path: str) -> str:
 
 
 def _paths(found: dict[str, Any], keys: tuple[str, ...]) -> Iterator[str]:
-    """The local paths in these lists, which hold them as text or as the `path` of an entry."""
+    """The local paths in these lists: texts, or the `path` of entries."""
     for key in keys:
         entries = found.get(key)
         for entry in entries[:_MOST] if isinstance(entries, list) else ():

@@ -1,4 +1,4 @@
-"""A manifest as a member of a group, and a group: objects that belong to the same cluster."""
+"""A manifest as a member of a group, and a group: objects of the same cluster."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ CLUSTER_SCOPED: Final = (PRIORITY_CLASS, NAMESPACE, WORKLOAD_PRIORITY_CLASS)
 LIMITS: Final = (RESOURCE_QUOTA, LIMIT_RANGE)
 DEFINITIONS: Final = frozenset((*CLUSTER_SCOPED, *LIMITS, CLAIM))
 MOST_PAIRS: Final = 300_000
-"""Objects that all groups together have besides their own: of more, only what limits and defines counts."""
+"""Maximum objects of other branches in all groups together; above it, only limits and definitions are included."""
 SHARED: Final = ""
-"""The branch of what is in none."""
+"""The branch of objects outside all branches."""
 Identity = tuple[str, str, str]
-"""Kind, namespace and name."""
+"""Kind, namespace and name of an object."""
 
 
 class Member:
-    """An object and the file that it stands in. `reported`: whether findings on it are wanted, or it is context.
+    """An object and its file. `reported`: true if its findings are reported; false for context.
 
-    `home`: the directory of the kustomization that takes it from outside, or a name of its own for what stands in
-    another object, which is created apart; None: the file's own directory.
+    `home`: the directory of the kustomization that includes it from outside; for an object inside another object, a
+    unique name; None: the file's own directory.
     """
 
     def __init__(self, subject: ReviewedObject, file: str, reported: bool = True, home: str | None = None) -> None:
@@ -47,40 +47,41 @@ class Member:
         self.home: Final = home
 
     def _replace(self, **changes: Any) -> Member:
-        """Return a copy with other values, as named tuples do."""
+        """A copy with other values, as in named tuples."""
         return Member(**({name: getattr(self, name) for name in ("subject", "file", "reported", "home")} | changes))
 
     @classmethod
     def of(cls, subject: ReviewedObject, file: str, *, reported: bool = True) -> Member:
-        """An object of a file."""
+        """A member for an object of a file."""
         home = f"{os.path.normpath(file)}: {subject.within.replace(os.sep, '.')}" if subject.within else None
         return cls(subject, file, reported, home)
 
     @property
     def directory(self) -> str:
-        """The directory that it belongs to; empty for standard input."""
+        """The directory of the member; "" for standard input."""
         return os.path.dirname(os.path.normpath(self.file)) if self.home is None else self.home
 
     @cached_property
     def identity(self) -> Identity:
-        """Kind, namespace and name: of two objects with the same, the later one replaces the earlier one.
+        """Kind, namespace and name: a later object with the same identity replaces an earlier one.
 
-        Objects of templates have none: a template may be rendered for one environment at a time.
+        Objects of templates have no name here, because a template may be rendered for one environment at a time.
         """
         ref = self.subject.ref
         return group_kind(self.subject.object), ref.namespace, "" if self.subject.is_partial else ref.name
 
     @property
     def names_its_namespace(self) -> bool:
-        """Whether the object itself has a namespace, and not only the command line."""
+        """True if the object itself has a namespace, not only the command line."""
         metadata = self.subject.object.get("metadata")
         return isinstance(metadata, dict) and bool(metadata.get("namespace"))
 
 
 class Group(NamedTuple):
-    """One apply: its objects in order, and those that findings are wanted of. `name`: its own, or its directory's.
+    """A change set: its objects in order, and the objects whose findings are reported. `name`: configured, or a
+    directory.
 
-    Findings may also be wanted of objects of which only a part is known: what others define does not depend on these.
+    Reported objects may be only partially known; `subjects` excludes these, so that they define nothing for others.
     """
 
     name: str
@@ -89,7 +90,7 @@ class Group(NamedTuple):
 
 
 def group_of(name: str, members: Sequence[Member], context: Sequence[Member] = ()) -> Group:
-    """The group of the members; objects of `context` are in it, but not reported."""
+    """A group of the members. Objects of `context` belong to it, but their findings are not reported."""
     subjects = in_order([*context, *members])
     reported = {id(m.subject) for m in members if m.reported}
     judged = tuple(new for old, new in subjects if id(old) in reported)
@@ -97,7 +98,7 @@ def group_of(name: str, members: Sequence[Member], context: Sequence[Member] = (
 
 
 def in_order(members: Sequence[Member]) -> list[tuple[ReviewedObject, ReviewedObject]]:
-    """The subjects, each beside what it is in this order: an update where the same object stands before it."""
+    """Pairs of each subject and the subject in this order: an update if the same object precedes it."""
     last: dict[Identity, ReviewedObject] = {}
     found = []
     for member in members:

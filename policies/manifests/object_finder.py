@@ -1,4 +1,4 @@
-"""Selection of the requested objects in a file, also of those in Lists and in other objects."""
+"""Selects the wanted objects in a file, including those in Lists and in other objects."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _LONGEST_TYPE: Final = 200
 _NESTED_LISTS: Final = 20
 _LOOKED_AT: Final = 100
 _MOST_HELD: Final = 10_000
-"""The maximum number of objects or texts in one object."""
+"""Maximum number of objects or texts in one object."""
 _NESTED_TEXTS: Final = 3
 _OWN_KINDS: Final = frozenset(kind.rpartition("/")[2] for kind in (*LINTED, *POD_TEMPLATE_PATHS))
-"""Kinds of Kubernetes: other programs have files with a kind of their own."""
+"""Names of Kubernetes kinds, to tell manifests from other programs' files."""
 CLASS_WORD: Final = "riorityClass"
-"""Words of a text that names or defines a class."""
+"""A part of each text that names or defines a PriorityClass."""
 
 
 _GROUP: Final = re.compile(rb"\n  group:[ ]*[\"']?([\w.-]+)")
@@ -44,19 +44,19 @@ _NAMES: Final = re.compile(rb"\n  names:[ ]*\n(?:    [^\n]*\n){0,100}?    kind:[
 
 
 class Texts(Protocol):
-    """The parser of YAML text at a path of an object."""
+    """A parser of YAML text in a field of an object."""
 
     def manifests(self, text: str, source: Source, path: Path, finder: ObjectFinder) -> None:
-        """Have the finder take the objects of a text."""
+        """Pass the objects in a text to the finder."""
 
     def values(self, text: str, source: Source, path: Path) -> tuple[Any, Source]:
-        """The value of a text, and its source; None for a text that is no YAML."""
+        """Parse a text into its value and source; None for a text that is not YAML."""
 
 
 class ObjectFinder:
-    """Takes values, keeps the wanted objects among them as subjects, and counts.
+    """Collects the wanted objects among values as subjects, and counts the others.
 
-    `texts` reads objects and values that stand in text. `depth`: of texts in texts. `within`: what the objects are in.
+    `texts` parses embedded text. `depth`: nesting of embedded texts. `within`: the object that contains the values.
     """
 
     def __init__(
@@ -78,21 +78,21 @@ class ObjectFinder:
         self.skipped: Counter[str] = Counter()
 
     def fork(self) -> ObjectFinder:
-        """One with nothing in it that wants the same."""
+        """A new, empty finder for the same objects."""
         return ObjectFinder(self._wanted, self._namespace, self._texts, self._depth, self._within)
 
     def merge(self, other: ObjectFinder) -> None:
-        """Add what another one found behind this one."""
+        """Append the results of another finder."""
         self.subjects += other.subjects
         self.defined |= other.defined
         self.objects += other.objects
         self.skipped += other.skipped
 
     def wants(self, api_version: str, kind: str, data: bytes = b"") -> bool:
-        """Report whether objects of this type are read, or contain such objects (Lists).
+        """True if objects of this type are wanted, or contain wanted objects (Lists).
 
-        `data`: the document. Some kinds are read only if the document contains the word for a class, because few of
-        their objects do.
+        `data`: the document. Some kinds are read only if the document contains CLASS_WORD, because few of their objects
+        do.
         """
         found = group_kind({"apiVersion": api_version, "kind": kind})
         if found in RELEASE_NAMESPACES or found in (CONFIG_MAP, CRD):
@@ -101,7 +101,7 @@ class ObjectFinder:
         return wanted or is_almost_a_class(api_version, kind)
 
     def define(self, data: bytes) -> None:
-        """Note the kind that a CustomResourceDefinition defines, without reading it: it may be very long."""
+        """Record the kind that a CustomResourceDefinition defines, without parsing it, because it may be very long."""
         if CLASS_WORD.encode() in data:
             group, kind = _GROUP.search(data), _NAMES.search(data)
             self.defined.add(f"{group[1].decode()}/{kind[1].decode()}" if group and kind else "")
@@ -112,7 +112,10 @@ class ObjectFinder:
         self.skipped[kind] += 1
 
     def take(self, value: Any, source: Callable[[Path], Source]) -> list[FileDiagnostic]:
-        """Take one value of the file; `source` makes the source of what stands at a path of it."""
+        """Process one value of the file, and return its problems.
+
+        `source` returns the source of the value at a path.
+        """
         return list(self._take(value, source, (), self._within))
 
     def _take(
@@ -148,7 +151,7 @@ class ObjectFinder:
     def _held(
         self, value: dict[str, Any], kind: str, source: Callable[[Path], Source], prefix: Path
     ) -> Iterator[FileDiagnostic]:
-        """Yield the objects in an object, complete or as text."""
+        """Process the objects inside an object, which may be text; yields problems."""
         before = len(self.subjects)
         within, parameters = str(ref_of(value, self._namespace)), Parameters(value)
         for number, (where, manifest) in enumerate(_held_at(value, MANIFESTS.get(kind, ()))):
@@ -170,7 +173,7 @@ class ObjectFinder:
             self.skip(value["kind"])
 
     def _release(self, value: dict[str, Any], kind: str, source: Source, within: str) -> None:
-        """A release of a chart: its values, also those in text, may name classes."""
+        """Process a release of a chart: its values, including those in text, may name PriorityClasses."""
         from forewarn.policies.manifests.embedded import ExpandedSource
 
         sources: dict[Path, Source] = {}
@@ -185,7 +188,7 @@ class ObjectFinder:
             self.skip(value["kind"])
 
     def _incomplete(self, value: Any, source: Source) -> Iterator[FileDiagnostic]:
-        """Return the error for an object that is certainly meant for the API server and that kubectl rejects."""
+        """Yield the error for an object that is certainly meant for the API server, but that kubectl rejects."""
         if isinstance(value, str | list):
             yield from self._no_object(value, source)
         if not isinstance(value, dict):
@@ -206,7 +209,10 @@ class ObjectFinder:
         )
 
     def _no_object(self, value: str | list[Any], source: Source) -> Iterator[FileDiagnostic]:
-        """A root that is a list of objects, or plain text; a list of something else is the file of another program."""
+        """Yield the error for a root that is plain text, or a list of Kubernetes objects.
+
+        Other lists belong to files of other programs.
+        """
         if isinstance(value, str):
             fix = "write a Kubernetes object, or exclude the file"
             yield FileDiagnostic("parse-error", "plain text, not an object: kubectl rejects it", source.locate(()), fix)
@@ -220,13 +226,13 @@ def _held_at(value: dict[str, Any], paths: Iterable[ClassPath]) -> Iterator[tupl
 
 
 def _texts_of(value: dict[str, Any], kind: str) -> Iterator[tuple[Path, str]]:
-    """The texts in an object that may name or define a class."""
+    """The texts in an object that may name or define a PriorityClass."""
     found = _held_at(value, TEXTS.get(kind, ()))
     return (each for each in islice(found, _MOST_HELD) if isinstance(each[1], str) and CLASS_WORD in each[1])
 
 
 def _is_only_compared(value: dict[str, Any], where: Path) -> bool:
-    """Report whether an object in another one is never created: a policy forbids it, or Crossplane only observes it.
+    """True if an object in another object is never created: a policy forbids it, or Crossplane only observes it.
 
     Source: config-policy-controller ComplianceType; provider-kubernetes ObjectSpec, crossplane-runtime
     ManagementPolicies.
@@ -238,12 +244,12 @@ def _is_only_compared(value: dict[str, Any], where: Path) -> bool:
 
 
 def _is_part_of_a_class(manifest: dict[str, Any]) -> bool:
-    """Report whether an object is a PriorityClass without its value: a parameter, or a policy about other fields."""
+    """True if an object is a PriorityClass without value: a parameter, or a policy about other fields."""
     return group_kind(manifest) == PRIORITY_CLASS and "value" not in manifest
 
 
 def _with(value: Any, path: Path, new: Any) -> Any:
-    """A value in which another one stands at a path."""
+    """A copy of the value with `new` at a path."""
     if not path:
         return new
     copy: Any = list(value) if isinstance(value, list) else dict(value)
@@ -252,7 +258,7 @@ def _with(value: Any, path: Path, new: Any) -> Any:
 
 
 def _almost_a_class(value: dict[str, Any], source: Source) -> FileDiagnostic:
-    """Return kubectl's error for an object that is certainly meant to be a PriorityClass."""
+    """kubectl's error for an object that is certainly meant to be a PriorityClass."""
     kind, api_version = value["kind"], value["apiVersion"]
     field, right = ("kind", CLASS_KIND) if kind != CLASS_KIND else ("apiVersion", CLASS_VERSION)
     message = f"no matches for kind {quote(kind)} in version {quote(api_version)}; did you mean {quote(right)}?"
@@ -261,7 +267,7 @@ def _almost_a_class(value: dict[str, Any], source: Source) -> FileDiagnostic:
 
 
 def is_almost_a_class(api_version: object, kind: object) -> bool:
-    """Report whether a type is similar to that of PriorityClasses and unknown to Kubernetes.
+    """True if a type is similar to that of PriorityClasses and unknown to Kubernetes.
 
     A group with a dot that is not similar may be a real group: Kueue has WorkloadPriorityClasses.
     """
@@ -294,7 +300,7 @@ def _own_namespace(value: dict[str, Any]) -> str:
 
 
 def items_of(value: Any) -> list[Any] | None:
-    """The items of a List or typed list, with their types filled in; None where it is none."""
+    """The items of a List or typed list, with their types filled in; None for other values."""
     kind = value.get("kind") if isinstance(value, dict) else None
     if not isinstance(kind, str) or not kind.endswith("List"):
         return None
@@ -303,7 +309,7 @@ def items_of(value: Any) -> list[Any] | None:
 
 
 def filled_in(item: Any, parent: dict[str, Any]) -> Any:
-    """An item of a typed list, which names no type itself. Source: apimachinery unstructured, decodeToList."""
+    """An item of a typed list, completed with its type. Source: apimachinery unstructured, decodeToList."""
     if not isinstance(item, dict) or item.get("kind") or item.get("apiVersion"):
         return item
     kind = parent.get("kind")

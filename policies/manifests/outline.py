@@ -1,4 +1,4 @@
-"""The outline of a template that is not rendered: what stands in its objects whatever its values are."""
+"""The outline of an unrendered template: the parts of its objects that do not depend on values."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
 
 _ON_TEXT: Final = frozenset(("duplicate-key", "ambiguous-value", "unknown-kind"))
-"""Rules on text that hold for an outline."""
+"""Rules about text that are valid for an outline."""
 _KIND: Final = re.compile(rb"^kind[\"']?[ \t]*:[ \t]*[\"']?(\w{1,100})", re.MULTILINE)
 _VERSIONS: Final = {spec.kind: spec.api_version for spec in KINDS if spec.template}
 _UNKNOWN_VERSION: Final = re.compile(
     rf"^(apiVersion:[ ]+)({UNKNOWN.pattern}{{10,500}})(?=[ ]*\r?\nkind:[ ]+(\w+)[ ]*\r?$)", re.MULTILINE
 )
 _NEAR: Final = 500
-"""Lines above a repeated key in which the first one is searched."""
+"""Maximum lines above a repeated key in which the first one is searched."""
 
 
 class Outline(NamedTuple):
-    """The objects that a template prints as they are, those of which fields are unknown, and diagnostics."""
+    """The objects that a template prints unchanged, those with unknown fields, and problems of the text."""
 
     whole: list[ReviewedObject]
     partial: list[ReviewedObject]
@@ -43,7 +43,7 @@ class Outline(NamedTuple):
 def outline(
     data: bytes, file: str, wanted: Collection[str], namespace: str, before: Sequence[ReviewedObject] = ()
 ) -> Outline:
-    """The outline of a template. `before`: objects in documents that were read as they are."""
+    """The outline of a template. `before`: objects in documents that need no rendering."""
     masked = mask(as_utf8(data).decode("utf-8", "replace")) if _may_have(data, wanted) else None
     if masked is None:
         return Outline([], [], [])
@@ -66,19 +66,19 @@ def outline(
 
 
 def _may_have(data: bytes, wanted: Collection[str]) -> bool:
-    """Report whether a template names a kind that is read, or a misspelt kind."""
+    """True if a template names a wanted kind, or a misspelled one."""
     kinds = {kind.decode() for kind in _KIND.findall(data)}
     ours = {kind.rpartition("/")[2] for kind in wanted}
     return not kinds.isdisjoint(ours) or any("prio" in kind.lower() or kind.endswith("List") for kind in kinds)
 
 
 def _with_version(found: re.Match[str]) -> str:
-    """An unknown apiVersion of a built-in workload as the one that it has, with the same length."""
+    """The apiVersion of a built-in workload in place of an unknown one, padded to the same length."""
     return found[1] + _VERSIONS.get(found[3], found[2]).ljust(len(found[2]))
 
 
 def _has_one_type(known: ApiObject, subject: ReviewedObject, masked: Masked) -> bool:
-    """Report whether the kind is known and does not depend on a branch."""
+    """True if the object's kind is known and does not depend on a branch of the template."""
     if not (known.get("kind") and known.get("apiVersion")):
         return False
     kind, metadata = (subject.source.locate((field,), key=True).line - 1 for field in ("kind", "metadata"))
@@ -86,7 +86,7 @@ def _has_one_type(known: ApiObject, subject: ReviewedObject, masked: Masked) -> 
 
 
 def lines_of(subject: ReviewedObject) -> range:
-    """The lines, from 0, of the document that an object is in."""
+    """The lines (from 0) of the document that contains an object."""
     if not isinstance(subject.source, YamlSource):
         return range(0)
     document = subject.source.tree.document
@@ -94,7 +94,7 @@ def lines_of(subject: ReviewedObject) -> range:
 
 
 def _known(value: Any) -> Any:
-    """A value with null for what is unknown in it, and without unknown keys."""
+    """A value with None for unknown parts, and without unknown keys."""
     if isinstance(value, dict):
         return {key: _known(item) for key, item in value.items() if not UNKNOWN.search(key)}
     if isinstance(value, list):
@@ -103,7 +103,7 @@ def _known(value: Any) -> Any:
 
 
 def _certain(diagnostics: Iterable[FileDiagnostic], masked: Masked) -> Iterator[FileDiagnostic]:
-    """The diagnostics that hold whatever the values are."""
+    """The problems that exist for any values of the template."""
     lines = masked.text.split("\n")
     for found in diagnostics:
         is_certain = found.rule in _ON_TEXT and UNKNOWN.search(found.message) is None
@@ -113,9 +113,7 @@ def _certain(diagnostics: Iterable[FileDiagnostic], masked: Masked) -> Iterator[
 
 
 def _is_repeated(kept: Location, lines: Sequence[str], blocks: Sequence[tuple[int, ...]]) -> bool:
-    """Report whether a key and an earlier equal key are printed together: the block of one contains the block of the
-    other.
-    """
+    """True if a key and an earlier equal key are printed together: one key's block contains the block of the other."""
     start, end = kept.column - 1, kept.end_column - 1
     number = kept.line - 1
     for above in range(number - 1, max(number - _NEAR, -1), -1):

@@ -1,4 +1,4 @@
-"""Parameters in objects that stand in other objects: replaced by their defaults, or left out where they have none."""
+"""Parameters in embedded objects: replaced by their defaults, or removed if they have none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNKNOWN: Final = object()
 
 
 class Parameters:
-    """Parameters with their defaults. What a value becomes is kept: aliases may show one value very often."""
+    """Parameters with their defaults. Results are cached, because aliases may repeat one value very often."""
 
     def __init__(self, holder: dict[str, Any]) -> None:
         given = holder.get("parameters")
@@ -26,7 +26,7 @@ class Parameters:
         self._done: dict[int, Any] = {}
 
     def applied(self, value: Any, depth: int = 0) -> Any:
-        """The value without parameters; the same one if it has none."""
+        """The value with parameters replaced; the same object if it has none."""
         if depth > _DEEPEST or not isinstance(value, dict | list):
             return value
         if id(value) not in self._done:

@@ -1,4 +1,4 @@
-"""Decoding of the objects in a file that rules read."""
+"""Decodes the objects in a file that rules read."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject, Source
 
 MAX_FILE: Final = 64 * 1024 * 1024
-"""No file of manifests is longer; reading one that is would take more memory than a linter should."""
+"""Maximum bytes of a file of manifests; larger files need too much memory."""
 
 MAX_DOCUMENTS: Final = 100_000
-"""Documents of one file that are read; empty ones do not count."""
+"""Maximum documents of one file, not counting empty ones."""
 MAX_DIAGNOSTICS: Final = 10_000
-"""Remarks on the text of one file: a file that has more is no manifest."""
+"""Maximum problems in the text of one file; a file with more is not a manifest."""
 
 _DEFINITION: Final = "CustomResourceDefinition"
 _WORTH: Final = 2_000
-"""Bytes of a document from which on it pays to parse it in disguise first."""
+"""Minimum bytes of a document for which a first pass with masked text is faster."""
 
 BROKEN: Final = frozenset(("parse-error", "template-braces"))
-"""Rules that say of a document that it could not be read."""
+"""Rules that report an unreadable document."""
 
 
 class Reading(NamedTuple):
     """The contents of one file: its objects in order, problems of the text, and counts.
 
     `objects` counts all objects; `skipped` counts objects of other kinds, by kind. `defined`: the `group/Kind`s of
-    CustomResourceDefinitions that may have fields for classes; empty for one that is unknown yet.
+    CustomResourceDefinitions that may have fields for PriorityClasses; "" for an unknown kind.
     """
 
     subjects: tuple[ReviewedObject, ...] = ()
@@ -56,11 +56,10 @@ class Reading(NamedTuple):
 
 
 def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: str = "", again: bool = False) -> Reading:
-    """The objects of a file, YAML or JSON, as kubectl reads them; Lists are taken apart.
+    """The objects of a YAML or JSON file as kubectl reads them, with Lists split into items.
 
-    `wanted` holds the `group/Kind`s to read; others are only checked for faults and counted, and not even checked
-    `again`. `namespace` stands in for namespaced objects that have none. Never raises for what the text holds: a fault
-    is a remark.
+    `wanted`: the `group/Kind`s to read; others are only checked for errors and counted; with `again`, only counted.
+    `namespace`: for namespaced objects without one. Never raises for invalid text: errors become diagnostics.
     """
     data = as_utf8(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     reader = _FileReader(file, ObjectFinder(wanted, namespace, _Texts(file)), again=again)
@@ -76,19 +75,19 @@ def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: st
 
 
 def _is_json(data: bytes, file: str) -> bool:
-    """Report whether kubectl tries JSON first: an open brace. Source: apimachinery pkg/util/yaml, GuessJSONStream."""
+    """True if kubectl tries JSON first: an open brace. Source: apimachinery pkg/util/yaml, GuessJSONStream."""
     start = data[:4096].lstrip()[:1]
     return start == b"{" or (start == b"[" and file.endswith(".json"))
 
 
 class _Texts:
-    """Reads YAML and JSON that stand as text in the objects of a file. What is neither is no manifest."""
+    """A Texts for YAML and JSON in fields of a file's objects. Ignores other text."""
 
     def __init__(self, file: str) -> None:
         self._file = file
 
     def manifests(self, text: str, source: Source, path: Path, finder: ObjectFinder) -> None:
-        """Have the finder take the objects of a text."""
+        """Pass the objects in a text to the finder."""
         data = text.encode("utf-8", "surrogatepass")
         from forewarn.policies.manifests.embedded import place_of
 
@@ -99,7 +98,7 @@ class _Texts:
             reader.yaml(data)
 
     def values(self, text: str, source: Source, path: Path) -> tuple[Any, Source]:
-        """The value of a text, and its source; None for a text that is no YAML."""
+        """Parse a text into its value and source; None for a text that is not YAML."""
         from forewarn.policies.manifests.embedded import place_of
         from forewarn.policies.manifests.yaml.construct import Construction
         from forewarn.policies.manifests.yaml.nodes import compose
@@ -113,20 +112,20 @@ class _Texts:
 
 
 class _FileReader:
-    """The state of reading one file."""
+    """Reads one file; collects objects and problems."""
 
     def __init__(self, file: str, finder: ObjectFinder, place: Place | None = None, *, again: bool = False) -> None:
         self._file, self._finder, self._place, self._again = file, finder, place, again
         self._diagnostics: list[FileDiagnostic] = []
 
     def reading(self) -> Reading:
-        """The result."""
+        """The collected result."""
         found = self._finder
         read = tuple(found.subjects), tuple(self._diagnostics), found.objects, found.skipped
         return Reading(*read, defined=frozenset(found.defined))
 
     def fault(self, document: Document, fault: Fault) -> None:
-        """Note why a document could not be read; of a template's braces one remark a file is enough."""
+        """Record the error in a document. Template braces are reported only once per file."""
         from forewarn.policies.manifests import diagnostics
 
         diagnostic = diagnostics.broken(document, fault)
@@ -134,7 +133,7 @@ class _FileReader:
             self._diagnostics.append(diagnostic)
 
     def yaml(self, data: bytes, line: int = 0, column: int = 0) -> None:
-        """Read YAML text that begins behind so many lines and columns of the file."""
+        """Read YAML text that starts after `line` lines and `column` columns of the file."""
         for count, piece in enumerate(split(data, self._file, line, column)):
             document, fault = piece if isinstance(piece, tuple) else (piece, None)
             document = self._place.of(document) if self._place else document
@@ -148,7 +147,7 @@ class _FileReader:
                 self.fault(document, found)
 
     def _is_too_much(self, document: Document, count: int, start: int = 0) -> bool:
-        """Report whether the file exceeds the limit from this document on; a problem says so."""
+        """True if the file exceeds a limit from this document on; also records this as a problem."""
         if count >= MAX_DOCUMENTS:
             what = f"more than {MAX_DOCUMENTS} documents"
         elif len(self._diagnostics) >= MAX_DIAGNOSTICS:
@@ -179,7 +178,7 @@ class _FileReader:
             self._diagnostics += finder.take(value, lambda prefix: YamlSource(tree, prefix))
 
     def _is_only_grammar(self, document: Document) -> bool:
-        """Report whether a check of the grammar suffices for the document. Raises Fault for invalid YAML."""
+        """True if checking the grammar suffices for the document. Raises Fault for invalid YAML."""
         data = document.data
         if not sniff.laxer_than_kubectl(data) and sniff.only_grammar_matters(data):
             check(document)
@@ -187,7 +186,7 @@ class _FileReader:
         return len(data) > _WORTH and is_plainly_grammar(document)
 
     def _careful(self, document: Document) -> None:
-        """Read a document by its nodes, with remarks on those inside of wanted objects."""
+        """Read a document by its nodes, with the problems in its wanted objects."""
         from forewarn.policies.manifests import diagnostics
         from forewarn.policies.manifests.yaml.construct import Construction
         from forewarn.policies.manifests.yaml.nodes import compose
@@ -205,7 +204,9 @@ class _FileReader:
             self._diagnostics += diagnostics.of_yaml(document, root, construction.repeated, finder.subjects[before:])
 
     def json(self, data: bytes) -> None:
-        """Read a stream of JSON values; where the first or second is none, the rest as YAML, as kubectl does."""
+        """Read a stream of JSON values; if the first or second value is invalid, read the rest as YAML, as kubectl
+        does.
+        """
         from forewarn.policies.manifests.json.source import Spans
         from forewarn.policies.manifests.json.text import JsonReader, NotJson
 
@@ -238,7 +239,7 @@ class _FileReader:
             self._diagnostics += diagnostics.of_json(spans, start, finder.subjects[before:])
 
     def _yaml_instead(self, text: str, position: int) -> bool:
-        """Try the rest of the text as YAML. False: it is invalid YAML too, and the problem is about JSON."""
+        """Read the rest of the text as YAML; false if it is invalid YAML too, so that the JSON error is reported."""
         start = position
         if (space := re.compile(r"[^\S\n]*\n").match(text, position)) is not None:
             start = space.end()

@@ -1,4 +1,4 @@
-"""Seeing cheaply which kind a document has, so that most documents need not be read."""
+"""Fast detection of the kinds in a document, so that most documents need not be parsed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _ROOT_LINE: Final = re.compile(
     rb"\n(?=[^ ])(?:(kind|apiVersion)[ \t]*:([^\n]*)|[^\s#a-zA-Z-]|\.\.\.|-[^ \n\r-]|items[ \t]*:)"
 )
-"""In one pass: what gives the type, and what `_UNUSUAL_ROOT` finds."""
+"""One pattern for the lines that give the type, and for those that `_UNUSUAL_ROOT` finds."""
 _PLAIN_WORD: Final = re.compile(rb"[ \t]+([A-Za-z][\w./-]*)[ \t]*(?:[ \t]#.*)?\r?")
 _CONTINUED: Final = re.compile(rb"\s*+(?<=[ \t])[^#]")
 _UNUSUAL_ROOT: Final = re.compile(rb"\n(?:[^\s#a-zA-Z-]|\.\.\.|-[^ \n\r-]|items[ \t]*:)")
@@ -42,20 +42,20 @@ _ANCHOR_AND_QUESTION: Final = re.compile(rb"&[\w-]*+\?")
 _ANCHORED_EMPTY_KEY: Final = re.compile(rb"&[\w-]++[ \t]*+(?:~|<<|[nN]ull|NULL)?(?:[ \t]*+:\s|\s*+[,}])")
 _LONE_RETURN: Final = re.compile(rb"\r(?!\n)")
 _ODD_BREAKS: Final = tuple(map(re.compile, (rb"\xc2\x85", rb"\xe2\x80\xa8", rb"\xe2\x80\xa9")))
-"""Line breaks of libyaml other than line feeds: rare in files, and unknown to the patterns here."""
+"""Line breaks of libyaml other than line feeds: rare, and not supported by the patterns here."""
 _OPENINGS: Final = tuple(re.compile(rb"%b(?:(?<=[ \t\n,\[{].)|(?<=\A.))" % sign) for sign in (rb"\[", rb"\{"))
 _IN_FLOW: Final = re.compile(rb"[\[\]{}\"'#?]")
 _SPACE: Final = b" \t"
 _NEAR: Final = 200
-"""So far back it is looked; what has more blanks before it is read with care."""
+"""Maximum characters to search backwards; text with more blanks is parsed carefully."""
 _MANY: Final = 4000
 _SUSPECT: Final = re.compile(
     rb"<(?=<(?:[ \t]*+:\s|\s*+[,}]))|\{(?=\s*+[\[{])|\*(?<=[ \t\n:,\[{-].)(?=\S)|!(?<=[ \t\n:,\[{-].)(?=\S)"
     rb"|\](?=[ \t]*+:)|\}(?=[ \t]*+:)|\?(?=[ \t\r\n])|~(?=[ \t]*+:\s|\s*+[,}])"
 )
-"""Candidates for a closer check, in one pass: each alternative is a rare character with its context."""
+"""Candidates for a closer check in one pass: each alternative is a rare character with its context."""
 _IN_PLAIN: Final = re.compile(rb"(?:.*\s)?[A-Za-z][\w./:@-]*[\[{][^\s'\"]*", re.DOTALL)
-"""Text whose last word has a bracket in it: none that opens anything, wherever it stands."""
+"""Text whose last word contains a bracket that opens nothing."""
 _OPENS_BLOCK: Final = re.compile(rb"(?::|^ *-)[ ]+[|>][-+]?[ \t]*\r?\Z")
 _ITEM_OPENS_BLOCK: Final = re.compile(rb" *-[ ]+[|>]")
 _OPENS_QUOTES: Final = re.compile(rb"[ -]*[^\s'\"#:,\[{][^'\"#:]*:[ ]+(['\"])")
@@ -77,10 +77,10 @@ _NO_TYPE: Final = re.compile(rb"\n(?:kind|apiVersion)[ \t]*:")
 
 
 def type_meta(data: bytes) -> tuple[str, str] | None:
-    """(apiVersion, kind) of a document written in the usual way; None where only reading it will tell.
+    """The (apiVersion, kind) of a document in the usual notation; None if only parsing can show them.
 
-    The usual way: the root is a block mapping in column 1 whose keys have no quotes, anchors or merges, and each
-    of the two stands there once with a plain word as its value.
+    The usual notation: the root is a block mapping in column 1 whose keys have no quotes, anchors or merges, and both
+    keys exist once with a plain word as value.
     """
     text = b"\n" + data
     if not _FIRST_LINE.match(text):
@@ -95,10 +95,9 @@ def type_meta(data: bytes) -> tuple[str, str] | None:
 
 
 def named_kinds(data: bytes) -> set[str]:
-    """Return the kinds in a text that cannot be parsed; "" for a kind that is not a plain word, or for apiVersion
-    alone.
+    """The kinds in a text that cannot be parsed; "" for a kind that is not a plain word, or for a lone apiVersion.
 
-    If there are many, "" replaces the rest.
+    If there are very many, "" replaces the rest.
     """
     found = [(match[1], match[2]) for match in islice(_ANY_TYPE.finditer(data), _MOST_KINDS)]
     kinds = {(value or b"").decode() for key, value in found if key == b"kind"}
@@ -106,10 +105,9 @@ def named_kinds(data: bytes) -> set[str]:
 
 
 def is_typed(data: bytes) -> bool:
-    """Report whether a text that cannot be parsed has a kind or apiVersion at its root, or in items of a list at its
-    root.
+    """True if an unparsable text has a kind or apiVersion at its root, or in items of a list at its root.
 
-    In JSON-like text: at depth 1. In YAML: indented no deeper than the first letter of any other key.
+    In JSON-like text: at depth 1. In YAML: indented no deeper than any other key.
     """
     text = data[:_LONG]
     start = text.lstrip()[:2]
@@ -137,7 +135,7 @@ def _is_typed_in_braces(text: bytes) -> bool:
 
 
 def is_untyped(data: bytes) -> bool:
-    """Report whether a document is certainly a mapping without apiVersion and kind, in the notation of `type_meta`.
+    """True if a document is certainly a mapping without apiVersion and kind, in the notation of `type_meta`.
 
     This includes lists without a kind, or with kinds only inside items whose keys start at the third character. It
     excludes documents that may be too long or nested too deep.
@@ -156,17 +154,17 @@ def is_untyped(data: bytes) -> bool:
 
 
 def laxer_than_kubectl(data: bytes) -> bool:
-    """Report whether libyaml may accept text that kubectl's older copy rejects; `grammar.check_as_kubectl` decides."""
+    """True if libyaml may accept text that kubectl's older copy rejects; `grammar.check_as_kubectl` decides."""
     return b"\\/" in data or has_doubtful_questions(data)
 
 
 def slashes_in_disguise(data: bytes) -> bytes:
-    """A text that the parser refuses where this one has the escape `\\/`: it has `\\@`, which is none, instead."""
+    """The text with each `\\/` replaced by the invalid escape `\\@`: the parser rejects it if `\\/` is an escape."""
     return data.replace(b"\\/", b"\\@")
 
 
 def has_doubtful_questions(data: bytes) -> bool:
-    """Report whether an unquoted question mark may be inside of brackets or braces."""
+    """True if an unquoted question mark may be inside brackets or braces."""
     if b"?" not in data or (b"[" not in data and b"{" not in data):
         return False
     last = data.rindex(b"?")
@@ -174,7 +172,7 @@ def has_doubtful_questions(data: bytes) -> bool:
 
 
 def _is_doubtful(openings: Iterator[re.Match[bytes]], data: bytes) -> bool:
-    """Report whether brackets or braces that open here may contain a question mark."""
+    """True if brackets or braces that open at these positions may contain a question mark."""
     end = looked = 0
     texts = _Texts(data)
     for opening in openings:
@@ -189,7 +187,7 @@ def _is_doubtful(openings: Iterator[re.Match[bytes]], data: bytes) -> bool:
 
 
 def _end_of_flow(data: bytes, start: int) -> int:
-    """Return the position of the closing bracket; 0 if a question mark, quote or comment precedes it, or if it is too
+    """The position after the closing bracket; 0 if a question mark, quote or comment is before it, or if it is too
     far.
     """
     depth = 0
@@ -207,9 +205,9 @@ def _end_of_flow(data: bytes, start: int) -> int:
 
 
 def only_grammar_matters(data: bytes) -> bool:
-    """Report whether kubectl accepts a document that the parser accepts.
+    """True if kubectl accepts the document whenever the parser does.
 
-    False with aliases, merges, tags, complex keys, infinities, template braces, or very deep nesting.
+    Always false with aliases, merges, tags, complex keys, infinities, template braces, or very deep nesting.
     """
     if data[:1] in (b"*", b"!", b"&") or _any(_SUSPECT, data, _is_suspect):
         return False
@@ -217,7 +215,7 @@ def only_grammar_matters(data: bytes) -> bool:
 
 
 def texts_to_prove_it(data: bytes) -> tuple[bytes, ...]:
-    """Return texts that the parser accepts only if `only_grammar_matters` and kubectl is no stricter; none: unknown.
+    """Masked texts that the parser accepts only if `only_grammar_matters` and kubectl is no stricter; () if unknown.
 
     The first text is the masked document. Each character that may start a special construct is replaced by `@`, which
     starts nothing, is no escape, and is itself valid in text: if the parser accepts the masked text, all these
@@ -247,7 +245,7 @@ def _disguised(match: re.Match[bytes]) -> bytes:
 
 
 def _has_plain_keys(data: bytes) -> bool:
-    """Report whether no key is empty or null, no number is infinite, and brackets are few."""
+    """True if no key is empty or null, no number is infinite, and there are not too many brackets."""
     return not (
         (len(data) > _MANY and data.count(b"[") + data.count(b"{") > _MANY)
         or _NOT_JSON.search(data)
@@ -261,7 +259,7 @@ def _has_plain_keys(data: bytes) -> bool:
 
 
 def _any(pattern: re.Pattern[bytes], data: bytes, is_it: Callable[[bytes, int], bool]) -> bool:
-    """Report whether any match is real, by the characters before it; assume so if there are very many matches."""
+    """True if a match is outside of text, by the characters before it; assumed if there are very many matches."""
     end = looked = 0
     texts = _Texts(data)
     for match in pattern.finditer(data):
@@ -276,13 +274,14 @@ def _any(pattern: re.Pattern[bytes], data: bytes, is_it: Callable[[bytes, int], 
 
 
 def _before(data: bytes, at: int) -> bytes:
-    """Return the character before a position without blanks; if there is none nearby, the position may be anything."""
+    """The text before a position without trailing blanks; "" if there are only blanks nearby."""
     return data[max(at - _NEAR, 0) : at].rstrip(_SPACE)
 
 
 class _Texts:
-    """Return the ends of the texts of a document, searched backwards; the total search is a small multiple of its
-    length.
+    """Finds ends of quoted texts and block scalars in a document by searching backwards.
+
+    The total search is limited to a small multiple of the document's length.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -290,7 +289,7 @@ class _Texts:
         self._left = 2 * len(data) + _BYTES_BACK
 
     def end(self, at: int) -> int:
-        """Return the end of the block scalar or quoted text that contains a position; 0 if no such text may contain it.
+        """The end of the block scalar or quoted text that contains a position; 0 if no such text can contain it.
 
         One of the less indented lines above the position starts this text.
         """
@@ -320,29 +319,29 @@ class _Texts:
 
 @lru_cache(maxsize=100)
 def _block(key: int) -> re.Pattern[bytes]:
-    """The lines of a block scalar whose key stands behind so many characters."""
+    """A pattern for the lines of a block scalar whose key has this indentation."""
     return re.compile(rb"(?:(?: {%d}[^\n]*|[ \t\r]*)\n)*+" % (key + 1))
 
 
 def _may_be_node(data: bytes, at: int) -> bool:
-    """Report whether an alias or a tag may start here, with or without an anchor before it."""
+    """True if an alias or tag may start here, with or without an anchor before it."""
     before = _before(data, at)
     return not before or before[-1:] in b"\n:,[{-" or b"&" in _last_word(before)
 
 
 def _may_open_flow(data: bytes, at: int) -> bool:
-    """Report whether a collection in brackets or braces may start here, with or without an anchor or tag before it."""
+    """True if a collection in brackets or braces may start here, with or without an anchor or tag before it."""
     before = _before(data, at)
     return not before or before[-1:] in b"\n:,[{-?" or _last_word(before)[:1] in b"&!"
 
 
 def _may_end_flow(data: bytes, at: int) -> bool:
-    """Report whether such a collection may end here, not within a word that contains the bracket (`a[0]:`)."""
+    """True if a collection may end at this bracket, so that it is not part of a word (`a[0]:`)."""
     return not _IN_PLAIN.fullmatch(data, max(at - _NEAR, 0), at)
 
 
 def _last_word(before: bytes) -> bytes:
-    """Return the text after the last blank; an anchor, to be conservative, if all characters are blank."""
+    """The text after the last blank; if all characters are blank, conservatively an anchor."""
     return (before.rsplit(None, 1) or (b"&",))[-1]
 
 
@@ -355,7 +354,7 @@ def _begins_entry(data: bytes, at: int) -> bool:
 
 
 def _null_begins_entry(data: bytes, at: int) -> bool:
-    """Return the text before `ull`, the rest of a null."""
+    """True if an entry may begin with the null whose `ull` is at this position."""
     return _begins_entry(data, at - 1)
 
 
@@ -372,5 +371,5 @@ _MAY_BE: Final = {
 
 
 def _is_suspect(data: bytes, at: int) -> bool:
-    """Report whether a match of `_SUSPECT` may be more than text, by the characters before it."""
+    """True if a match of `_SUSPECT` may be more than text, by the characters before it."""
     return _MAY_BE[data[at]](data, at)

@@ -1,7 +1,7 @@
-"""The text of a template with its actions (`{{ … }}`, `{% … %}`) replaced, so that every position stays as it is.
+"""Masks the actions of a template (`{{ … }}`, `{% … %}`) so that all positions remain the same.
 
-An action that is alone on its line, or that prints whole lines, becomes blank, any other one characters that make its
-scalar unknown. Of `if … else`, the first branch stays. What `define` holds is no part of the text.
+An action that is alone on its line, or that prints whole lines, becomes blank. Other actions become characters that
+mark their scalar as unknown. Only the first branch of `if … else` remains. Text in `define` is removed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NO_COLUMN: Final = 1 << 30
 
 
 class Masked(NamedTuple):
-    """A masked text. Of each line: the numbers of the blocks that it is in, and whether the template prints more."""
+    """A masked text. For each line: the numbers of its blocks, and true if the template prints further text there."""
 
     text: str
     blocks: Sequence[tuple[int, ...]]
@@ -47,7 +47,7 @@ class Masked(NamedTuple):
 
 
 class _Action(NamedTuple):
-    """An action: where it stands, and its first word."""
+    """A template action: its position, and its first word."""
 
     start: int
     end: int
@@ -56,7 +56,7 @@ class _Action(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """An open block: its number, and whether its text is left out."""
+    """An open block: its number, and true (`is_out`) if its text is removed."""
 
     number: int
     is_out: bool
@@ -64,7 +64,7 @@ class _Block(NamedTuple):
 
 
 def mask(text: str) -> Masked | None:
-    """The text with its actions masked; None if one has no end, or if there are too many."""
+    """The text with its actions masked; None if an action has no end, or if there are too many."""
     actions = list(_actions(text)) if len(text) <= _LONGEST else None
     if actions is None or len(actions) > _MOST_ACTIONS or (actions and actions[-1].end < 0):
         return None
@@ -80,7 +80,7 @@ def mask(text: str) -> Masked | None:
 
 
 def _actions(text: str) -> Iterator[_Action]:
-    """The actions in a text, up to the first one without an end and one more than are read."""
+    """The actions in a text, until the first one without an end, or one more than the maximum."""
     position, is_jinja = 0, "{%" in text
     for _ in range(_MOST_ACTIONS + 1):
         opening = _OPENING.search(text, position)
@@ -103,7 +103,7 @@ def _actions(text: str) -> Iterator[_Action]:
 
 
 class _Pieces:
-    """The parts of the masked text so far, and the open blocks."""
+    """Builds the masked text, and tracks open blocks."""
 
     def __init__(self) -> None:
         self.stack: list[_Block] = []
@@ -114,7 +114,7 @@ class _Pieces:
         """Columns of what actions print, by the lines of these."""
 
     def text(self, text: str) -> None:
-        """Add text between actions: blanks in a branch that is left out."""
+        """Add text between actions; in a removed branch, add blanks instead."""
         if self.stack and self.stack[-1].is_out:
             if self.stack[-1].is_lost and _VISIBLE.search(text):
                 self._lost.add(len(self._blocks) - 1)
@@ -122,7 +122,7 @@ class _Pieces:
         self._add(text)
 
     def action(self, text: str, action: _Action, number: int) -> None:
-        """Add an action."""
+        """Add an action: its mask, and its effect on the open blocks."""
         out = self.stack[-1] if self.stack else _Block(-1, is_out=False, is_lost=False)
         if action.word in _ELSE and self.stack:
             self.stack[-1] = _Block(number, is_out=True, is_lost=out.is_lost or not out.is_out)
@@ -145,7 +145,7 @@ class _Pieces:
             self._blocks += [tuple([block.number for block in self.stack])] * lines
 
     def masked(self) -> Masked:
-        """All of it, without the actions that are alone on their lines."""
+        """The complete masked text. Lines with only actions become blank."""
         lines, lost = "".join(self._pieces).split("\n"), [False] * len(self._blocks)
         column = _NO_COLUMN
         for number, line in enumerate(lines):

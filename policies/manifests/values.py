@@ -1,4 +1,4 @@
-"""All values of YAML text, one after another: for text that is data, such as the dump of a cluster."""
+"""Yields the values of YAML text one by one: for data, such as a cluster snapshot."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _LONG: Final = 1 << 20
 
 
 class Value(NamedTuple):
-    """A value and the line, from 1, in which it begins."""
+    """A value, and the line (from 1) in which it begins."""
 
     value: Any
     line: int
 
 
 def values(data: bytes, file: str) -> Iterator[Value]:
-    """The values of a YAML text, as kubectl reads them, empty documents left out; a long List comes item by item.
+    """The values of a YAML text as kubectl reads them, without empty documents. A long List is split into items.
 
-    Raises Fault; its positions are lines of the file: `start` is one, from 1.
+    Raises Fault with the line of the file (from 1) as `start`.
     """
     for piece in split(as_utf8(data), file):
         document, fault = piece if isinstance(piece, tuple) else (piece, None)
@@ -60,7 +60,7 @@ def _values(document: Document) -> Iterator[Value]:
 
 
 def _cut(document: Document) -> tuple[Document, Iterator[Document]] | None:
-    """A List without its items, and them, where it is written as kubectl prints it: dashes in column 1."""
+    """A List without its items, and the items; None if it is not in kubectl's notation, with dashes in column 1."""
     match = _ITEMS.search(document.data)
     if match is None:
         return None

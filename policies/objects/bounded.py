@@ -18,31 +18,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST_KEPT: Final = 64 * 1024
-"""Bytes of memory that are kept of a workload, and of a Pod, as it is stored."""
+"""Maximum bytes of memory of a stored workload or Pod."""
 _MOST_IN_A_NAMESPACE: Final = 256 * 1024
 _MOST_OF_THE_CLUSTER: Final = 4 * 1024 * 1024
-"""The limit for other objects: a ResourceSlice may have 128 devices."""
+"""Maximum bytes of memory of other cluster-scoped objects: a ResourceSlice may have 128 devices."""
 _MOST_PARTS: Final = 64
-"""Fields or items of one part that are kept one by one; of more, all are left out."""
+"""Maximum fields or items of a part that are stored separately; a part with more is replaced as a whole."""
 _LEAST: Final = 384
-"""Bytes of memory for each part of an object; smaller limits replace the whole part, because a placeholder needs almost
-as much.
+"""Minimum bytes of memory for each part of an object.
+
+With less, the whole part is replaced, because a placeholder needs almost as much.
 """
 
 
 class TooLargeToKeep(TooLarge, InvalidObject):
-    """Something of a stored object is needed that was too large to keep. To commands it is an object like any other
-    that cannot be read, to rules a bound that stopped them."""
+    """A prediction or rule read a part of a stored object that was too large to store.
+
+    Commands handle it as an unreadable object, rules as an exceeded bound.
+    """
 
     def __init__(self, what: str, most: int = MOST_KEPT) -> None:
         super().__init__(f"{what} exceeds what forewarn keeps ({most // 1024} KiB)", "make it smaller")
 
 
 class _LeftOut:
-    """A part that is not kept. Equal to what has the same JSON text."""
+    """A placeholder for a part of an object that is not stored. Equal to any value with the same JSON text."""
 
     def __init__(self, what: str, digest: bytes, most: int = MOST_KEPT) -> None:
-        """`what`: the object that it is a part of; `most`: how much is kept of that."""
+        """`what`: the object of the part. `most`: the maximum bytes that are stored of that object."""
         super().__init__()
         self.what, self.digest, self.most = what, digest, most
 
@@ -72,11 +75,11 @@ class _LeftOut:
 
 
 class LeftOutList(_LeftOut, list[Any]):
-    """A list that is not kept."""
+    """A placeholder for a list."""
 
 
 class LeftOutObject(_LeftOut, dict[str, Any]):
-    """An object, or a map, that is not kept."""
+    """A placeholder for an object or map."""
 
 
 def _digest(value: object) -> bytes:
@@ -86,12 +89,12 @@ def _digest(value: object) -> bytes:
 
 
 def is_left_out(value: object) -> bool:
-    """Report whether a part of an object is a placeholder."""
+    """True if a part of an object is a placeholder."""
     return isinstance(value, _LeftOut)
 
 
 def most_kept(kind: str) -> int:
-    """Bytes of memory that are kept of an object of a `group/Kind`."""
+    """Maximum bytes of memory of a stored object of a `group/Kind`."""
     spec = BY_GROUP_KIND.get(kind)
     if spec is None or spec.template or kind == POD:
         return MOST_KEPT
@@ -99,12 +102,12 @@ def most_kept(kind: str) -> int:
 
 
 def as_kept(obj: dict[str, Any]) -> dict[str, Any]:
-    """Return the object without the parts that exceed the limit of its kind."""
+    """The object with placeholders for the parts that exceed the limit of its kind."""
     return bounded(obj, most_kept(group_kind(obj)))
 
 
 def bounded(obj: dict[str, Any], most: int = MOST_KEPT) -> dict[str, Any]:
-    """The object, or what of it takes at most so many bytes of memory."""
+    """The object; if it exceeds `most` bytes of memory, with placeholders for its largest parts."""
     if memory_of(obj, most) <= most:
         return obj
     ref = ref_of(obj)
@@ -118,7 +121,7 @@ def bounded(obj: dict[str, Any], most: int = MOST_KEPT) -> dict[str, Any]:
 
 
 def _bounded(value: Any, most: int, left_out: Callable[[Any], Any]) -> Any:
-    """Return the part within so many bytes: its smallest children completely, the others as far as the limit allows."""
+    """The part within `most` bytes: its smallest children completely, the others as far as the limit allows."""
     parts = (
         list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if len(value) <= _MOST_PARTS else []
     )

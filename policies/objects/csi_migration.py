@@ -25,7 +25,7 @@ _UNSPECIFIED: Final = "UNSPECIFIED"
 
 @dataclass(frozen=True, slots=True)
 class MigratedVolume:
-    """An in-tree volume as its driver knows it. An empty handle: upstream cannot translate it."""
+    """An in-tree volume in the terms of its CSI driver. The handle is "" if upstream cannot translate the volume."""
 
     plugin: str
     driver: str
@@ -42,9 +42,9 @@ class _Translation(NamedTuple):
 
 
 def migrated_volume(source: ApiObject, labels: Mapping[str, str]) -> MigratedVolume | None:
-    """The volume that `source` (of a pod's volume or a PersistentVolume) names in the old way, None for any other.
+    """The migrated volume in a volume source (of a Pod or PersistentVolume); None for other volumes.
 
-    `labels`: those of the PersistentVolume.
+    `labels`: the labels of the PersistentVolume.
     """
     for kind, known in _TRANSLATIONS.items():
         if source.get(kind) is not None:
@@ -56,7 +56,7 @@ def migrated_volume(source: ApiObject, labels: Mapping[str, str]) -> MigratedVol
 
 
 def driver_of_provisioner(provisioner: str) -> str | None:
-    """The CSI driver behind an in-tree provisioner: empty where migration is not for this one, None for any other."""
+    """The CSI driver for an in-tree provisioner: "" if forewarn does not migrate it, None for other provisioners."""
     if provisioner in ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"):
         return ""
     return next((known.driver for known in _TRANSLATIONS.values() if known.plugin == provisioner), None)
@@ -85,7 +85,7 @@ def translated_topology(
 
 
 def _topology_labels(terms: tuple[NodeSelectorTerm, ...], labels: Mapping[str, str]) -> tuple[str, str]:
-    """Source: `getTopologyLabel`."""
+    """The label keys of zone and region, as upstream selects them. Source: `getTopologyLabel`."""
     keys = {e.key for term in terms for e in term.expressions}
     for present in (keys, labels):
         for zone, region in ((ZONE, REGION), (BETA_ZONE, BETA_REGION)):
@@ -106,7 +106,7 @@ def _as_it_is(volume_id: str, labels: Mapping[str, str]) -> str:  # noqa: ARG001
 
 
 def _ebs_volume(volume_id: str, labels: Mapping[str, str]) -> str:  # noqa: ARG001
-    """Source: `KubernetesVolumeIDToEBSVolumeID`."""
+    """The handle of an EBS volume; "" if it is invalid. Source: `KubernetesVolumeIDToEBSVolumeID`."""
     if not volume_id.startswith("aws://"):
         return volume_id
     name = urlsplit(volume_id).path.strip("/")
@@ -114,7 +114,7 @@ def _ebs_volume(volume_id: str, labels: Mapping[str, str]) -> str:  # noqa: ARG0
 
 
 def _gce_disk(name: str, labels: Mapping[str, str]) -> str:
-    """Source: `TranslateInTreePVToCSI` of gce_pd.go."""
+    """The handle of a GCE disk. Source: `TranslateInTreePVToCSI` of gce_pd.go."""
     zones = (labels.get(BETA_ZONE) or labels.get(ZONE, "")).split("__")
     if len(zones) == 1:
         return f"projects/{_UNSPECIFIED}/zones/{zones[0] or _UNSPECIFIED}/disks/{name}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Attribute = str | int | bool | tuple[str, str]
-"""A value; of a version ("version", text)."""
+"""The value of an attribute; a version is ("version", text)."""
 EXTENDED_RESOURCE_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 DEVICE_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 ALL: Final = "All"
@@ -35,14 +35,14 @@ class DeviceId(NamedTuple):
 
 
 class CounterSet(NamedTuple):
-    """Counters of a pool, or what a device takes of them, in billionths."""
+    """Counters of a pool, or the amounts that a device consumes, in billionths."""
 
     name: str
     counters: Mapping[str, int]
 
 
 class DeviceTaint(NamedTuple):
-    """A taint of a device. `added`: when, in seconds since 1970."""
+    """A taint of a device. `added`: the time in seconds since 1970."""
 
     key: str
     value: str
@@ -51,7 +51,10 @@ class DeviceTaint(NamedTuple):
 
 
 class DeviceTaintRule(NamedTuple):
-    """A taint of all devices of a driver, a pool and a name; None: of any. `selects`: without a selector, of none."""
+    """A taint for all devices with this driver, pool and name (None matches any).
+
+    `selects`: false if the rule has no selector and thus matches no device.
+    """
 
     taint: DeviceTaint
     selects: bool
@@ -67,13 +70,16 @@ class DeviceTaintRule(NamedTuple):
         return cls(_taint(mapping(obj, "spec", "taint")), at(obj, *path) is not None, driver, pool, device)
 
     def taints(self, device: DeviceId) -> bool:
-        """Upstream `applyPatches` of dynamic-resource-allocation `resourceslice/tracker`."""
+        """True if the rule taints the device.
+
+        Source: upstream `applyPatches` of dynamic-resource-allocation `resourceslice/tracker`.
+        """
         asked = self.driver, self.pool, self.device
         return self.selects and all(want in (None, have) for want, have in zip(asked, device, strict=True))
 
 
 class RequestPolicy(NamedTuple):
-    """How much of a shared capacity a request may take, in billionths. `least`: None without a range."""
+    """The amounts of a shared capacity that a request may consume, in billionths. `least`: None without a range."""
 
     default: int | None = None
     values: tuple[int, ...] = ()
@@ -83,7 +89,7 @@ class RequestPolicy(NamedTuple):
 
 
 class DeviceToleration(NamedTuple):
-    """A toleration of a request; an empty key or effect stands for all of them. `seconds` None: for good."""
+    """A toleration of a request; an empty key or effect matches all. `seconds`: None for unlimited."""
 
     key: str
     operator: str
@@ -92,21 +98,21 @@ class DeviceToleration(NamedTuple):
     seconds: int | None = None
 
     def tolerates(self, taint: DeviceTaint) -> bool:
-        """Upstream `resourceclaim.ToleratesTaint`."""
+        """True if the toleration tolerates the taint. Source: upstream `resourceclaim.ToleratesTaint`."""
         if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
             return False
         return self.operator == "Exists" or (self.operator in ("", "Equal") and self.value == taint.value)
 
 
 class NodePlace(NamedTuple):
-    """From which nodes devices can be reached: one, all, or those that a selector matches."""
+    """The nodes that can access devices: one, all, or those that a selector matches."""
 
     node_name: str = ""
     all_nodes: bool = False
     selector: NodeSelector | None = None
 
     def reaches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Upstream `NodeMatches`."""
+        """True if the node can access the devices. Source: upstream `NodeMatches`."""
         if self.node_name:
             return self.node_name == name
         return self.all_nodes or (self.selector is not None and self.selector.matches(labels, name))
@@ -117,9 +123,10 @@ NOWHERE: Final = NodePlace()
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device of a slice. `capacity`: in billionths. `shared`: several claims may have it (consumable capacity).
+    """One device of a ResourceSlice. `capacity`: in billionths. `shared`: several claims may use it (consumable
+    capacity).
 
-    `consumes`: of which counter sets it takes how much (partitionable devices).
+    `consumes`: the amounts of counters that it uses, by counter set (partitionable devices).
     """
 
     name: str
@@ -137,9 +144,9 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class ResourceSlice:
-    """Devices of one pool of one driver, or its counters. `slices`: of how many the pool is made.
+    """Devices of one pool of one driver, or the pool's counters. `slices`: number of slices in the pool.
 
-    `divided`: some of its devices are shared, or take from counters.
+    `divided`: some devices are shared, or consume counters.
     """
 
     name: str
@@ -197,9 +204,9 @@ class DeviceClass:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """What a claim asks for: `count` devices of a class, or all; or the first of its alternatives that can be had.
+    """A request of a claim: `count` devices of a class, all devices, or the first alternative that is available.
 
-    `capacity`: of each device, in billionths.
+    `capacity`: required of each device, in billionths.
     """
 
     name: str
@@ -215,7 +222,10 @@ class DeviceRequest:
 
 
 class DeviceConstraint(NamedTuple):
-    """The devices of these requests (none named: of all) have one value of an attribute; `distinct`: each another."""
+    """All devices of these requests (empty: of all requests) have the same value of an attribute.
+
+    `distinct`: they have different values instead.
+    """
 
     requests: frozenset[str]
     attribute: str
@@ -223,7 +233,7 @@ class DeviceConstraint(NamedTuple):
 
 
 class Readiness(Enum):
-    """Whether the driver has made a device ready (binding conditions)."""
+    """The state of a device according to its driver (binding conditions)."""
 
     READY = "ready"
     AWAITED = "awaited"
@@ -231,9 +241,9 @@ class Readiness(Enum):
 
 
 class AllocatedDevice(NamedTuple):
-    """A device that a claim has. `request`: `name`, or `name/alternative`.
+    """A device that is allocated to a claim. `request`: `name`, or `name/alternative`.
 
-    `share`: what it has of a device that others may have too, in billionths; None: the device is its own.
+    `share`: the consumed capacity of a shared device, in billionths; None for an exclusive device.
     """
 
     request: str
@@ -246,9 +256,9 @@ class AllocatedDevice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What a claim has been given. `nodes` None: it can be reached from everywhere.
+    """The allocation of a claim. `nodes`: None if all nodes can access the devices.
 
-    `timed`: since when devices are made ready is known: the scheduler waits for them for a while only.
+    `timed`: the time of the allocation is known: kube-scheduler waits only for a limited time until devices are ready.
     """
 
     devices: tuple[AllocatedDevice, ...] = ()
@@ -258,14 +268,14 @@ class Allocation:
 
     @property
     def readiness(self) -> Readiness:
-        """Of its devices together. Source: upstream `isClaimReadyForBinding`."""
+        """The combined readiness of all devices. Source: upstream `isClaimReadyForBinding`."""
         states = (device.readiness for device in self.devices)
         return next((state for state in states if state is not Readiness.READY), Readiness.READY)
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaim:
-    """A claim on devices. `allocation` None: none yet. `reserved_for`: UIDs of what may use it."""
+    """A claim for devices. `allocation`: None if not allocated. `reserved_for`: UIDs of the objects that may use it."""
 
     namespace: str
     name: str
@@ -286,7 +296,7 @@ class ResourceClaim:
 
     @property
     def key(self) -> str:
-        """`namespace/name`."""
+        """The ResourceClaim as `namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
 
@@ -367,7 +377,7 @@ def _device_id(result: ApiObject) -> DeviceId:
 
 
 def _conditions(status: ApiObject) -> dict[str, bool]:
-    """Condition -> whether it is true; of two of a type the first counts."""
+    """Conditions by type, true if the status is True. The first one of a type counts."""
     found: dict[str, bool] = {}
     for condition in items(status, "conditions"):
         found.setdefault(text(condition, "type"), text(condition, "status") == "True")
@@ -442,7 +452,9 @@ def _device(device: ApiObject) -> Device:
 
 
 def _unmodelled(device: ApiObject) -> str:
-    """The field of a device that is not modelled; kube-apiserver drops it unless an alpha gate is on."""
+    """The field of a device that is not modelled; "" if there is none. kube-apiserver drops it without an alpha
+    gate.
+    """
     if device.get("nodeAllocatableResources") or device.get("nodeAllocatableResourceMappings"):
         return "node allocatable resources of a device (DRANodeAllocatableResources)"
     if any(isinstance(value, dict) and _LISTS & value.keys() for value in mapping(device, "attributes").values()):
@@ -488,7 +500,7 @@ def _attributes(device: ApiObject) -> Iterator[tuple[str, Attribute]]:
 
 
 def _amounts(holder: Mapping[str, Any], *path: str) -> dict[str, int]:
-    """The quantities of a map, in billionths; one that is none would not have been stored."""
+    """The valid quantities of a map, in billionths."""
     found = {name: _amount(at({"": value}, "", *path)) for name, value in holder.items()}
     return {name: amount for name, amount in found.items() if amount is not None}
 

@@ -1,4 +1,4 @@
-"""PodDisruptionBudget, as preemption reads it."""
+"""PodDisruptionBudget, with the fields that preemption reads."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PodDisruptionBudget:
-    """A budget in a cluster. `selector` None: nil, or not to be read; it matches nothing.
+    """A stored PodDisruptionBudget. `selector`: None if nil or unreadable; it then matches nothing.
 
-    `stale`: its status was written for an older generation of it. `honours_empty`: preemption of the cluster's release
-    counts budgets with an empty selector, and Pods without labels.
+    `stale`: the status is about an older generation. `honours_empty`: in the cluster's release, preemption counts PDBs
+    with an empty selector, and Pods without labels.
     """
 
     namespace: str
@@ -50,7 +50,10 @@ class PodDisruptionBudget:
         )
 
     def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether preemption counts it for a pod. Up to 1.37 empty selectors and pods without labels never match."""
+        """True if preemption counts the PDB for a Pod.
+
+        Up to 1.37, empty selectors and Pods without labels never match.
+        """
         if namespace != self.namespace or self.selector is None:
             return False
         if not self.honours_empty and (self.selector.empty or not labels):
@@ -58,7 +61,5 @@ class PodDisruptionBudget:
         return self.selector.matches(labels)
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Report whether the disruption controller counts a Pod of the PDB's namespace; an empty selector matches all
-        Pods.
-        """
+        """True if the disruption controller counts a Pod in the PDB's namespace; an empty selector matches all Pods."""
         return self.selector is not None and self.selector.matches(labels)

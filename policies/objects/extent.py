@@ -1,7 +1,7 @@
 """Limits on the parts of a Pod's spec that a prediction or a quota check reads.
 
-Real Pods are far below these limits. Metered work checks the limits first, so rejecting a Pod above the limits costs no
-more than evaluating other Pods. Offline commands have no limits.
+Real Pods are far below these limits. Metered work (`policies.metering`) checks the limits first, so that a Pod above
+the limits is rejected at low cost. Offline commands have no limits.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
 
 MOST_CONTAINERS: Final = 500
-"""Init containers included."""
+"""Maximum containers of a Pod, including init containers."""
 MOST_AMOUNTS: Final = 2_000
-"""Requests and limits of all containers together."""
+"""Maximum requests and limits of all containers together."""
 MOST_RESOURCES: Final = 64
-"""Names of resources that are requested or limited."""
+"""Maximum different resource names in requests and limits."""
 MOST_PORTS: Final = 500
 MOST_VOLUMES: Final = 500
 MOST_TOLERATIONS: Final = 500
 MOST_SPREAD: Final = 16
-"""Topology spread constraints."""
+"""Maximum topology spread constraints."""
 MOST_POD_TERMS: Final = 32
-"""Terms of affinity and anti-affinity to pods, required and preferred."""
+"""Maximum terms of Pod affinity and anti-affinity, required and preferred."""
 MOST_NODE_TERMS: Final = 100
-"""Terms of node affinity, required and preferred."""
+"""Maximum terms of node affinity, required and preferred."""
 MOST_REQUIREMENTS: Final = 1_000
-"""Conditions in all its selectors together."""
+"""Maximum requirements in all selectors of a Pod together."""
 MOST_VALUES: Final = 5_000
-"""Values that they compare with."""
+"""Maximum values in all these requirements."""
 
 MOST_LABELS: Final = 500
 MOST_CHARACTERS: Final = 64 * 1024
-"""Of all labels, and of a name."""
+"""Maximum characters of all labels, and of a name."""
 MOST_QUOTA_RESOURCES: Final = 500
-"""Resources that a quota limits."""
+"""Maximum resources that a ResourceQuota limits."""
 MOST_SCOPES: Final = 100
-"""Scopes of a quota, and expressions in its scopeSelector."""
+"""Maximum scopes of a ResourceQuota, and expressions in its scopeSelector."""
 MOST_SCOPE_VALUES: Final = 2_000
-"""Names of classes in them."""
+"""Maximum names of PriorityClasses in these scopes."""
 
 MOST_QUOTAS: Final = 200
-"""Of a namespace: each pod is held against each of them."""
+"""Maximum ResourceQuotas of a namespace, because each Pod is compared with each of them."""
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -59,7 +59,7 @@ def exceeds(holder: str, count: int, what: str, most: int) -> TooLarge:
 
 
 def check_extent(spec: Any) -> None:
-    """Raises TooLarge where work is metered and a pod's spec holds more than is gone through."""
+    """Raise TooLarge if work is metered and a Pod's spec exceeds a limit."""
     if not limited():
         return
     for what, count, most in _counts(_object(spec)):
@@ -68,7 +68,7 @@ def check_extent(spec: Any) -> None:
 
 
 def check_metadata_extent(metadata: Any) -> None:
-    """The limits for the metadata of a Pod."""
+    """Raise TooLarge if work is metered and a Pod's metadata exceeds a limit."""
     if not limited():
         return
     labels, name = _object(_object(metadata).get("labels")), _object(metadata).get("name")
@@ -81,15 +81,15 @@ def check_metadata_extent(metadata: Any) -> None:
 
 
 def check_quotas(count: int) -> None:
-    """Raises TooLarge where a namespace has more quotas than are gone through for each pod: offline too."""
+    """Raise TooLarge if a namespace has too many ResourceQuotas; also in offline commands."""
     if count > MOST_QUOTAS:
         raise exceeds("the namespace", count, "ResourceQuotas", MOST_QUOTAS)
 
 
 def check_quota_extent(spec: Any, name: str = "") -> None:
-    """Raises TooLarge where work is metered and the spec of a ResourceQuota holds more than is gone through.
+    """Raise TooLarge if work is metered and the spec of a ResourceQuota exceeds a limit.
 
-    `name`: of one that is stored, where it is not the object that is evaluated.
+    `name`: of a stored quota that is not the evaluated object.
     """
     if not limited():
         return
@@ -106,7 +106,7 @@ def check_quota_extent(spec: Any, name: str = "") -> None:
 
 
 def _counts(spec: ApiObject) -> Iterator[tuple[str, int, int]]:
-    """(what, how many there are, how many are gone through), what is cheap to count first."""
+    """Yield (name, number, maximum) for each limited part of a Pod's spec, the cheapest to count first."""
     containers, inits = _list(spec.get("containers")), _list(spec.get("initContainers"))
     yield "containers", len(containers) + len(inits), MOST_CONTAINERS
     yield "volumes", len(_list(spec.get("volumes"))), MOST_VOLUMES
@@ -167,7 +167,7 @@ def _of_selectors(selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
 
 
 def _list(value: Any) -> list[Any]:
-    """Values that are not lists are reported where they are decoded."""
+    """The value if it is a list, otherwise an empty list: decoding reports other values."""
     return value if isinstance(value, list) else []
 
 

@@ -1,4 +1,4 @@
-"""Reading fields of API objects: typed, and with an error that names object and field."""
+"""Typed reading of API object fields, with errors that name object and field."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from forewarn.policies.findings import ObjectRef, Path, field_path
 from forewarn.policies.metering import FEW, charge
 
 ApiObject = Mapping[str, Any]
-"""An API object, or a part of one, as JSON holds it. Never changed by whoever reads it."""
+"""An API object, or a part of one, as parsed JSON. Readers never modify it."""
 
 NOTHING: Final[ApiObject] = {}
 INT32: Final = range(-(2**31), 2**31)
 _OBJECT: Final = (dict, Mapping)
-"""`dict` first: checks for each object of a large cluster must not use the abstract class."""
+"""Types of objects; `dict` is first, because checks with the abstract class are slow for large clusters."""
 
 
 class InvalidObject(ValueError):
-    """An object that the API server would not have stored: which one, which field, what is wrong with it."""
+    """The API server would reject this object: contains the object, the field and the problem."""
 
     def __init__(self, problem: str, path: Path = (), ref: ObjectRef | None = None) -> None:
         self.problem, self.path, self.ref = problem, path, ref
@@ -28,11 +28,11 @@ class InvalidObject(ValueError):
 
 
 class InvalidInput(InvalidObject):
-    """An argument of a command that is malformed, or that names what the cluster does not have."""
+    """An argument of a command is malformed, or names an object that the cluster does not have."""
 
 
 def json_type(value: object) -> str:
-    """Return the name of the value's type in errors of encoding/json."""
+    """The name of the value's type, as encoding/json writes it in errors."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -43,7 +43,7 @@ def json_type(value: object) -> str:
 
 
 def at(obj: ApiObject, *path: str | int) -> Any:
-    """The value at a path, None where any step is absent or null."""
+    """The value at a path; None if a step is absent or null."""
     value: Any = obj
     for step in path:
         if isinstance(value, _OBJECT):
@@ -100,7 +100,7 @@ def sequence(obj: ApiObject, *path: str | int) -> Sequence[Any]:
 
 
 def string_map(obj: ApiObject, *path: str | int) -> Mapping[str, str]:
-    """Labels, annotations, nodeSelector: strings to strings. Raises InvalidObject."""
+    """A field of strings by string, such as labels, annotations or nodeSelector. Raises InvalidObject."""
     entries = mapping(obj, *path)
     if len(entries) > FEW:
         charge(len(entries) // 8)
@@ -111,7 +111,7 @@ def string_map(obj: ApiObject, *path: str | int) -> Mapping[str, str]:
 
 
 def timestamp(obj: ApiObject, *path: str | int) -> int | None:
-    """A metav1.Time in seconds since 1970, None where absent. Raises InvalidObject."""
+    """A metav1.Time field in seconds since 1970; None if absent. Raises InvalidObject."""
     value = text(obj, *path)
     if not value:
         return None
@@ -123,7 +123,7 @@ def timestamp(obj: ApiObject, *path: str | int) -> int | None:
 
 
 def ref_of(obj: ApiObject, namespace: str = "") -> ObjectRef:
-    """Which object this is, as far as it can be read; `namespace` stands in where it has none."""
+    """A reference to an object, as far as it is readable. `namespace`: used if the object has none."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, Mapping):
         metadata = NOTHING
@@ -137,7 +137,7 @@ def ref_of(obj: ApiObject, namespace: str = "") -> ObjectRef:
 
 
 def group_kind(obj: ApiObject) -> str:
-    """`group/Kind`, the group empty for core objects: `apps/Deployment`, `/Pod`."""
+    """`group/Kind` of an object; the group is empty for core kinds: `apps/Deployment`, `/Pod`."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind, str):
         return ""

@@ -34,7 +34,7 @@ def strings(obj: ApiObject, *path: str | int) -> tuple[str, ...]:
 
 @contextmanager
 def within(root: ApiObject, *path: str | int) -> Iterator[None]:
-    """Errors on a part of `root`, which know neither object nor place, get both."""
+    """Add the object `root` and the path to InvalidObject errors raised inside the block."""
     try:
         yield
     except TooLarge:

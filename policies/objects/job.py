@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 _DEFAULT_BACKOFF_LIMIT: Final = 6
 _SIGNALLED: Final = (143, 137)
-"""Exit codes of containers that SIGTERM and SIGKILL end."""
+"""Exit codes of containers after SIGTERM and SIGKILL."""
 
 
 def disruption_action(job: ApiObject) -> str:
-    """The action of the first rule of the pod failure policy that a disrupted pod can match; empty without one.
+    """The action of the first podFailurePolicy rule that a disrupted Pod can match; "" without one.
 
-    Its containers end by SIGTERM or SIGKILL, unless they handle the signal.
+    Assumes that SIGTERM or SIGKILL ends the containers.
     """
     for rule in items(job, "spec", "podFailurePolicy", "rules"):
         conditions = [at(pattern, "type") for pattern in items(rule, "onPodConditions")]
@@ -33,13 +33,13 @@ def disruption_action(job: ApiObject) -> str:
 
 
 def backoff_limit(job: ApiObject) -> int:
-    """Return the number of Pod failures that a Job tolerates."""
+    """The number of Pod failures that a Job tolerates (backoffLimit)."""
     limit = int32(job, "spec", "backoffLimit")
     return _DEFAULT_BACKOFF_LIMIT if limit is None else limit
 
 
 def wanted_active(job: ApiObject, succeeded: int, active: int) -> int:
-    """Return the number of Pods that should run now. Source: `manageJob`. Raises InvalidObject."""
+    """The number of Pods of a Job that should run now. Source: `manageJob`. Raises InvalidObject."""
     given, completions = int32(job, "spec", "parallelism"), int32(job, "spec", "completions")
     parallelism = 1 if given is None else max(given, 0)
     if completions is None and given is None:

@@ -1,4 +1,4 @@
-"""LimitRange, as far as it fills in what containers leave out."""
+"""LimitRange, with the defaults that it sets in containers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LimitRange:
-    """The requests and limits that a LimitRange adds to containers without them, by resource name."""
+    """The default requests and limits that a LimitRange sets in containers, by resource name."""
 
     namespace: str
     name: str
@@ -44,9 +44,10 @@ class LimitRange:
 
 
 def _defaults(item: ApiObject) -> tuple[ResourceList, ResourceList]:
-    """(requests, limits) of an item: a maximum is a default limit, and that a default request, else the minimum is.
+    """The default (requests, limits) of an item: a default limit is its default or maximum.
 
-    Source: pkg/apis/core/v1/defaults.go `SetDefaults_LimitRangeItem`; what is stored has this done.
+    A default request is its defaultRequest, otherwise the default limit, otherwise the minimum. Source:
+    pkg/apis/core/v1/defaults.go `SetDefaults_LimitRangeItem`; stored objects have these values already.
     """
     limits = resource_list(item, "max") | resource_list(item, "default")
     requests = resource_list(item, "min") | limits | resource_list(item, "defaultRequest")

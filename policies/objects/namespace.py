@@ -17,7 +17,7 @@ EXEMPT_UNTIL_ANNOTATION: Final = "forewarn.dev/exempt-until"
 
 
 class Namespace(NamedTuple):
-    """A namespace in a cluster."""
+    """A stored Namespace. `annotations`: only those of forewarn."""
 
     name: str
     labels: Mapping[str, str]
@@ -35,7 +35,7 @@ class Namespace(NamedTuple):
 
 
 def exempt_until(text: str) -> datetime | None:
-    """When an exemption ends that a namespace's break-glass annotation gives; None where the text is no time."""
+    """The end of an exemption by a namespace's break-glass annotation; None if the text is not a time."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -44,7 +44,10 @@ def exempt_until(text: str) -> datetime | None:
 
 
 def not_honoured(text: str, now: datetime, longest: timedelta) -> str:
-    """Why an end in the future exempts nothing; empty if it does, or is past. `longest`: how far away it may be."""
+    """The reason why an exemption's end is not accepted; "" if it is, or is past.
+
+    `longest`: maximum time until the end.
+    """
     end = exempt_until(text)
     if end is None:
         return "exempts nothing: it is not a time such as 2026-01-02T12:00:00Z"

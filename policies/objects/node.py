@@ -1,4 +1,4 @@
-"""Node, as far as the scheduler reads it."""
+"""Node, with the fields that kube-scheduler reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node in a cluster. `images`: name to bytes."""
+    """A stored Node. `images`: size in bytes by name."""
 
     name: str
     labels: Mapping[str, str]

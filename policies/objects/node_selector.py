@@ -1,7 +1,4 @@
-"""Node selectors: of a pod's node affinity, and of persistent volumes.
-
-Source: component-helpers `scheduling/corev1/nodeaffinity/nodeaffinity.go`.
-"""
+"""Node selectors, in node affinity of Pods and in PersistentVolumes."""
 
 from __future__ import annotations
 
@@ -19,22 +16,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FieldRequirement:
-    """A condition on a field of a node; only `metadata.name` has a value."""
+    """A condition on a field of a node; upstream supports only `metadata.name`."""
 
     key: str
     operator: str
     value: str
 
     def matches(self, name: str) -> bool:
-        """Report whether the requirement matches the node of this name."""
+        """True if the condition matches the node of this name."""
         return ((name if self.key == "metadata.name" else "") == self.value) == (self.operator == "In")
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSelectorTerm:
-    """Requirements that must all match. `error`: the term is invalid and matches nothing.
+    """Requirements that must all match. `error`: reason why the term is invalid; it then matches nothing.
 
-    `names`: the names that `metadata.name In` allows, None without such a requirement; PreFilter reads it even from an
+    `names`: the names that `metadata.name In` allows; None without such a requirement. PreFilter reads it even from an
     invalid term.
     """
 
@@ -44,7 +41,7 @@ class NodeSelectorTerm:
     names: frozenset[str] | None = None
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Report whether the term matches a node. Without a name, only labels are compared (PersistentVolumes)."""
+        """True if the term matches a node. Without a name, only labels are compared (PersistentVolumes)."""
         if self.error:
             return False
         return all(e.matches(labels) for e in each(self.expressions)) and (
@@ -54,18 +51,18 @@ class NodeSelectorTerm:
 
 @dataclass(frozen=True, slots=True)
 class NodeSelector:
-    """Terms of which one must match. Empty terms match nothing; they are in `terms` for PreFilter alone."""
+    """Terms, of which one must match. Empty terms match nothing; only PreFilter reads them."""
 
     terms: tuple[NodeSelectorTerm, ...]
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Report whether any term matches."""
+        """True if one of the terms matches the node."""
         return any((t.expressions or t.fields) and t.matches(labels, name) for t in each(self.terms, 1))
 
 
 @dataclass(frozen=True, slots=True)
 class PreferredSchedulingTerm:
-    """A term and what a node that matches it is worth."""
+    """A preferred term, and the weight for nodes that match it."""
 
     weight: int
     term: NodeSelectorTerm
@@ -73,14 +70,17 @@ class PreferredSchedulingTerm:
 
 @dataclass(frozen=True, slots=True)
 class NodeAffinity:
-    """The nodes that a Pod's selector and affinity allow. `node_selector`, `required` None: absent."""
+    """The nodes that a Pod's nodeSelector and node affinity allow. `node_selector`, `required`: None if absent."""
 
     node_selector: Mapping[str, str] | None = None
     required: NodeSelector | None = None
     preferred: tuple[PreferredSchedulingTerm, ...] | None = None
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Upstream `RequiredNodeAffinity.Match`."""
+        """True if the node satisfies nodeSelector and required affinity.
+
+        Source: upstream `RequiredNodeAffinity.Match`.
+        """
         wanted = self.node_selector or {}
         if len(wanted) > FEW:
             charge(len(wanted) // 32)  # mostly the first one decides
@@ -91,7 +91,7 @@ class NodeAffinity:
 
     @classmethod
     def from_api(cls, pod: ApiObject) -> NodeAffinity:
-        """Read a pod's `spec`. Raises InvalidObject."""
+        """Parse a Pod's `spec`. Raises InvalidObject."""
         path = ("spec", "affinity", "nodeAffinity")
         required = at(pod, *path, "requiredDuringSchedulingIgnoredDuringExecution")
         preferred = at(pod, *path, "preferredDuringSchedulingIgnoredDuringExecution")
@@ -107,7 +107,7 @@ class NodeAffinity:
 
 
 def read_node_selector(obj: ApiObject, *path: str | int) -> NodeSelector:
-    """A `v1.NodeSelector` at a path. Raises InvalidObject for what is no selector at all."""
+    """Parse the `v1.NodeSelector` at a path. Raises InvalidObject."""
     return NodeSelector(tuple(_term(term) for term in items(obj, *path, "nodeSelectorTerms")))
 
 

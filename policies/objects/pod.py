@@ -1,4 +1,4 @@
-"""Pod, as far as rules and the scheduler read it."""
+"""Pod, with the fields that rules and kube-scheduler read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def _kept(text: str) -> str:
 
 
 def once(text: str) -> str:
-    """Equal names, one string. Old ones are let go of: what `sys.intern` takes, Python 3.12 keeps for good."""
+    """Intern a name: equal texts become one string.
+
+    Unlike `sys.intern`, which is permanent in Python 3.12, the cache is bounded.
+    """
     return _kept(text) if len(text) <= _LONGEST else text
 
 
@@ -52,7 +55,7 @@ class Owner(NamedTuple):
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> Owner | None:
-        """The controller of this object, None where it has none. Source: apimachinery `GetControllerOf`."""
+        """The controller of an object; None if it has none. Source: apimachinery `GetControllerOf`."""
         for reference in sequence(obj, "metadata", "ownerReferences"):
             if isinstance(reference, dict) and reference.get("controller"):
                 kind, name, uid, version = (once(text(reference, key)) for key in ("kind", "name", "uid", "apiVersion"))
@@ -61,9 +64,10 @@ class Owner(NamedTuple):
 
 
 class PodClaim(NamedTuple):
-    """A claim on devices in a pod's spec. `claim` None: none is needed, or (not `resolved`) none is made yet.
+    """A claim for devices in a Pod's spec.
 
-    `template`: what it is made of, empty where it is shared.
+    `claim`: the claim's name; None if none is needed, or (not `resolved`) not created yet. `template`: the
+    ResourceClaimTemplate; "" for a shared claim.
     """
 
     name: str
@@ -77,7 +81,7 @@ _DAEMON_POD: Final = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod in a cluster. `priority` None: never resolved (it counts as 0)."""
+    """A stored Pod. `priority`: None if admission never set it; it counts as 0."""
 
     namespace: str
     name: str
@@ -95,14 +99,14 @@ class Pod:
     nominated_node_name: str = ""
     device_claims: tuple[PodClaim, ...] = ()
     created: int | None = None
-    """In seconds since 1970; of a pod that has a node it is not kept."""
+    """Creation time in seconds since 1970; None for a Pod with a node."""
     annotated_daemon: bool = False
-    """Whether an annotation makes cluster-autoscaler treat the Pod as a DaemonSet Pod."""
+    """True if an annotation makes cluster-autoscaler treat the Pod as a DaemonSet Pod."""
     terminating: bool = False
     preempted: bool = False
-    """Whether the first DisruptionTarget condition has the reason PreemptionByScheduler."""
+    """True if the first DisruptionTarget condition has the reason PreemptionByScheduler."""
     ready: bool = True
-    """Whether PDBs count the Pod as healthy. Running Pods without a Ready condition (in snapshots) also count."""
+    """True if PDBs count the Pod as healthy. Running Pods without a Ready condition (in snapshots) also count."""
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> Pod:
@@ -133,7 +137,7 @@ class Pod:
         )
 
     def to_api(self) -> ApiObject:
-        """The fields of its priority and group as an API object: what an update is compared with."""
+        """The fields of the Pod's priority and group as an API object, to compare an update with."""
         spec: dict[str, object] = {
             "priorityClassName": self.priority_class_name,
             "priority": self.priority,
@@ -146,17 +150,17 @@ class Pod:
 
     @property
     def terminal(self) -> bool:
-        """Report whether the Pod has terminated: it uses no resources and kube-scheduler ignores it."""
+        """True if the Pod has terminated: it uses no resources, and kube-scheduler ignores it."""
         return self.phase in ("Succeeded", "Failed")
 
     @property
     def effective_priority(self) -> int:
-        """The priority, 0 where it was never resolved. Source: component-helpers `PodPriority`."""
+        """The priority; 0 if it was never set. Source: component-helpers `PodPriority`."""
         return self.priority or 0
 
     @property
     def key(self) -> str:
-        """`namespace/name`."""
+        """The Pod as `namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
     @property
@@ -165,13 +169,13 @@ class Pod:
         return self.uid or self.key
 
     def bound_to(self, node_name: str, node_labels: Mapping[str, str]) -> Pod:
-        """The pod as it would be on a node: the API server copies the node's zone and region to its labels."""
+        """The Pod as bound to a node: the API server copies the node's zone and region to the Pod's labels."""
         topology = {key: node_labels[key] for key in TOPOLOGY_LABELS if key in node_labels}
         labels = shared_labels({**self.labels, **topology})
         return replace(self, node_name=node_name, nominated_node_name="", labels=labels, created=None)
 
     def ending(self) -> Pod:
-        """The pod once the scheduler has evicted it, and until it is gone. Source: upstream `prepareCandidate`."""
+        """The Pod as terminating, after kube-scheduler has evicted it. Source: upstream `prepareCandidate`."""
         if self.terminating:
             return self
         # A preemption has dozens of victims, and `replace` costs three times as much.
@@ -180,7 +184,7 @@ class Pod:
 
 
 _UNTIL_ENDING: Final = attrgetter(*(f.name for f in fields(Pod)[:-3]))
-"""All fields of a pod in their order, but for the last three: terminating, preempted, ready."""
+"""Getter of all fields of a Pod in order, except the last three: terminating, preempted, ready."""
 
 
 def wait_seconds(victims: Iterable[Pod]) -> int:
@@ -189,7 +193,7 @@ def wait_seconds(victims: Iterable[Pod]) -> int:
 
 
 def _device_claims(obj: ApiObject) -> tuple[PodClaim, ...]:
-    """Source: dynamic-resource-allocation `resourceclaim.Name`."""
+    """The claims for devices in a Pod. Source: dynamic-resource-allocation `resourceclaim.Name`."""
     made = {
         text(entry, "name"): at(entry, "resourceClaimName") for entry in items(obj, "status", "resourceClaimStatuses")
     }
@@ -204,7 +208,7 @@ def _device_claims(obj: ApiObject) -> tuple[PodClaim, ...]:
 
 
 def _first_conditions(obj: ApiObject) -> Mapping[str, ApiObject]:
-    """Type -> the first condition of it, which is the one that upstream's look-ups find."""
+    """The first condition of each type, which is the one that upstream uses."""
     found: dict[str, ApiObject] = {}
     for condition in items(obj, "status", "conditions"):
         kind = condition.get("type")
@@ -214,12 +218,15 @@ def _first_conditions(obj: ApiObject) -> Mapping[str, ApiObject]:
 
 
 def _preempted(conditions: Mapping[str, ApiObject]) -> bool:
-    """Source: upstream `podTerminatingByPreemption`, less the deletion timestamp."""
+    """True if kube-scheduler has preempted the Pod.
+
+    Source: upstream `podTerminatingByPreemption`, without the check of the deletion timestamp.
+    """
     target = conditions.get("DisruptionTarget", NOTHING)
     return target.get("status") == "True" and target.get("reason") == "PreemptionByScheduler"
 
 
 def _ready(obj: ApiObject, conditions: Mapping[str, ApiObject]) -> bool:
-    """Report whether the Pod is ready. Source: upstream `IsPodReady`; without the condition, a started Pod is ready."""
+    """True if the Pod is ready. Without the condition, a started Pod is ready. Source: upstream `IsPodReady`."""
     ready = conditions.get("Ready")
     return bool(at(obj, "status", "phase") != "Pending") if ready is None else ready.get("status") == "True"

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """Which pods, and on which topology. `namespaces` None: those of the pod that has the term. A nil selector (None)
-    matches nothing."""
+    """A term: which Pods, in which topology. `namespaces`: None for the namespace of the Pod with the term.
+
+    A nil selector (None) matches nothing.
+    """
 
     topology_key: str
     selector: LabelSelector | None
@@ -29,7 +31,7 @@ class AffinityTerm:
     def matches(
         self, owner_namespace: str, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> bool:
-        """Report whether the term matches a Pod. Source: upstream `AffinityTerm.Matches`."""
+        """True if the term matches a Pod. Source: upstream `AffinityTerm.Matches`."""
         named = namespace == owner_namespace if self.namespaces is None else namespace in self.namespaces
         if not named and (self.namespace_selector is None or not self.namespace_selector.matches(namespace_labels)):
             return False
@@ -37,11 +39,11 @@ class AffinityTerm:
 
 
 def merge_namespaces(term: AffinityTerm, namespaces: Mapping[tuple[str, str], Namespace]) -> AffinityTerm:
-    """An incoming pod's term with the namespaces that its selector selects now.
+    """An incoming Pod's term with the namespaces that its namespaceSelector matches now.
 
-    The selector stays as well (upstream clears it in a copy), and other pods' namespaces are not looked up: one that
-    matches where there are no labels, such as NotIn, selects every namespace.
-    Source: upstream `mergeAffinityTermNamespacesIfNotEmpty`.
+    Unlike upstream, the result retains the selector. It is then evaluated without the labels of other Pods' namespaces:
+    a selector that matches absent labels, such as NotIn, matches every namespace. Source: upstream
+    `mergeAffinityTermNamespacesIfNotEmpty`.
     """
     selector = term.namespace_selector
     if selector is None or selector.empty:
@@ -53,7 +55,7 @@ def merge_namespaces(term: AffinityTerm, namespaces: Mapping[tuple[str, str], Na
 
 @dataclass(frozen=True, slots=True)
 class WeightedAffinityTerm:
-    """A preference, and what it is worth."""
+    """A preferred term with its weight."""
 
     weight: int
     term: AffinityTerm
@@ -61,9 +63,10 @@ class WeightedAffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class PodAffinity:
-    """A pod's four lists of terms. A list that cannot be read is empty and in `errors`, as upstream's PodInfo has it.
+    """A Pod's four lists of affinity terms. A list that cannot be read is empty and in `errors`, as in upstream's
+    PodInfo.
 
-    `present`: one of podAffinity and podAntiAffinity is there, even without terms.
+    `present`: true if podAffinity or podAntiAffinity exists, even without terms.
     """
 
     required_affinity: tuple[AffinityTerm, ...] = ()
@@ -77,7 +80,7 @@ class PodAffinity:
 
     @classmethod
     def from_api(cls, pod: ApiObject, labels: Mapping[str, str]) -> PodAffinity:
-        """Read a pod's `spec.affinity`; `labels`: those of `merged_labels`. Raises InvalidObject."""
+        """Parse a Pod's `spec.affinity`. `labels`: the result of `merged_labels`. Raises InvalidObject."""
         if (
             at(pod, "spec", "affinity", "podAffinity") is None
             and at(pod, "spec", "affinity", "podAntiAffinity") is None
@@ -106,10 +109,10 @@ _MOST_NAMES: Final = 1_000
 
 
 def other_namespaces(spec: ApiObject, namespace: str) -> frozenset[str]:
-    """The namespaces that a pod's terms refer to beside its own: ALL_NAMESPACES for those that a selector selects.
+    """The namespaces in a Pod's affinity terms besides its own; ALL_NAMESPACES for a namespaceSelector.
 
-    Also ALL_NAMESPACES where there are more terms, or names in a term, than are predicted
-    (`policies.objects.extent`). What cannot be read is left out: such a pod is not predicted.
+    Also ALL_NAMESPACES if there are more terms, or names in a term, than forewarn predicts (`policies.objects.extent`).
+    Ignores unreadable values, because forewarn predicts no Pod with them.
     """
     found: set[str] = set()
     for term in _terms_of(spec.get("affinity")):
@@ -122,7 +125,10 @@ def other_namespaces(spec: ApiObject, namespace: str) -> frozenset[str]:
 
 
 def _terms_of(affinity: object) -> Iterator[ApiObject]:
-    """The terms of affinity and anti-affinity, required and preferred; beyond a number of them, one about all pods."""
+    """The terms of affinity and anti-affinity, required and preferred.
+
+    Above a maximum number, a term about all namespaces replaces the others.
+    """
     kinds = [affinity.get(kind) for kind in ("podAffinity", "podAntiAffinity")] if isinstance(affinity, dict) else []
     for lists in (kind for kind in kinds if isinstance(kind, dict)):
         for how in (_REQUIRED, _PREFERRED):
@@ -141,10 +147,10 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def merged_labels(pod: ApiObject) -> Mapping[str, str]:
-    """The labels that matchLabelKeys and mismatchLabelKeys may bring into the selectors of a new pod.
+    """The labels that matchLabelKeys and mismatchLabelKeys add to the selectors of a new Pod.
 
-    None of a pod that has a uid: the API server has put them in when it stored the pod; labels may change later.
-    Source: pkg/registry/core/pod/strategy.go, `mutatePodAffinity`. Raises InvalidObject.
+    Empty for a Pod with a uid: the API server added them when it stored the Pod, and labels may change later. Source:
+    pkg/registry/core/pod/strategy.go, `mutatePodAffinity`. Raises InvalidObject.
     """
     return NOTHING if at(pod, "metadata", "uid") else string_map(pod, "metadata", "labels")
 

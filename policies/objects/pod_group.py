@@ -27,8 +27,11 @@ _OTHER_FEATURES: Final = (
 
 
 class PodGroup(NamedTuple):
-    """A group of Pods. `preempted_together`: the disruptionMode is `all`. `min_count`: of the policy gang, 0 of the
-    policy basic. `other_features`: what the group uses that belongs to other feature gates. `spec`: as stored."""
+    """A stored PodGroup. `preempted_together`: the disruptionMode is `all`. `min_count`: of the policy gang; 0 for
+    basic.
+
+    `other_features`: features of the group that need other feature gates. `spec`: as stored.
+    """
 
     namespace: str
     name: str
@@ -64,17 +67,17 @@ class PodGroup(NamedTuple):
         )
 
     def to_api(self) -> ApiObject:
-        """The group as an API object again, without its status."""
+        """The group as an API object, without status."""
         return _to_api("PodGroup", self.namespace, self.name, self.spec)
 
     @property
     def key(self) -> str:
-        """`namespace/name`."""
+        """The PodGroup as `namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def pods_to_schedule(self) -> int:
-        """The Pods without which the group is unschedulable. Source: upstream `getMinCount`."""
+        """The minimum number of Pods that must be schedulable together. Source: upstream `getMinCount`."""
         return self.min_count or 1
 
 
@@ -91,7 +94,7 @@ def _all_at_once(obj: ApiObject) -> bool:
 
 
 class GroupTemplates(NamedTuple):
-    """A Workload: templates of PodGroups."""
+    """A stored Workload: templates of PodGroups."""
 
     namespace: str
     name: str
@@ -105,5 +108,5 @@ class GroupTemplates(NamedTuple):
         return cls(namespace, text(obj, "metadata", "name"), class_names_of(obj, GROUPS), mapping(obj, "spec"))
 
     def to_api(self) -> ApiObject:
-        """The Workload as an API object again."""
+        """The Workload as an API object."""
         return _to_api("Workload", self.namespace, self.name, self.spec)

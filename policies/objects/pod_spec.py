@@ -47,16 +47,16 @@ V = TypeVar("V")
 
 _MOST_RECENT: Final = 8 * 1024
 _ALL_RECENT: Final = 1024 * 1024
-"""Limits in characters for unused cached specs: for one, and for all. Decoded specs need ten times as much memory."""
+"""Maximum characters of all recently used specs in the cache. Decoded specs need ten times as much memory."""
 MOST_TEXT: Final = 64 * 1024
-"""Characters of what is read of a spec, where work is metered."""
+"""Maximum characters of the spec fields that forewarn reads, if work is metered."""
 
 
 class Shared(Generic[K, V]):
-    """Interned values.
+    """A cache of values by key, shared by equal users.
 
-    A value without references is dropped, except for the `recent` last values: predictions read the same new specs
-    again and again.
+    A value without references is dropped, except for the most recent ones, because predictions repeatedly read the same
+    new specs.
     """
 
     def __init__(self, recent: int = 1024) -> None:
@@ -68,9 +68,9 @@ class Shared(Generic[K, V]):
         return len(self._values)
 
     def get(self, key: K, make: Callable[[], V], size: int = 0) -> V:
-        """Return the interned value of a key; call `make` if there is none.
+        """The cached value of a key; calls `make` if there is none.
 
-        `size`: in characters; values above `_MOST_RECENT` are dropped once nothing references them.
+        `size`: characters of the key; larger values than `_MOST_RECENT` are dropped once nothing references them.
         """
         value = self._values.get(key)
         if value is None:
@@ -88,13 +88,13 @@ class Shared(Generic[K, V]):
 
 
 class Labels(dict[str, str]):
-    """Labels that can be held weakly."""
+    """A dict of labels that supports weak references."""
 
     __slots__ = ("__weakref__",)
 
 
 class HostPort(NamedTuple):
-    """A port of the node that a pod takes."""
+    """A port of the node that a Pod uses."""
 
     ip: str
     protocol: str
@@ -122,17 +122,17 @@ class PodSpec:
     required_features: frozenset[str] = frozenset()
     termination_grace_period: int = 30
     pod_group: str = ""
-    """The group that it belongs to: `schedulingGroup`, in 1.35 `workloadRef`."""
+    """The name of the Pod's PodGroup: `schedulingGroup`, in 1.35 `workloadRef`."""
     size: int = field(default=0, compare=False)
     too_large: str = ""
-    """Why a stored Pod is not predicted: its own wishes are not kept (`stored_pod`)."""
+    """The reason why a stored Pod is not predicted: parts of its spec are too large to store (`stored_pod`)."""
     hides: bool = False
-    """Whether the spec has placeholders that predictions of other Pods read."""
+    """True if the spec has placeholders in fields that predictions of other Pods read."""
     """Characters of the text that it was read from."""
 
     @property
     def has_storage(self) -> bool:
-        """Whether a claim or a disk of the Pod restricts its nodes."""
+        """True if a claim or disk of the Pod restricts its nodes."""
         return any(v.claim_name is not None or v.ephemeral or v.disk or v.migrated for v in self.volumes)
 
 
@@ -143,13 +143,13 @@ _LABELS: Final[Shared[tuple[tuple[str, str], ...], Labels]] = Shared()
 
 
 def shared_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
-    """Equal labels, one mapping: what matches one of them matches all, so that answers can be kept by identity."""
+    """Intern labels: equal labels become one mapping, so that results can be cached by identity."""
     size = sum(map(len, labels.values())) + 64 * len(labels)
     return _LABELS.get(tuple(labels.items()), lambda: Labels(labels), size)
 
 
 def read_pod_spec(pod: ApiObject) -> PodSpec:
-    """The spec of a pod. Raises InvalidObject."""
+    """The spec of a Pod, shared by equal Pods. Raises InvalidObject, TooLarge."""
     text = _spec_text(pod)
     if len(text) > MOST_TEXT and limited():
         problem = f"the Pod's spec has {len(text)} characters that count; forewarn evaluates at most {MOST_TEXT}"
@@ -158,9 +158,9 @@ def read_pod_spec(pod: ApiObject) -> PodSpec:
 
 
 def read_pod_resource(pod: ApiObject, spec: PodSpec, conditions: Mapping[str, ApiObject]) -> PodResource:
-    """Return the resources of a Pod on a node, including an in-place resize. Raises InvalidObject.
+    """The resources of a Pod on a node, including an in-place resize. Raises InvalidObject.
 
-    `conditions`: the first of each type.
+    `conditions`: the first condition of each type.
     """
     infeasible = _infeasible(conditions)
     if not infeasible and not _resize_matters(pod):
@@ -172,7 +172,7 @@ def read_pod_resource(pod: ApiObject, spec: PodSpec, conditions: Mapping[str, Ap
 
 
 def _spec_text(pod: ApiObject) -> str:
-    """Return the fields of the spec as text, the key of the shared spec; with labels if affinity terms read them."""
+    """The fields of the spec as text, the key of the shared spec; with the labels if affinity terms use them."""
     text = _spec_text_alone(pod.get("spec"))
     return text + repr(merged_labels(pod)) if _LABEL_KEYS in text else text
 
@@ -211,7 +211,7 @@ def _container_key(container: Any) -> Any:
 
 
 def _binds_with_options(container: ApiObject) -> bool:
-    """Report whether a volume mount of a container restricts its binding; other fields of mounts are not read."""
+    """True if a volume mount has bind mount options. Other fields of mounts are not read."""
     if container.get("volumeMounts") is None:
         return False
     return any(
@@ -264,7 +264,10 @@ def _restartable(container: ApiObject) -> bool:
 
 
 def _host_ports(pod: ApiObject, inits: list[ApiObject], containers: list[ApiObject]) -> tuple[HostPort, ...]:
-    """Source: upstream `GetHostPorts`; on the host's network every port is one of the host's (API defaulting)."""
+    """The host ports of a Pod. With hostNetwork, every container port is one (API defaulting).
+
+    Source: upstream `GetHostPorts`.
+    """
     host_network = boolean(pod, "spec", "hostNetwork")
     ports = []
     for container in [*(c for c in inits if _restartable(c)), *containers]:
@@ -278,7 +281,10 @@ def _host_ports(pod: ApiObject, inits: list[ApiObject], containers: list[ApiObje
 
 
 def _required_features(pod: ApiObject, containers: tuple[ApiObject, ...]) -> frozenset[str]:
-    """Source: component-helpers `nodedeclaredfeatures`, `InferForScheduling` of each feature."""
+    """The node features that a Pod requires.
+
+    Source: component-helpers `nodedeclaredfeatures`, `InferForScheduling` of each feature.
+    """
     features = set()
     for container in containers:
         if any(rule.get("action") == "RestartAllContainers" for rule in items(container, "restartPolicyRules")):
@@ -291,9 +297,9 @@ def _required_features(pod: ApiObject, containers: tuple[ApiObject, ...]) -> fro
 
 
 def pod_requests(pod: ApiObject, status: ApiObject | None = None, *, infeasible: bool = False) -> PodRequests:
-    """The requests of the spec; with a status also what an in-place resize makes of them.
+    """The requests in the spec; with a status, also those of an in-place resize.
 
-    Stored pods have the API server's defaults already; those of templates get them here. Source: `SetDefaults_Pod`.
+    Applies the API server's defaults, which Pods of templates do not have yet. Source: `SetDefaults_Pod`.
     """
     running = {} if status is None else _running(pod)
     containers = tuple(_container(pod, "containers", i, running) for i in _indexes(pod, "containers"))
@@ -310,7 +316,7 @@ def pod_requests(pod: ApiObject, status: ApiObject | None = None, *, infeasible:
 
 
 def _pod_level(pod: ApiObject, containers: PodRequests) -> ResourceList:
-    """Requests of the pod itself; where it has limits, requests of its containers and then the limits fill the gaps."""
+    """The Pod-level requests. If there are Pod-level limits, container requests and then these limits fill the gaps."""
     requests = read_resource_list(pod, ("spec", "resources", "requests"), pod)
     limits = read_resource_list(pod, ("spec", "resources", "limits"), pod)
     if limits:
@@ -333,7 +339,7 @@ def _container(pod: ApiObject, kind: str, index: int, running: dict[str, Running
 
 
 def _running(pod: ApiObject) -> dict[str, Running]:
-    """Return container name -> status."""
+    """The resources in the container statuses, by container name."""
     found: dict[str, Running] = {}
     for kind in ("containerStatuses", "initContainerStatuses"):
         for index, entry in enumerate(items(pod, "status", kind)):
@@ -342,7 +348,7 @@ def _running(pod: ApiObject) -> dict[str, Running]:
 
 
 def _said(status: ApiObject, pod: ApiObject, base: Path) -> Running:
-    """Return the resources in a status."""
+    """The resources in one container status."""
     there = at(status, "resources", "requests") is not None
     return Running(
         read_resource_list(status, ("resources", "requests"), pod, base) if there else None,
@@ -354,7 +360,7 @@ def _said(status: ApiObject, pod: ApiObject, base: Path) -> Running:
 
 
 def _resize_matters(pod: ApiObject) -> bool:
-    """Report whether the status has resources that may differ from the spec."""
+    """True if the status has resources that may differ from the spec."""
     if at(pod, "status", "resources") is not None:
         return True
     return any(
@@ -365,7 +371,7 @@ def _resize_matters(pod: ApiObject) -> bool:
 
 
 def _as_requested(entry: Any, containers: Any) -> bool:
-    """Report whether a container's status has no resources, or exactly those of the spec."""
+    """True if a container's status has no resources, or exactly those of the spec."""
     if not isinstance(entry, dict) or (entry.get("resources") is None and entry.get("allocatedResources") is None):
         return True
     for container in containers:
@@ -383,5 +389,5 @@ def _resources_of(entries: Iterable[Any]) -> list[Any]:
 
 
 def _infeasible(conditions: Mapping[str, ApiObject]) -> bool:
-    """Source: component-helpers `IsPodResizeInfeasible`: the first such condition decides."""
+    """True if a requested resize is infeasible. Source: component-helpers `IsPodResizeInfeasible`."""
     return conditions.get("PodResizePending", NOTHING).get("reason") == "Infeasible"

@@ -1,4 +1,4 @@
-"""The volumes of a pod, as far as they say where it can run."""
+"""The volumes of a Pod, with the fields that restrict its nodes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ DISK_IDS: Final = {
     "iscsi": ("iqn",),
     "rbd": ("pool", "image"),
 }
-"""Volume source -> what makes two disks the same one (rbd: also a common monitor)."""
+"""Volume source -> fields that identify a disk (rbd: also a common monitor)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A disk that not every two pods can share."""
+    """A disk that two Pods can share only under conditions."""
 
     kind: str
     id: tuple[str, ...]
@@ -31,7 +31,7 @@ class Disk:
     monitors: frozenset[str] = frozenset()
 
     def conflicts(self, other: Disk) -> bool:
-        """Report whether two Pods on one node cannot both use the volume. Source: upstream `isVolumeConflict`."""
+        """True if two Pods with these disks conflict on one node. Source: upstream `isVolumeConflict`."""
         if self.kind != other.kind or self.id != other.id:
             return False
         if self.kind == "rbd" and not self.monitors & other.monitors:
@@ -41,7 +41,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """One of a pod's volumes. `claim_name` is set for claims; an ephemeral one has it of the pod's and its own name."""
+    """A volume of a Pod. `claim_name`: set for claims. An ephemeral volume's claim has the names of Pod and volume."""
 
     name: str = ""
     claim_name: str | None = None
@@ -51,12 +51,12 @@ class Volume:
     image: str = ""
 
     def claim_of(self, pod_name: str) -> str | None:
-        """The name of the claim behind it, None where there is none."""
+        """The name of the volume's PersistentVolumeClaim; None if it has none."""
         return f"{pod_name}-{self.name}" if self.ephemeral else self.claim_name
 
 
 def read_volumes(pod: ApiObject) -> tuple[Volume, ...]:
-    """`spec.volumes`, less those that play no part. Raises InvalidObject."""
+    """The volumes in `spec.volumes` that affect scheduling. Raises InvalidObject."""
     return tuple(v for v in map(_volume, items(pod, "spec", "volumes")) if v != Volume(v.name))
 
 

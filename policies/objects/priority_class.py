@@ -1,4 +1,4 @@
-"""PriorityClass, as stored."""
+"""PriorityClass, as stored in the cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OWN_CLASSES: Final = ("forewarn", "forewarn-sweep")
 
 
 class PriorityClass(NamedTuple):
-    """A class as the API server holds it: an absent value is 0, an absent policy PreemptLowerPriority."""
+    """A stored PriorityClass: an absent value is 0, an absent policy PreemptLowerPriority."""
 
     name: str
     value: int
@@ -38,7 +38,7 @@ class PriorityClass(NamedTuple):
         )
 
     def to_api(self) -> ApiObject:
-        """The API object, as far as it is known here."""
+        """The class as an API object with these fields."""
         return {
             "apiVersion": SERVED_VERSION,
             "kind": "PriorityClass",
@@ -53,4 +53,4 @@ SYSTEM_CLASSES: Final = (
     PriorityClass("system-cluster-critical", 2_000_000_000),
     PriorityClass("system-node-critical", 2_000_001_000),
 )
-"""The classes that every API server makes at start. Source: pkg/apis/scheduling/v1/helpers.go."""
+"""The classes that every API server creates at start. Source: pkg/apis/scheduling/v1/helpers.go."""

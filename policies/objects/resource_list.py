@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Path
 
 ResourceList = Mapping[str, Quantity]
-"""Resource names to amounts, in thousandths as the API server keeps them."""
+"""Resource names to amounts, in thousandths as the API server stores them."""
 
 
 def resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]:
@@ -22,7 +22,7 @@ def resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]:
 
 
 def exact_resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]:
-    """The amounts at a path as they were written, before the API's rounding. Raises InvalidObject."""
+    """The amounts at a path as written, before the API's rounding. Raises InvalidObject."""
     work = meter()
     found = {}
     for name, value in mapping(obj, *path).items():
@@ -32,7 +32,7 @@ def exact_resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]
 
 
 def rounded(resources: ResourceList) -> dict[str, Quantity]:
-    """In thousandths, as the API server keeps amounts (`SetDefaults_ResourceList`)."""
+    """The amounts rounded up to thousandths, as the API server stores them (`SetDefaults_ResourceList`)."""
     if len(resources) > FEW:
         charge(len(resources) // 4)
     return {name: quantity.round_up_to_milli() for name, quantity in resources.items()}
@@ -46,7 +46,7 @@ def _amount(obj: ApiObject, value: object, path: Path) -> Quantity:
 
 
 def add(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
-    """The sum, name by name (`Add`)."""
+    """The sum for each resource name (upstream `Add`)."""
     _charge(first, second)
     total = dict(first)
     for name, quantity in second.items():
@@ -60,7 +60,7 @@ def _charge(first: ResourceList, second: ResourceList) -> None:
 
 
 def greatest(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
-    """The greater amount, name by name (`maxResourceList`)."""
+    """The maximum for each resource name (upstream `maxResourceList`)."""
     _charge(first, second)
     result = dict(first)
     for name, quantity in second.items():
@@ -70,27 +70,27 @@ def greatest(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
 
 
 def subtract_to_zero(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
-    """Return the difference, at least 0 (`SubtractWithNonNegativeResult`)."""
+    """The difference for each resource name, at least 0 (upstream `SubtractWithNonNegativeResult`)."""
     _charge(second, first)
     rest = {name: quantity - second.get(name, ZERO) for name, quantity in first.items()}
     return {name: quantity if quantity.nano > 0 else ZERO for name, quantity in rest.items()}
 
 
 def mask(resources: ResourceList, names: Collection[str]) -> dict[str, Quantity]:
-    """Only these names (`Mask`)."""
+    """The amounts of these resource names only (upstream `Mask`)."""
     return {name: quantity for name, quantity in resources.items() if name in names}
 
 
 def without_zeros(resources: ResourceList) -> dict[str, Quantity]:
-    """Only what is not zero (`RemoveZeros`)."""
+    """The amounts that are not zero (upstream `RemoveZeros`)."""
     return {name: quantity for name, quantity in resources.items() if quantity}
 
 
 def exceeded(used: ResourceList, hard: ResourceList) -> list[str]:
-    """The names of which more is used than allowed, sorted (`LessThanOrEqual`)."""
+    """The sorted names of resources with more used than allowed (upstream `LessThanOrEqual`)."""
     return sorted(name for name, limit in hard.items() if name in used and limit < used[name])
 
 
 def text(resources: ResourceList) -> str:
-    """`cpu=1,pods=2` (`prettyPrint`)."""
+    """The amounts as text, `cpu=1,pods=2` (upstream `prettyPrint`)."""
     return ",".join(f"{name}={quantity}" for name, quantity in sorted(resources.items()))

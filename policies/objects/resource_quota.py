@@ -1,4 +1,4 @@
-"""ResourceQuota, as far as the quota plugin and the rules read it."""
+"""ResourceQuota, with the fields that the quota plugin and the rules read."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class ResourceQuota:
         )
 
     def to_api(self) -> ApiObject:
-        """The quota as an API object again, without its status."""
+        """The quota as an API object, without status."""
         metadata = {"namespace": self.namespace, "name": self.name}
         return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": self.spec}
 
 
 def scope_selectors(obj: ApiObject) -> tuple[ScopeSelector, ...]:
-    """`spec.scopes` and `spec.scopeSelector` as one list; all hold together (`getScopeSelectorsFromQuota`)."""
+    """`spec.scopes` and `spec.scopeSelector` as one list; all must match (upstream `getScopeSelectorsFromQuota`)."""
     scopes: Path = ("spec", "scopes")
     expressions: Path = ("spec", "scopeSelector", "matchExpressions")
     selectors = [ScopeSelector(scope, "Exists") for scope in _strings(obj, sequence(obj, *scopes), scopes)]

@@ -32,11 +32,14 @@ _QUALIFIED: Final = re.compile(
 )
 
 NON_ZERO_DEFAULTS: Final[ResourceList] = {CPU: 100 * NANO // 1000, MEMORY: 200 * 1024 * 1024 * NANO}
-"""The request of a container without requests when nodes are scored. Source: pkg/scheduler/util/pod_resources.go."""
+"""The request assumed for a container without requests when nodes are scored.
+
+Source: pkg/scheduler/util/pod_resources.go.
+"""
 
 
 class Counting(NamedTuple):
-    """The rules of a release for Pods with an in-place resize.
+    """How a release counts Pods with an in-place resize.
 
     `pod_level`: also the status of Pod-level resources. `by_pod`: the maximum of three sums, instead of the sum of the
     maximum for each container.
@@ -52,7 +55,7 @@ OTHER_COUNTINGS: Final = (Counting(False, False), Counting(True, True), Counting
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Amounts as the scheduler adds them: cpu in thousandths, the rest in units, each rounded up once per pod."""
+    """Amounts in kube-scheduler's units: cpu in thousandths, others in units, each rounded up once per Pod."""
 
     milli_cpu: int = 0
     memory: int = 0
@@ -69,10 +72,10 @@ class PodResource:
     non_zero_cpu: int = 0
     non_zero_memory: int = 0
     elsewhere: tuple[tuple[Counting, PodResource], ...] = ()
-    """While a resize is going on: what releases that count in another way make of it, where that is something else."""
+    """Different results under other releases' rules, during a resize."""
 
     def counted(self, counting: tuple[bool, bool]) -> PodResource:
-        """Return the resources under the rules of a release."""
+        """The resources under the rules of a release."""
         return next((amounts for way, amounts in self.elsewhere if way == counting), self)
 
 
@@ -80,9 +83,9 @@ NOTHING_OCCUPIED: Final = PodResource()
 
 
 class Running(NamedTuple):
-    """The resources in the kubelet's status of a container or Pod; None: absent.
+    """The resources in the kubelet's status of a container or Pod; None if absent.
 
-    `told`: whether the status has `resources`.
+    `told`: true if the status has `resources`.
     """
 
     actuated: ResourceList | None = None
@@ -95,7 +98,7 @@ SILENT: Final = Running()
 
 @dataclass(frozen=True, slots=True)
 class ContainerRequests:
-    """The requests of one container, and what an in-place resize makes of them while it runs."""
+    """The requests of one container, with its resources during an in-place resize."""
 
     requests: ResourceList
     running: Running = SILENT
@@ -104,7 +107,7 @@ class ContainerRequests:
 
 @dataclass(frozen=True, slots=True)
 class PodRequests:
-    """Everything that a pod's requests are made of. `infeasible`: the resize that it asks for cannot be had."""
+    """All parts of a Pod's requests. `infeasible`: the requested resize is infeasible."""
 
     containers: tuple[ContainerRequests, ...] = ()
     init_containers: tuple[ContainerRequests, ...] = ()
@@ -115,12 +118,12 @@ class PodRequests:
 
     @property
     def pod_level_set(self) -> bool:
-        """Report whether the Pod has Pod-level requests for a supported resource."""
+        """True if the Pod has Pod-level requests for a supported resource."""
         return any(map(_supports_pod_level, self.pod_level))
 
     @property
     def resizing(self) -> bool:
-        """Whether the kubelet's status has resources, so that releases may differ."""
+        """True if the kubelet's status has resources, so that results of releases may differ."""
         return (
             self.infeasible
             or self.running != SILENT
@@ -135,10 +138,10 @@ class PodRequests:
         skip_pod_level: bool = False,
         non_missing: ResourceList | None = None,
     ) -> ResourceList:
-        """The requests of the whole pod. Source: component-helpers `PodRequests`.
+        """The requests of the whole Pod. Source: component-helpers `PodRequests`.
 
-        `use_status`: count what the kubelet has allocated in a resize. `non_missing`: stands in for requests that
-        a container does not make.
+        `use_status`: include resources that the kubelet has allocated in a resize. `non_missing`: used for absent
+        requests of a container.
         """
         missing = non_missing or {}
         if use_status and counting.by_pod:
@@ -160,7 +163,10 @@ class PodRequests:
         return largest_of((spec, self.running.actuated or {}, self.running.allocated or {}))
 
     def _effective(self, container: ContainerRequests, init: bool) -> ResourceList:
-        """Source: component-helpers before 1.37, `determineEffectiveRequests`: the largest, container by container."""
+        """The effective requests of a container: the maximum of spec and status, for each container.
+
+        Source: component-helpers before 1.37, `determineEffectiveRequests`.
+        """
         running = container.running
         if not running.told or (init and not container.restartable_init):
             return container.requests
@@ -168,7 +174,10 @@ class PodRequests:
         return largest_of((spec, running.actuated or {}, running.allocated or {}))
 
     def _largest_of_sums(self, counting: Counting, missing: ResourceList) -> ResourceList:
-        """Source: component-helpers since 1.37, `AggregateContainerRequests`."""
+        """The requests of all containers: the maximum of the sums of spec and status.
+
+        Source: component-helpers since 1.37, `AggregateContainerRequests`.
+        """
         pod = self.running
         if counting.pod_level and pod.allocated is not None and pod.actuated is not None:
             allocated, actuated = pod.allocated, pod.actuated
@@ -187,7 +196,7 @@ class PodRequests:
         return self._allocated(container, init) if actuated is None else actuated
 
     def _sum(self, of: Callable[[ContainerRequests, bool], ResourceList], missing: ResourceList) -> ResourceList:
-        """Containers and sidecars together, or the largest init container, whichever is more."""
+        """The requests of containers and sidecars together, or of the largest init container if that is more."""
         total: ResourceList = {}
         for container in self.containers:
             _add(total, _non_missing(of(container, False), missing))
@@ -212,7 +221,7 @@ def _requested(container: ContainerRequests, init: bool) -> ResourceList:  # noq
 
 
 def pod_resource(requests: PodRequests) -> PodResource:
-    """Return the resources of a Pod on a node. Source: upstream `PodInfo.CalculateResource`."""
+    """The resources of a Pod on a node. Source: upstream `PodInfo.CalculateResource`."""
     usual = _counted(requests, USUAL)
     if not requests.resizing:
         return usual
@@ -228,7 +237,7 @@ def _counted(requests: PodRequests, counting: Counting) -> PodResource:
 
 
 def as_resource(amounts: ResourceList) -> Resource:
-    """Return the amounts in kube-scheduler's units. Source: upstream `Resource.Add`."""
+    """The amounts in kube-scheduler's units. Source: upstream `Resource.Add`."""
     if len(amounts) > FEW:
         charge(len(amounts))
     return Resource(
@@ -241,14 +250,17 @@ def as_resource(amounts: ResourceList) -> Resource:
 
 
 def is_scalar_resource_name(name: str) -> bool:
-    """Extended, hugepages, `*kubernetes.io/` and attachable-volumes resources. Source: pkg/scheduler/util/utils.go."""
+    """True for extended, hugepages, `*kubernetes.io/` and attachable-volumes resources.
+
+    Source: pkg/scheduler/util/utils.go.
+    """
     if name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name:
         return True
     return not name.startswith("requests.") and len(name) <= 253 and _QUALIFIED.fullmatch(name) is not None
 
 
 def read_resource_list(obj: ApiObject, path: Path, root: ApiObject, base: Path = ()) -> ResourceList:
-    """Quantities by resource name at `path` in `obj`; errors name `root` and `base` + `path`. Raises InvalidObject."""
+    """The quantities at `path` in `obj` by resource name. Raises InvalidObject for `root` at `base` + `path`."""
     amounts: ResourceList = {}
     work = meter()
     for name, value in mapping(obj, *path).items():
@@ -264,7 +276,7 @@ def read_resource_list(obj: ApiObject, path: Path, root: ApiObject, base: Path =
 
 
 def raise_to(amounts: ResourceList, least: ResourceList) -> None:
-    """Raise each amount to at least the amount in `least`. Source: component-helpers `maxResourceList`."""
+    """Raise each amount in place to at least the amount in `least`. Source: component-helpers `maxResourceList`."""
     if len(least) > FEW:
         charge(len(least) // 8)
     for name, amount in least.items():
@@ -273,7 +285,7 @@ def raise_to(amounts: ResourceList, least: ResourceList) -> None:
 
 
 def largest_of(lists: Iterable[ResourceList]) -> ResourceList:
-    """The largest amount of every resource."""
+    """The maximum amount of each resource."""
     result: ResourceList = {}
     for amounts in lists:
         raise_to(result, amounts)

@@ -1,4 +1,4 @@
-"""Reviewed objects: objects with an operation, in the order of one apply."""
+"""Reviewed objects: objects with an operation, in the order of a change set."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Source(Protocol):
     """The source of an object: finds the position of any field."""
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
-        """The span of the value at `path` (of its key, if asked for); of the nearest parent where it is absent."""
+        """The position of the value at `path` (with `key`, of its key); of the nearest parent if it is absent."""
 
 
 class NoSource:
-    """The source of what came over the network."""
+    """The source of objects from the network: no positions."""
 
     def locate(self, path: Path, *, key: bool = False) -> Location:  # noqa: ARG002  (the protocol's signature)
-        """Nowhere."""
+        """Return NOWHERE."""
         return NOWHERE
 
 
@@ -52,10 +52,10 @@ class User(NamedTuple):
 
 
 class ReviewedObject(NamedTuple):
-    """One object and what is done with it. `object` is empty on DELETE; `old` is what the request replaces.
+    """One object with its operation. `object` is empty on DELETE; `old` is the stored object that it replaces.
 
-    `part`: the one pod template of several in it that is judged. `within`: what creates it, where it stands in another
-    object of its file. `is_partial`: it is a template's, and has more fields than are known.
+    `part`: the Pod template to evaluate, if the object has several. `within`: the creator of the object, if it is part
+    of another object in its file. `is_partial`: the object is part of a template, and may have further, unknown fields.
     """
 
     object: ApiObject
@@ -71,16 +71,16 @@ class ReviewedObject(NamedTuple):
 
     @property
     def ref(self) -> ObjectRef:
-        """Which object this is."""
+        """A reference to the object."""
         return ref_of(self.object or self.old or NOTHING, self.namespace)
 
     @property
     def effective_namespace(self) -> str:
-        """The namespace that the object, or the judged part of it, is in, of a kind that is in one."""
+        """The namespace of the object, or of its evaluated part; the default namespace if it has none."""
         return (self.part.namespace if self.part else "") or self.ref.namespace or DEFAULT_NAMESPACE
 
     def locate(self, path: Path) -> Location:
-        """The place of the value at `path`; of the object's name where it is absent."""
+        """The position of the value at `path`; of the object's name if the value is absent."""
         found: object = self.object
         for step in path:
             if isinstance(found, Mapping) or (isinstance(found, list) and isinstance(step, int) and step < len(found)):
@@ -93,7 +93,7 @@ class ReviewedObject(NamedTuple):
 
 
 class FileDiagnostic(NamedTuple):
-    """A problem found while a file was read: `rule` is the id of its file rule."""
+    """A problem found while reading a file. `rule`: the id of its file rule."""
 
     rule: str
     message: str
@@ -103,7 +103,7 @@ class FileDiagnostic(NamedTuple):
 
 
 class ChangeSet(NamedTuple):
-    """Objects that come together and see each other, in order; the webhook's has one. `diagnostics`: on the files."""
+    """Objects that are applied together, in order; in the webhook, one object. `diagnostics`: problems of the files."""
 
     subjects: tuple[ReviewedObject, ...] = ()
     diagnostics: tuple[FileDiagnostic, ...] = ()

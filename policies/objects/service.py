@@ -1,4 +1,4 @@
-"""Service, as spreading by default reads it."""
+"""Service, with the fields that default topology spreading reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service; a nil selector (None) matches nothing, an empty one everything."""
+    """A stored Service. A nil selector (None) matches nothing, an empty one everything."""
 
     namespace: str
     name: str
@@ -31,5 +31,5 @@ class Service:
         )
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Report whether the selector matches these labels."""
+        """True if the selector matches these labels."""
         return self.selector is not None and all(labels.get(key) == value for key, value in self.selector.items())

@@ -1,4 +1,4 @@
-"""Claims, volumes and what is known of the drivers that provide them."""
+"""PersistentVolumes, claims, StorageClasses and objects of CSI drivers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
 @dataclass(frozen=True, slots=True)
 class PersistentVolumeClaim:
-    """A claim. `request` None: no size asked for; sizes are in billionths of a byte. `selected_node` None: not yet."""
+    """A stored PersistentVolumeClaim. `request`: size in billionths of a byte; None if absent.
+
+    `selected_node`: None until kube-scheduler has selected one.
+    """
 
     namespace: str
     name: str
@@ -48,7 +51,7 @@ class PersistentVolumeClaim:
     volume_mode: str = "Filesystem"
     attributes_class: str = ""
     owner: Owner | None = None
-    """Its controller: the Pod of an ephemeral volume, or what deletes it by a retention policy."""
+    """The controller of the claim: the Pod of an ephemeral volume, or the deleter according to a retention policy."""
     has_data_source: bool = False
 
     @classmethod
@@ -78,23 +81,23 @@ class PersistentVolumeClaim:
 
     @property
     def key(self) -> tuple[str, str]:
-        """(namespace, name)."""
+        """The (namespace, name) of the claim."""
         return self.namespace, self.name
 
     @property
     def owner_uid(self) -> str:
-        """The UID of its controller, empty if it has none."""
+        """The UID of the claim's controller; "" without one."""
         return "" if self.owner is None else self.owner.uid
 
     @property
     def fully_bound(self) -> bool:
-        """Source: upstream `isPVCFullyBound`."""
+        """True if the claim is completely bound. Source: upstream `isPVCFullyBound`."""
         return bool(self.volume_name) and self.bind_completed
 
 
 @dataclass(frozen=True, slots=True)
 class PersistentVolume:
-    """A PersistentVolume. `claim` None: not reserved; `csi`: (driver, handle)."""
+    """A stored PersistentVolume. `claim`: None if not reserved. `csi`: (driver, handle)."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -135,13 +138,13 @@ class PersistentVolume:
         )
 
     def bound_to(self, claim: PersistentVolumeClaim) -> bool:
-        """Source: component-helpers `IsVolumeBoundToClaim`."""
+        """True if the volume is reserved for this claim. Source: component-helpers `IsVolumeBoundToClaim`."""
         if self.claim is None or self.claim[:2] != (claim.namespace, claim.name):
             return False
         return not self.claim[2] or self.claim[2] == claim.uid
 
     def reachable_from(self, labels: Mapping[str, str], migrated_plugins: frozenset[str] = frozenset()) -> bool:
-        """Report whether a node with these labels can mount the volume. Source: component-helpers `CheckNodeAffinity`.
+        """True if a node with these labels can mount the volume. Source: component-helpers `CheckNodeAffinity`.
 
         `migrated_plugins`: in-tree plugins whose volumes the CSI driver handles on this node.
         """
@@ -153,7 +156,7 @@ class PersistentVolume:
 
 @dataclass(frozen=True, slots=True)
 class StorageClass:
-    """A class of volumes. `allowed_topologies`: terms of (label, values); empty: everywhere.
+    """A stored StorageClass. `allowed_topologies`: terms of (label, values); empty: all nodes.
 
     `created`: in seconds since 1970.
     """
@@ -184,7 +187,10 @@ class StorageClass:
         )
 
     def allows(self, labels: Mapping[str, str]) -> bool:
-        """Source: upstream `MatchTopologySelectorTerms`."""
+        """True if a node with these labels is in the allowed topologies.
+
+        Source: upstream `MatchTopologySelectorTerms`.
+        """
         if not self.allowed_topologies:
             return True
         return any(term and all(labels.get(key) in values for key, values in term) for term in self.allowed_topologies)
@@ -222,7 +228,7 @@ class CSINode:
 
 @dataclass(frozen=True, slots=True)
 class CSIDriver:
-    """A CSI driver: whether it reports storage capacity, and whether nodes without the driver are unsuitable."""
+    """The fields of a CSIDriver: reporting of storage capacity, and exclusion of nodes without the driver."""
 
     name: str
     storage_capacity: bool = False
@@ -260,7 +266,7 @@ class CSIStorageCapacity:
 
 @dataclass(frozen=True, slots=True)
 class VolumeAttachment:
-    """A volume that is, or shall be, attached to a node."""
+    """A volume that is attached, or will be attached, to a node."""
 
     node_name: str
     attacher: str
@@ -298,7 +304,7 @@ def _csi(obj: ApiObject) -> tuple[str, str] | None:
 
 
 def default_storage_class(classes: Iterable[StorageClass]) -> str:
-    """The class of claims that name none: the newest default, empty if there is none.
+    """The StorageClass of claims that name none: the newest default class; "" if there is none.
 
     Source: kubernetes `pkg/volume/util/storageclass.go`, `GetDefaultClass`.
     """

@@ -1,4 +1,4 @@
-"""A Pod as it is kept of a cluster: exactly what others meet of it; what its own scheduling reads if it is small."""
+"""A Pod in memory: all fields that affect other Pods; fields for its own scheduling only if they are small."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
 
 MOST_TEXT: Final = 8 * 1024
-"""Characters of what is read of a spec. What is made of them takes some ten times that."""
+"""Maximum characters of the spec fields of a stored Pod; decoded, they need about ten times as much memory."""
 TOO_LARGE: Final = "the Pod exceeds what forewarn keeps of one"
 _PLAIN: Final = (
     "nodeName", "priority", "priorityClassName", "preemptionPolicy", "schedulerName", "terminationGracePeriodSeconds",
@@ -26,11 +26,11 @@ _OF_A_CONTAINER: Final = ("name", "resources", "ports", "restartPolicy")
 
 
 def stored_pod(obj: ApiObject) -> Pod:
-    """Read an API object. Raises InvalidObject.
+    """Parse a Pod for storage in memory. Raises InvalidObject.
 
-    A Pod whose wishes are too large is kept without them (`PodSpec.too_large`): it is not predicted itself, its
-    requests, labels, ports, volumes and (anti-)affinity to Pods count for others. If these are too large as well, what
-    is kept of it may mislead predictions of others (`PodSpec.hides`).
+    If its scheduling constraints are too large, they are omitted (`PodSpec.too_large`): the Pod itself is not
+    predicted, but its requests, labels, ports, volumes and (anti-)affinity to Pods count for others. If these are too
+    large as well, predictions of other Pods may be wrong (`PodSpec.hides`).
     """
     try:
         pod = Pod.from_api(obj)
@@ -46,7 +46,7 @@ def stored_pod(obj: ApiObject) -> Pod:
 
 
 def _read(obj: ApiObject, reduced: Callable[[ApiObject], ApiObject]) -> Pod | None:
-    """The Pod as it is with less; None if that is too large too."""
+    """The Pod after `reduced` has removed fields; None if it is still too large."""
     try:
         pod = Pod.from_api(reduced(obj))
     except TooLargeToKeep:
@@ -55,7 +55,7 @@ def _read(obj: ApiObject, reduced: Callable[[ApiObject], ApiObject]) -> Pod | No
 
 
 def _without_wishes(obj: ApiObject) -> ApiObject:
-    """Without what only its own scheduling reads: node affinity, tolerations, spread constraints, images."""
+    """The Pod without fields for its own scheduling: node affinity, tolerations, spread constraints, images."""
     spec = _spec(obj, *_PLAIN, *_REQUESTS, *_MET_BY_OTHERS)
     affinity = {key: at(obj, "spec", "affinity", key) for key in ("podAffinity", "podAntiAffinity")}
     if any(value is not None for value in affinity.values()):
@@ -68,7 +68,7 @@ def _with_requests(obj: ApiObject) -> ApiObject:
 
 
 def _bare(obj: ApiObject) -> ApiObject:
-    """Names and numbers."""
+    """The Pod with only its names, numbers and plain fields."""
     kept = {
         "metadata": ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"),
         "spec": _PLAIN,

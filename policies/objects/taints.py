@@ -27,7 +27,7 @@ class Taint(NamedTuple):
 
     @property
     def keeps_pods_away(self) -> bool:
-        """Whether the effect is not PreferNoSchedule."""
+        """True if the effect is NoSchedule or NoExecute."""
         return self.effect in (NO_SCHEDULE, NO_EXECUTE)
 
 
@@ -41,7 +41,10 @@ class Toleration(NamedTuple):
     seconds: int | None = None
 
     def tolerates(self, taint: Taint) -> bool:
-        """Upstream `ToleratesTaint`. Gt and Lt are alpha and off: they tolerate nothing."""
+        """True if the toleration tolerates the taint; false for the operators Gt and Lt, which are alpha and off.
+
+        Source: upstream `ToleratesTaint`.
+        """
         if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
             return False
         if self.operator in ("", "Equal"):
@@ -50,12 +53,15 @@ class Toleration(NamedTuple):
 
 
 def tolerations_tolerate_taint(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    """Report whether any toleration matches the taint."""
+    """True if one of the tolerations tolerates the taint."""
     return any(toleration.tolerates(taint) for toleration in each(tolerations, 0.2))
 
 
 def untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
-    """The first taint that keeps the pod away. Source: upstream `FindMatchingUntoleratedTaint`."""
+    """The first taint that the Pod does not tolerate; None if there is none.
+
+    Ignores PreferNoSchedule. Source: upstream `FindMatchingUntoleratedTaint`.
+    """
     for taint in taints:
         if taint.keeps_pods_away and not tolerations_tolerate_taint(tolerations, taint):
             return taint
@@ -63,12 +69,12 @@ def untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ..
 
 
 def read_taints(node: ApiObject) -> tuple[Taint, ...]:
-    """`spec.taints`. Raises InvalidObject."""
+    """Parse a Node's `spec.taints`. Raises InvalidObject."""
     return tuple(Taint(text(t, "key"), text(t, "value"), text(t, "effect")) for t in items(node, "spec", "taints"))
 
 
 def read_tolerations(pod: ApiObject) -> tuple[Toleration, ...]:
-    """`spec.tolerations`. Raises InvalidObject."""
+    """Parse a Pod's `spec.tolerations`. Raises InvalidObject."""
     if not sequence(pod, "spec", "tolerations"):
         return ()
     return tuple(

@@ -1,4 +1,4 @@
-"""Topology spread constraints of a pod."""
+"""Topology spread constraints of Pods."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ class TopologySpreadConstraint:
     error: str = ""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Report whether the selector matches these labels."""
+        """True if the selector matches these labels."""
         return self.selector is not None and self.selector.matches(labels)
 
     def counts_pods(self, semantics: Semantics) -> bool:
-        """Whether kube-scheduler counts Pods for it: up to 1.37, an empty selector counts none."""
+        """True if kube-scheduler counts Pods for the constraint: up to 1.37, an empty selector counts none."""
         return self.selector is not None and (semantics.empty_selectors_count or not self.selector.empty)
 
 
 def read_topology_spread(pod: ApiObject) -> tuple[TopologySpreadConstraint, ...]:
-    """`spec.topologySpreadConstraints`. Raises InvalidObject."""
+    """Parse a Pod's `spec.topologySpreadConstraints`. Raises InvalidObject."""
     return tuple(_constraint(c) for c in items(pod, "spec", "topologySpreadConstraints"))
 
 

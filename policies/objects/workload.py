@@ -1,4 +1,4 @@
-"""Workloads: objects that hold a pod template, and the template in them."""
+"""Workloads: objects with a Pod template, and their template."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class PodTemplate(NamedTuple):
-    """A pod, or the template of one: `spec` and `metadata` of what would run, and where it stands in its object.
+    """A Pod, or a Pod template, and its path in its object.
 
-    `named`: where a class is named without a template around it; `spec` holds nothing but its name then.
-    `namespace`: of the Pods, where it is not that of the object.
+    `named`: the path of a PriorityClass name without a Pod template; `spec` then contains only the name. `namespace`:
+    of the Pods, if it differs from the object's.
     """
 
     object: ApiObject
@@ -31,20 +31,20 @@ class PodTemplate(NamedTuple):
 
     @property
     def spec(self) -> ApiObject:
-        """The pod spec; empty where it is absent."""
+        """The Pod spec; empty if absent."""
         value = self.object.get("spec")
         return value if isinstance(value, Mapping) else NOTHING
 
     def at(self, *path: str | int) -> Path:
-        """The path, in the object that holds the template, of a field of the pod spec."""
+        """The path of a Pod spec's field, from the root of the object that contains the template."""
         return self.named or (*self.path, "spec", *path)
 
 
 def pod_template_of(obj: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> PodTemplate | None:
-    """The pod template of a workload, or the pod itself; None for any other kind and where the template is absent.
+    """The Pod template of a workload, or the Pod itself; None for other kinds, and if the template is absent.
 
-    `paths`: `group/Kind` to the template's path (options.POD_TEMPLATE_PATHS and what configuration adds). Raises
-    InvalidObject where something else stands in the template's place.
+    `paths`: `group/Kind` to the template's path (options.POD_TEMPLATE_PATHS and the configured ones). Raises
+    InvalidObject if the template has a wrong type.
     """
     kind = group_kind(obj)
     if kind == POD:
@@ -62,7 +62,7 @@ def pod_template_of(obj: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> Pod
 
 
 def parts_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> Iterator[PodTemplate]:
-    """The pod templates in a custom resource; of a name alone, one that holds nothing else."""
+    """The Pod templates in a custom resource; for a bare PriorityClass name, a template with only that name."""
     left, kind = _MOST, group_kind(obj)
     release = at(obj, *RELEASE_NAMESPACES.get(kind, ("",)))
     namespace = release if isinstance(release, str) else ""
@@ -79,15 +79,15 @@ def parts_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> Iter
 
 
 def class_names_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> tuple[str, ...]:
-    """The classes that an object names at these paths, each once."""
+    """The distinct PriorityClass names in an object at these paths."""
     names = (part.spec.get("priorityClassName") for part in parts_of(obj, paths))
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and name))
 
 
 def holds(stored: Any, given: Any) -> bool:
-    """Report whether the stored object contains all given fields; additional defaults in it do not matter.
+    """True if the stored object contains all given fields; it may have additional defaults.
 
-    Amounts are stored in one of several notations: `1000m` is `1`.
+    Different notations of a quantity are equal: `1000m` and `1`.
     """
     if isinstance(given, Mapping):
         return isinstance(stored or NOTHING, Mapping) and all(
@@ -106,16 +106,16 @@ def holds(stored: Any, given: Any) -> bool:
 
 
 _MOST: Final = 10_000
-"""The maximum number of parts of one object that are compared."""
+"""Maximum parts of one object that are read."""
 _COUNTS: Final = ("observedGeneration", "replicas", "currentNumberScheduled", "active")
 _OF_A_JOB: Final = (*_COUNTS, "startTime", "succeeded", "failed", "completedIndexes")
 _ENDING: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
-"""Conditions of a Job that makes no more pods."""
+"""Conditions of a Job that creates no more Pods."""
 
 
 class Workload(NamedTuple):
-    """A stored workload within the limits of memory, without managedFields; its status only has the counts of its Pods
-    and how a Job ends.
+    """A stored workload, limited in memory, without managedFields. Its status only contains Pod counts and conditions
+    of Jobs.
 
     `controller`: kind and name of the workload that created it; empty without one.
     """
@@ -126,7 +126,7 @@ class Workload(NamedTuple):
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> Workload:
-        """Read an API object."""
+        """Parse a workload."""
         from forewarn.policies.objects.bounded import bounded
         from forewarn.policies.objects.pod import Owner  # the linter starts without it
 

@@ -1,1 +1,1 @@
-"""Releases of Kubernetes and scheduler profiles as data."""
+"""Kubernetes releases and kube-scheduler profiles as data."""

@@ -1,4 +1,4 @@
-"""A scheduler's configuration as data: its profiles, with plugins at extension points, weights and arguments.
+"""A kube-scheduler configuration as data: profiles with plugins at extension points, weights and arguments.
 
 `policies.scheduling.configuration` creates these values. Source: kubernetes `pkg/scheduler/apis/config/types.go`.
 """
@@ -18,11 +18,11 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """One profile. `points`: extension point, in upstream's spelling (`preFilter`) -> names of its plugins, in order;
-    points without plugins may be left out.
+    """One scheduler profile.
 
-    `weights`: of the plugins with a score. `args`: plugin -> its arguments, defaulted. `plugins`: plugin -> its class.
-    `percentage_of_nodes_to_score`: None, the scheduler's.
+    `points`: extension point, in upstream's spelling (`preFilter`) -> names of its plugins in order; points without
+    plugins may be missing. `weights`: plugin with a score -> weight. `args`: plugin -> arguments with defaults.
+    `plugins`: plugin -> its class. `percentage_of_nodes_to_score` None: that of the scheduler.
     """
 
     scheduler_name: str
@@ -33,21 +33,21 @@ class Profile:
     percentage_of_nodes_to_score: int | None = None
 
     def at(self, point: str) -> tuple[str, ...]:
-        """The plugins of an extension point, in the order in which they run."""
+        """Return the plugins of an extension point, in the order in which they run."""
         return self.points.get(point, ())
 
     @property
     def plugin_names(self) -> tuple[str, ...]:
-        """Every plugin that is at some point, once."""
+        """The names of all plugins of all extension points, without duplicates."""
         return tuple(dict.fromkeys(name for names in self.points.values() for name in names))
 
 
 @dataclass(frozen=True, slots=True)
 class Extender:
-    """A program that the scheduler asks over HTTP. An empty verb: it is not asked that.
+    """An HTTP extender of kube-scheduler. An empty verb means that kube-scheduler does not call it.
 
-    `managed_resources`: only pods that request one of them are its concern (none named: all pods are);
-    `ignored_resources`: those that the scheduler itself does not look at. Source: upstream `Extender`.
+    `managed_resources`: the extender handles only Pods that request one of these; empty: all Pods. `ignored_resources`:
+    resources that kube-scheduler itself ignores. Source: upstream `Extender`.
     """
 
     url_prefix: str = ""
@@ -67,9 +67,9 @@ class Extender:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SchedulerConfiguration:
-    """A scheduler: its profiles by name, its extenders, its limits. `source`: the file or preset that it is from.
+    """A scheduler's configuration: profiles by `schedulerName`, extenders and limits.
 
-    `percentage_of_nodes_to_score` 0: by the number of nodes. Back-off in seconds.
+    `source`: the file or preset. `percentage_of_nodes_to_score` 0: depends on the number of nodes. Back-off in seconds.
     """
 
     profiles: Mapping[str, Profile]
@@ -80,10 +80,10 @@ class SchedulerConfiguration:
     source: str = ""
 
     def profile(self, scheduler_name: str) -> Profile | None:
-        """The profile of a pod with this `spec.schedulerName`; None: it is not ours."""
+        """Return the profile for Pods with this `spec.schedulerName`; None if another scheduler schedules them."""
         return self.profiles.get(scheduler_name or DEFAULT_SCHEDULER)
 
     def percentage(self, profile: Profile) -> int:
-        """percentageOfNodesToScore as it holds for a profile."""
+        """Return the percentageOfNodesToScore of a profile: its own, or else the scheduler's."""
         own = profile.percentage_of_nodes_to_score
         return self.percentage_of_nodes_to_score if own is None else own

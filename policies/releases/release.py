@@ -1,6 +1,6 @@
-"""The releases of Kubernetes that forewarn knows, and the release that an option names.
+"""The Kubernetes releases that forewarn knows, and the release that options name.
 
-`policies.releases.semantics` has what differs between them.
+`policies.releases.semantics` has the differences between releases.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LOCKED: Final = {
     "DRAResourceClaimDeviceStatus": 37,
     "NodeDeclaredFeatures": 37,
 }
-"""Gates that cannot be set otherwise any longer -> the minor since then. Source: upstream `kube_features.go`."""
+"""Locked feature gate -> the minor since which it cannot be changed. Source: upstream `kube_features.go`."""
 NOT_MODELLED: Final = {
     "CompositePodGroup": False,
     "DRADerivedAttributes": False,
@@ -51,28 +51,28 @@ NOT_MODELLED: Final = {
     "VolumeAttributesClass": True,
     "WorkloadAwarePreemption": False,
 }
-"""Gates that change answers -> the one state in which they are predicted."""
+"""Feature gates that change scheduling -> the only state that is predicted."""
 OF_ADMISSION: Final = frozenset({"GangScheduling", "PodGroupPreemptionPolicy", "WorkloadAwarePreemption"})
-"""Those of them that dry-run evaluates in both states: kube-apiserver's part of pod groups."""
+"""Gates of NOT_MODELLED that dry-run supports in both states: kube-apiserver's part of Pod groups."""
 
 _VERSION: Final = re.compile(r"v?1\.(\d{1,4})(?:\.\d{1,6})?(?:[-+][-+.\w]{0,100})?")
 
 
 class UnknownRelease(ValueError):
-    """A version that is none, or none whose scheduler is predicted."""
+    """The error for text that is no Kubernetes version, and for a version that is not predicted."""
 
 
 class BadGates(ValueError):
-    """Feature gates that the release would not take, or that are not predicted."""
+    """The error for feature gates that the release rejects, or that are not predicted."""
 
 
 _FIX: Final = "kubernetes#"
 
 
 class Change(NamedTuple):
-    """What a release does otherwise than the one before it: where, and what.
+    """A difference of a release from the release before: the component (`where`) and its new behaviour (`what`).
 
-    `source`: the pull request or enhancement, for a preview. `modelled`: whether predictions follow it.
+    `source`: the pull request or enhancement, for a preview. `modelled`: whether predictions include it.
     """
 
     minor: int
@@ -130,11 +130,11 @@ CHANGES: Final = (
     ),
     Change(38, "feature gates", "may have other defaults than in 1.37", "enhancements#4671", modelled=False),
 )
-"""Source of a preview's changes: the descriptions of the pull requests. The others follow the checked releases."""
+"""The differences between minors. Source: the checked releases; for a preview, the descriptions of pull requests."""
 
 
 class PatchChange(NamedTuple):
-    """A difference of patch releases before `fixed` from the tested one."""
+    """A difference of the patch releases before `fixed` from the checked patch release."""
 
     minor: int
     fixed: int
@@ -158,21 +158,23 @@ PATCH_CHANGES: Final = (
     PatchChange(36, 4, "DynamicResources", "keeps counters of pools with the same name apart by driver"),
     PatchChange(36, 4, "queue", "a flush of unschedulable Pods does not retry gated Pods"),
 )
-"""Of the code that predictions follow. Predictions are those of the checked release, whatever the patch release.
-Source: the modules k8s.io/kubernetes of each minor's first and checked release, and their changelogs."""
+"""Differences in code that affects predictions. Predictions follow the checked release for each patch release.
+
+Source: the modules k8s.io/kubernetes of each minor's first and checked release, and their changelogs.
+"""
 UNFIXED: Final = (
     ("kubernetes#141785", "preemption", "a PodDisruptionBudget with an empty selector protects no Pod"),
     ("kubernetes#141340", "PodTopologySpread", "a constraint with an empty labelSelector counts no Pod"),
     ("kubernetes#141348", "LimitRanger", "compares quantities beyond int64 wrongly"),
 )
-"""Faults fixed in 1.38 and in none of the checked releases: (pull request, where, what they do)."""
+"""Upstream bugs that 1.38 fixes and no checked release: (pull request, component, effect)."""
 
 
 class Release(NamedTuple):
-    """The options for a release. `minor` None: that of the cluster, or else the newest.
+    """The release options.
 
-    `scheduler`: returns the configuration of the cluster's scheduler for a release (may raise ValueError); None: the
-    default. `of_apiserver`: only kube-apiserver is predicted.
+    `minor` None: that of the cluster, or else the newest. `scheduler`: returns the configuration of the cluster's
+    scheduler for a release (may raise ValueError); None: the default. `of_apiserver`: only kube-apiserver is predicted.
     """
 
     minor: int | None = None
@@ -182,7 +184,7 @@ class Release(NamedTuple):
 
     @property
     def without_part(self) -> list[str]:
-        """The gates that play no part in predictions."""
+        """The given gates that do not affect predictions."""
         return [name for name in self.gates if name not in FEATURE_GATES and name not in NOT_MODELLED]
 
     def semantics(self, told: int | None = None) -> Semantics:
@@ -209,7 +211,7 @@ class Release(NamedTuple):
 
 
 def minor_of(version: str) -> int:
-    """`1.36`, `v1.36.3`, `1.36.3-gke.100` -> 36, known or not. Raises UnknownRelease where it is no version."""
+    """Return the minor of a version, known or not: `1.36`, `v1.36.3`, `1.36.3-gke.100` -> 36. Raises UnknownRelease."""
     found = _VERSION.fullmatch(version.strip())
     if not found:
         raise UnknownRelease(f"{version[:40]!r} is no version of Kubernetes (write it as 1.{RECORDED_MINOR})")
@@ -217,7 +219,7 @@ def minor_of(version: str) -> int:
 
 
 def known_minor(version: str) -> int:
-    """The minor of a version whose scheduler is predicted. Raises UnknownRelease."""
+    """Return the minor of a version. Raises UnknownRelease if it is invalid or not predicted."""
     minor = minor_of(version)
     if minor not in PREDICTED_MINORS:
         known = ", ".join(f"1.{known}" for known in KNOWN_MINORS)
@@ -227,7 +229,7 @@ def known_minor(version: str) -> int:
 
 
 def parse_gates(text: str) -> dict[str, bool]:
-    """`A=true,B=false` as the components take it. Raises BadGates."""
+    """Parse `A=true,B=false`, as in the `--feature-gates` option of the components. Raises BadGates."""
     gates: dict[str, bool] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
@@ -238,7 +240,10 @@ def parse_gates(text: str) -> dict[str, bool]:
 
 
 def semantics_of(minor: int, gates: Mapping[str, bool], *, of_apiserver: bool = False) -> Semantics:
-    """The semantics of a release with these gates; kube-apiserver has more modelled gates. Raises BadGates."""
+    """Return the semantics of a release with these feature gates. Raises BadGates.
+
+    `of_apiserver`: only kube-apiserver is predicted, which supports more gates.
+    """
     given: dict[str, bool] = {}
     for name, on in gates.items():
         if name in ("AllAlpha", "AllBeta") and on:
@@ -252,7 +257,7 @@ def semantics_of(minor: int, gates: Mapping[str, bool], *, of_apiserver: bool = 
 
 
 def is_known(name: str, minor: int) -> bool:
-    """Report whether a release has one of the gates that affect predictions."""
+    """Report whether a release has one of the gates in FEATURE_GATES."""
     return FEATURE_GATES[name][0][0] <= minor
 
 
@@ -262,7 +267,7 @@ def is_locked(name: str, minor: int) -> bool:
 
 
 def _check(name: str, on: bool, minor: int) -> None:
-    """Return the components' error for an unknown or removed gate."""
+    """Raise BadGates with the error of the Kubernetes components for an unknown or locked gate."""
     first = FEATURE_GATES[name][0][0]
     if not is_known(name, minor):
         raise BadGates(f"{name} came with Kubernetes 1.{first}: 1.{minor} does not know it")

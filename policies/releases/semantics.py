@@ -45,10 +45,10 @@ FEATURE_GATES: Final[dict[str, tuple[tuple[int, bool], ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Semantics:
-    """One release with its gates. `minor`: of Kubernetes 1; `gates`: those that were given, (name, whether it is on);
-    `scheduler`: its profiles, None for the release's own.
+    """One release with feature gates.
 
-    Two that are equal decide alike; a snapshot made with another one is another snapshot.
+    `minor`: minor of Kubernetes 1. `gates`: the gates that were set, as (name, state). `scheduler`: the scheduler's
+    configuration; None: the default of the release. Equal values mean equal decisions; a change needs a new snapshot.
     """
 
     minor: int = RECORDED_MINOR
@@ -60,7 +60,9 @@ class Semantics:
         return replace(self, gates=tuple(sorted({**dict(self.gates), **gates}.items())))
 
     def enabled(self, gate: str) -> bool:
-        """Report whether a feature gate is on; off if the release lacks it. Raises KeyError for unknown gates."""
+        """Report whether a feature gate is on; off if the release does not have it. Raises KeyError for unknown
+        gates.
+        """
         for name, value in self.gates:
             if name == gate:
                 return value
@@ -69,30 +71,32 @@ class Semantics:
 
     @property
     def scheduler_names(self) -> frozenset[str]:
-        """The `spec.schedulerName`s of pods that are scheduled here."""
+        """The values of `spec.schedulerName` that the profiles serve."""
         return frozenset({DEFAULT_SCHEDULER} if self.scheduler is None else self.scheduler.profiles)
 
     @property
     def release(self) -> str:
-        """`1.36`."""
+        """The release as text: `1.36`."""
         return f"1.{self.minor}"
 
     @property
     def unknown(self) -> str:
-        """Why nothing is predicted for this release, empty where predictions hold."""
+        """The reason why this release is not predicted; empty for a predicted release."""
         if self.minor in PREDICTED_MINORS:
             return ""
         return f"the cluster runs Kubernetes {self.release}; predictions hold for {_KNOWN}"
 
     @property
     def preview(self) -> str:
-        """What to report of a release whose predictions are not compared with its own code, empty for the others."""
+        """The notice for a release whose predictions are unverified; empty for other releases."""
         return f"Kubernetes {self.release}: {PREVIEW}" if self.minor in PREVIEW_MINORS else ""
 
     @property
     def empty_selectors_count(self) -> bool:
-        """Whether preemption counts PodDisruptionBudgets with an empty selector, and Pods without labels, and topology
-        spread counts Pods for an empty labelSelector (kubernetes #141785, #141340)."""
+        """Whether PDBs with an empty selector, and Pods without labels, count in preemption (kubernetes #141785).
+
+        Topology spread then also counts Pods for an empty labelSelector (kubernetes #141340).
+        """
         return self.minor >= 38
 
     @property
@@ -145,7 +149,7 @@ class Semantics:
 
     @property
     def image_volumes_raise_the_threshold(self) -> bool:
-        """Whether the maximum of ImageLocality grows with image volumes as with containers."""
+        """Whether the maximum threshold of ImageLocality also grows with image volumes, not only with containers."""
         return self.minor >= 37
 
     @property
@@ -160,7 +164,7 @@ class Semantics:
 
     @property
     def coming_bindings_are_announced(self) -> bool:
-        """Whether kube-scheduler sets `nominatedNodeName` for a Pod whose binding has to wait."""
+        """Whether kube-scheduler sets `nominatedNodeName` for a Pod whose binding is delayed."""
         return self.enabled("NominatedNodeNameForExpectation")
 
     @property
@@ -175,55 +179,55 @@ class Semantics:
 
     @property
     def devices_are_shared(self) -> bool:
-        """Whether several claims may have a device, each a part of its capacity. Until 1.35 that is not modelled."""
+        """Whether several claims may share a device, each with a part of its capacity. Not modelled until 1.35."""
         return self.minor >= 36 and self.enabled("DRAConsumableCapacity")
 
     @property
     def devices_are_partitioned(self) -> bool:
-        """Whether devices take from counters of their pool. Until 1.35 that is not modelled."""
+        """Whether devices consume counters of their pool. Not modelled until 1.35."""
         return self.minor >= 36 and self.enabled("DRAPartitionableDevices")
 
     @property
     def capacity_ranges_may_be_fractional(self) -> bool:
-        """Whether the steps of a capacity are counted in thousandths."""
+        """Whether the steps of a device capacity may be fractions, counted in thousandths."""
         return self.enabled("DRAFractionalCapacityRange")
 
     @property
     def counters_reach_every_node(self) -> bool:
-        """Whether a pool is there for every node once a slice has its counters (kubernetes 1.36 alone)."""
+        """Whether a slice with counters makes its pool available on every node (Kubernetes 1.36 only)."""
         return self.minor <= 36
 
     @property
     def full_devices_are_passed_over(self) -> bool:
-        """Whether a request for all devices leaves out those whose capacity is used up (kubernetes 1.36 alone)."""
+        """Whether a request for all devices skips devices without free capacity (Kubernetes 1.36 only)."""
         return self.minor <= 36
 
     @property
     def shares_need_capacity(self) -> bool:
-        """Whether a share of a device without capacity takes none of its counters (kubernetes 1.36 alone)."""
+        """Whether a share of a device without capacity consumes no counters (Kubernetes 1.36 only)."""
         return self.minor <= 36
 
     @property
     def distinct_values_by_request(self) -> bool:
-        """Whether distinctAttribute compares the latest device of each request alone (kubernetes 1.36 alone)."""
+        """Whether distinctAttribute compares only the last device of each request (Kubernetes 1.36 only)."""
         return self.minor <= 36
 
     @property
     def large_amounts_of_devices_go_wrong(self) -> bool:
-        """Whether sums of counters and capacities change what was added (8Ti and more; kubernetes 1.36 alone)."""
+        """Whether sums of counters and capacities modify their operands (8Ti and more; Kubernetes 1.36 only)."""
         return self.minor <= 36
 
     @property
     def device_taint_rules_apply(self) -> bool:
         """Whether stored DeviceTaintRules add taints to devices.
 
-        Before 1.37, the API serves none unless the gate is on.
+        Before 1.37, the API serves no DeviceTaintRules unless the gate is on.
         """
         return dict(self.gates).get("DRADeviceTaintRules", True)
 
     @property
     def device_taint_rules_are_served(self) -> bool:
-        """Whether every API server has DeviceTaintRules: of `v1` since 1.37, before that where the gate is on."""
+        """Whether every API server serves DeviceTaintRules: `v1` since 1.37; before, if the gate is on."""
         return self.enabled("DRADeviceTaintRules")
 
     @property
@@ -233,12 +237,12 @@ class Semantics:
 
     @property
     def schedulable_features(self) -> frozenset[str]:
-        """The features that NodeDeclaredFeatures finds in a pod's spec."""
+        """The features that NodeDeclaredFeatures derives from a Pod's spec."""
         return frozenset(name for name, since in _SCHEDULABLE_FEATURES.items() if since <= self.minor)
 
     @property
     def node_names_are_checked_first(self) -> bool:
-        """Whether the default plugins have NodeName before NodeUnschedulable."""
+        """Whether NodeName runs before NodeUnschedulable in the default plugins."""
         return self.minor >= 37
 
     @property
@@ -253,17 +257,19 @@ class Semantics:
 
     @property
     def missing_drivers_reject(self) -> bool:
-        """Whether NodeVolumeLimits rejects a node without a CSI driver that requests it."""
+        """Whether NodeVolumeLimits rejects a node without the CSI driver of a volume."""
         return self.enabled("VolumeLimitScaling")
 
     @property
     def drivers_opt_in(self) -> bool:
-        """Whether only CSI drivers with `preventPodSchedulingIfMissing` do that."""
+        """Whether `missing_drivers_reject` applies only to CSI drivers with `preventPodSchedulingIfMissing`."""
         return self.minor >= 36
 
     @property
     def portworx_needs_the_annotation(self) -> bool:
-        """Whether NodeVolumeLimits treats Portworx volumes as migrated only if the CSINode's annotation says so."""
+        """Whether NodeVolumeLimits treats Portworx volumes as migrated only if the CSINode's annotation lists the
+        plugin.
+        """
         return self.minor <= 35
 
     @property
@@ -283,7 +289,7 @@ class Semantics:
 
     @property
     def pod_level_status_counts(self) -> bool:
-        """Whether an in-progress resize of Pod-level resources counts."""
+        """Whether the status of an in-place resize of Pod-level resources counts."""
         return self.enabled("InPlacePodLevelResourcesVerticalScaling")
 
     @property
@@ -293,7 +299,7 @@ class Semantics:
 
     @property
     def resizes_are_checked_at_admission(self) -> bool:
-        """Whether kube-apiserver rejects a resize beyond the node's allocatable, which was the kubelet's to refuse."""
+        """Whether kube-apiserver, instead of the kubelet, rejects a resize beyond the node's allocatable."""
         return self.minor >= 36
 
     @property
@@ -303,12 +309,14 @@ class Semantics:
 
     @property
     def label_keys_have_words_of_their_own(self) -> bool:
-        """Whether errors call an invalid label key a label key; before, "a qualified name", in characters."""
+        """Whether errors call an invalid label key "a label key"; before, "a qualified name", with its length in
+        characters.
+        """
         return self.minor >= 35
 
     @property
     def counting(self) -> tuple[bool, bool]:
-        """Both of these: a `policies.objects.resources.Counting`."""
+        """(`pod_level_status_counts`, `resizes_are_compared_by_pod`), as a `policies.objects.resources.Counting`."""
         return self.pod_level_status_counts, self.resizes_are_compared_by_pod
 
 
@@ -318,6 +326,8 @@ _SCHEDULABLE_FEATURES: Final = {
     "UserNamespacesHostNetworkSupport": 36,
     "VolumeBindMountOptions": 37,
 }
-"""Source: component-helpers `nodedeclaredfeatures/features/registry.go`, those with an `InferForScheduling`."""
+"""Feature -> first minor. Source: component-helpers `nodedeclaredfeatures/features/registry.go`, features with
+`InferForScheduling`.
+"""
 
 DEFAULT: Final = Semantics()

@@ -1,1 +1,1 @@
-"""Findings and predictions as text, for people and for programs."""
+"""Findings and predictions as text, for users and for programs."""

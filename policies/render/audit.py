@@ -1,4 +1,4 @@
-"""Findings on a cluster for people: the worst first, those of one rule together."""
+"""Findings about a cluster as text: the most severe first, grouped by rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Finding, ObjectRef
 
 MOST_OF_A_RULE: Final = 20
-"""Findings of one rule that are told one by one; programs get them all."""
+"""Maximum findings of one rule in the text; JSON contains all."""
 
 
 def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
@@ -23,7 +23,7 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
 
 
 def render(findings: Sequence[Finding], paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """The report, line by line; `findings` as `audit` orders them."""
+    """The report as lines. `findings`: in the order of `audit`."""
     for (severity, rule), group in groupby(findings, key=lambda finding: (finding.severity, finding.rule)):
         found = list(group)
         for finding in found[:MOST_OF_A_RULE]:
@@ -40,7 +40,7 @@ _HEADS: Final = ("SEVERITY", "RULE", "COUNT", "FIRST FINDING")
 
 
 def render_summary(findings: Sequence[Finding], paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """One page: a line for each rule, the worst first, with its first finding; one more for what is not evaluated."""
+    """One page: a line for each rule, the most severe first, with its first finding; another for unevaluated ones."""
 
     def key(finding: Finding) -> tuple[Severity, str, bool]:
         return finding.severity, finding.rule, finding.not_evaluated
@@ -54,7 +54,7 @@ def render_summary(findings: Sequence[Finding], paint: Callable[[str, str], str]
 
 
 def placed(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings with a path for each object, as SARIF needs a location: `cluster/shop/Deployment/web`."""
+    """The findings with a path for each object, because SARIF needs a location: `cluster/shop/Deployment/web`."""
     return [finding._replace(location=Location(_path(finding.object), 1, 1, 1)) for finding in findings]
 
 
@@ -64,7 +64,7 @@ def _path(ref: ObjectRef) -> str:
 
 
 def summary(pods: int, objects: int, findings: Sequence[Finding], suppressed: int) -> str:
-    """What was looked at and found, in one line."""
+    """One line with the numbers of checked objects and of findings."""
     counts = [(severity, sum(finding.severity is severity for finding in findings)) for severity in Severity]
     found = ", ".join(plural(count, str(severity)) for severity, count in counts if count) or "no findings"
     found += f" ({suppressed} suppressed)" if suppressed else ""

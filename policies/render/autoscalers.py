@@ -16,7 +16,7 @@ MOST_LINES: Final = 20
 
 
 def lines(found: Autoscalers) -> Iterator[str]:
-    """Line by line; none where no pod waits."""
+    """The text lines; none without Pending Pods."""
     of_ca, of_karpenter = found.cluster_autoscaler, found.karpenter
     if not of_ca.pending:
         return
@@ -37,7 +37,7 @@ def _each(found: Autoscalers) -> Iterator[str]:
 
 
 def _planned(plan: Plan) -> Iterator[str]:
-    """Which node groups would be scaled up, and for which Pods none would."""
+    """Lines about the node groups that would be scaled up, and about Pods that none helps."""
     for each in plan.scale_ups[:MOST_LINES]:
         yield _scaled_up(each)
     if len(plan.scale_ups) > MOST_LINES:
@@ -58,7 +58,7 @@ def _planned(plan: Plan) -> Iterator[str]:
 
 
 def _scaled_up(each: ScaleUp) -> str:
-    """`scale-up: 2 nodes of group spot-large`, for which workloads, and why that group."""
+    """A line such as `scale-up: 2 nodes of group spot-large`, with the workloads and the reason for this group."""
     option = each.option
     which = listed([f"{of.workload} ({plural(of.pods, 'Pod')})" for of in each.workloads])
     told = f"scale-up: {plural(option.nodes, 'node')} of group {option.group} for {which}"
@@ -74,12 +74,12 @@ def _scaled_up(each: ScaleUp) -> str:
 
 
 def _idle(option: Option) -> str:
-    """The mean of cpu and memory, which upstream logs as Blended."""
+    """The mean idle share of cpu and memory, which upstream logs as Blended."""
     return f"{option.waste / 2:.1%}"
 
 
 def _why_not(left: NotHelped) -> str:
-    """`Insufficient memory (small, large)`."""
+    """The reasons with their groups, for example `Insufficient memory (small, large)`."""
     by_reason: dict[str, list[str]] = {}
     for group, reason in left.reasons.items():
         by_reason.setdefault(reason, []).append(group)

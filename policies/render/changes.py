@@ -1,4 +1,4 @@
-"""What changed since an earlier report: the option `--since` of `audit` and `risk`."""
+"""Changes since an earlier report: the option `--since` of `audit` and `risk`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Change(NamedTuple):
     why: str = ""
 
     def to_dict(self) -> dict[str, str]:
-        """For programs."""
+        """The change as JSON."""
         return {key: value for key, value in zip(("change", "what", "why"), self, strict=True) if value}
 
 
 def of_findings(findings: Sequence[Finding], previous: Mapping[str, Any]) -> list[Change]:
-    """New findings, and those that are gone. `previous`: the report of `audit -o json`. Raises ValueError."""
+    """New and fixed findings. `previous`: the report of `audit -o json`. Raises ValueError if it is invalid."""
     entries = _entries(previous, "findings", "audit")
     before = {str(at(each, "fingerprint")): each for each in entries}
     now = dict(zip(fingerprints(findings), findings, strict=True))
@@ -53,7 +53,7 @@ def _told(entry: Mapping[str, Any]) -> str:
 
 
 def of_risks(found: Risks, previous: Mapping[str, Any]) -> list[Change]:
-    """Changed workloads. `previous`: the report of `risk -o json`. Raises ValueError."""
+    """Workloads with changed risks. `previous`: the report of `risk -o json`. Raises ValueError if it is invalid."""
     before = {str(at(each, "workload")): each for each in _entries(previous, "workloads", "risk")}
     now = {each["workload"]: each for each in as_dict(found)["workloads"]}
     changes = [Change("new", name) for name in now if name not in before]
@@ -92,7 +92,7 @@ def _entries(previous: Mapping[str, Any], key: str, command: str) -> list[Mappin
 
 
 def lines(changes: Sequence[Change], name: str) -> Iterator[str]:
-    """The changes as text, at most MOST_SHOWN."""
+    """Yield the changes as lines of text: a summary, and at most MOST_SHOWN changes."""
     counts = {kind: sum(each.kind == kind for each in changes) for kind in _ORDER}
     told = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "no changes"
     yield f"since {one_line(name)}: {told}"

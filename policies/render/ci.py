@@ -1,4 +1,4 @@
-"""Findings for what reads them in CI: GitLab's Code Quality, JUnit, reviewdog, GitHub's log."""
+"""Findings in formats of CI systems: GitLab's Code Quality, JUnit, reviewdog, GitHub's log."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _GITLAB: Final = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.N
 _RDJSON: Final = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.NOTE: "INFO"}
 _GITHUB: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 MOST_ANNOTATIONS: Final = 10
-"""Of each severity GitHub shows no more in a step."""
+"""Maximum annotations of each severity that GitHub shows for a step."""
 _MOST_CLEAN: Final = 10_000
 
 
 def gitlab(report: Report) -> Iterator[str]:
-    """A Code Quality report: equal fingerprints collapse, and only the description is shown."""
+    """A Code Quality report. GitLab merges equal fingerprints, and shows only the description."""
     marks = fingerprints(report.findings)
     entries = (
         {
@@ -42,7 +42,7 @@ def gitlab(report: Report) -> Iterator[str]:
 
 
 def rdjson(report: Report) -> Iterator[str]:
-    """Reviewdog's format: the end is exclusive, and columns count bytes of UTF-8."""
+    """A report for reviewdog: end positions are exclusive, and columns count bytes of UTF-8."""
     return in_parts({"source": {"name": "forewarn"}, "diagnostics": ENTRIES}, _diagnostics(report), 1)
 
 
@@ -63,12 +63,12 @@ def _diagnostics(report: Report) -> Iterator[dict[str, Any]]:
 
 
 def _bytes(line: str, column: int) -> int:
-    """A column in characters as one in bytes, both from 1."""
+    """The column in bytes for a column in characters, both from 1."""
     return len(line[: column - 1].encode("utf-8", "replace")) + max(column - 1 - len(line), 0) + 1
 
 
 def junit(report: Report) -> Iterator[str]:
-    """One suite; a failed case a finding, and a passed one for each file without any. Notes pass."""
+    """A JUnit suite: a failed case for each finding except notes, and a passed one for each file without findings."""
     by_file: dict[str, list[Finding]] = defaultdict(list)
     for finding in report.findings:
         by_file[finding.location.file].append(finding)
@@ -87,7 +87,7 @@ def junit(report: Report) -> Iterator[str]:
 
 
 def _cases(file: str, findings: Sequence[Finding]) -> Iterator[str]:
-    """The cases of one file. Their names are what GitLab knows them by, so no line is in them."""
+    """The cases of one file. Names contain no lines, because GitLab identifies cases by their names."""
     seen: Counter[str] = Counter()
     for finding in findings:
         place = finding.location
@@ -110,7 +110,7 @@ def _xml(text: str) -> str:
 
 
 def github(findings: Sequence[Finding]) -> tuple[list[str], list[Finding]]:
-    """Workflow commands, the worst first; and the findings that GitHub would show no more."""
+    """Workflow commands, the most severe first; and the findings above GitHub's limit."""
     lines: list[str] = []
     rest: list[Finding] = []
     shown: dict[Severity, int] = defaultdict(int)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.priority_levels import Level, Levels, Requested
 
 MOST_COLUMNS: Final = 16
-"""Levels of a matrix in text."""
+"""Maximum levels of a matrix in text."""
 HEADS: Final = (
     "",
     "PriorityClass",
@@ -43,7 +43,7 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
 
 
 def render(found: Levels, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """The table of costs and the matrix, line by line."""
+    """The table of costs and the matrix, as lines."""
     yield paint(_title(found), "bold")
     yield from table(HEADS, _rows(found), paint, texts=_TEXTS)
     yield ""
@@ -56,7 +56,7 @@ def render(found: Levels, paint: Callable[[str, str], str] = _plain) -> Iterator
 
 
 def markdown(found: Levels) -> str:
-    """The same tables."""
+    """The table of costs and the matrix as Markdown."""
     lines = [f"### {_title(found)}", "", *markdown_table(HEADS, _rows(found)), "", _MATRIX, ""]
     lines += markdown_table(_matrix_heads(found), _matrix(found))
     lines += ["", *(f"- {note}" for note in notes(found))]
@@ -67,7 +67,7 @@ _MATRIX: Final = "running Pods of each level (columns) that a new Pod (rows) may
 
 
 def notes(found: Levels) -> Iterator[str]:
-    """What the tables mean."""
+    """Notes that explain the tables."""
     old = sum(level.running.pods for level in found.levels if level.preempts is None)
     if old:
         yield f"{_OLD}: {plural(old, 'running Pod')} with a priority that new Pods of the class do not get"
@@ -165,7 +165,7 @@ _VERBS: Final = {
 
 
 def render_plan(found: Plan, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """The steps of a plan, line by line."""
+    """The steps of a plan as text lines."""
     good = found.is_complete and not found.preempted
     yield paint(_plan_title(found), "bold")
     if found.results:
@@ -175,7 +175,7 @@ def render_plan(found: Plan, paint: Callable[[str, str], str] = _plain) -> Itera
 
 
 def plan_markdown(found: Plan) -> str:
-    """The same as a table and a list."""
+    """The steps of a plan as Markdown: a table and a list."""
     lines = [f"### {text_of(_plan_title(found))}", ""]
     if found.results:
         lines += [*markdown_table(_STEP_HEADS, _step_rows(found), longest=240), ""]
@@ -205,7 +205,7 @@ def _step_rows(found: Plan) -> list[list[str | int]]:
 
 
 def told_of_step(step: Step) -> str:
-    """`create PriorityClass gold (100000)`, `restart 3 workloads with new priority 5000: shop/a, shop/b, shop/c`."""
+    """A step as a phrase: `create PriorityClass gold (100000)`, or `restart 3 workloads with new priority 5000: …`."""
     verb = _VERBS[step.action]
     if step.classes:
         noun = "PriorityClass" if len(step.classes) == 1 else "PriorityClasses"
@@ -229,7 +229,7 @@ def _class_in(step: Step, each: PriorityClass) -> str:
 
 
 def _details(found: Plan) -> Iterator[str]:
-    """What happens in steps with preemption or unfinished rollouts."""
+    """Lines about the steps with preemption or unfinished rollouts."""
     for number, result in enumerate(found.results, 1):
         preempting = pairs(result.pushes)
         yield from (f"step {number}: {pair(*each)}" for each in preempting[:_MOST_PAIRS])

@@ -1,4 +1,4 @@
-"""What became of expectations: for people, as JUnit, and for programs."""
+"""Results of expectations as text, JUnit and JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from forewarn.policies.expectations.judge import Verdict
 
 MOST_LINES: Final = 30
-"""Of a counterexample."""
+"""Maximum lines of a counterexample."""
 _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -25,10 +25,11 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
 
 
 class Result(NamedTuple):
-    """What became of an expectation. `case`: the first that breaks it; `broken`: in what, sentence by sentence, empty
-    where it holds; `timeline`: how it comes to that, line by line; `answer`: all of it, for programs. `unanswered`:
-    parts that select no Pod, so that the expectation neither holds nor is broken; `notes`: parts that may select none,
-    and what it assumes.
+    """The result of one expectation.
+
+    `case`: the first case that violates it. `broken`: sentences about the violation; empty if it is met. `timeline`:
+    lines about the events before the violation. `answer`: the complete case as JSON. `unanswered`: parts that select no
+    Pod, so that the expectation is neither met nor violated. `notes`: parts that may select no Pod, and assumptions.
     """
 
     name: str
@@ -42,12 +43,12 @@ class Result(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether it is answered and holds."""
+        """True if the expectation was evaluated and is met."""
         return not self.broken and not self.unanswered
 
 
 def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Result:
-    """A verdict without the simulation that it rests on. `allow_empty`: parts that select no Pod hold."""
+    """The result for a verdict, without its simulation. `allow_empty`: parts that select no Pod count as met."""
     name, cases, answer = verdict.expectation.name, verdict.cases, verdict.answer
     if not verdict.broken and allow_empty:
         return Result(name, cases, notes=[*verdict.unanswered, *verdict.notes])
@@ -63,7 +64,7 @@ def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Result:
 
 
 def render(results: Sequence[Result], paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """A line for each, and below one that does not hold why, with the counterexample as it goes."""
+    """A line for each result; below one that is not met, the reason with the counterexample."""
     for result in results:
         looked_at = f" ({plural(result.cases, 'case')})" if result.cases > 1 else ""
         mark = (
@@ -82,12 +83,12 @@ def render(results: Sequence[Result], paint: Callable[[str, str], str] = _plain)
 
 
 def _counts(results: Sequence[Result]) -> tuple[int, int]:
-    """How many are broken, and how many have no answer."""
+    """The numbers of violated expectations, and of those that were not evaluated."""
     return sum(bool(result.broken) for result in results), sum(bool(result.unanswered) for result in results)
 
 
 def counterexample(result: Result) -> Iterator[str]:
-    """The case, what breaks the expectation in it, and how it comes to that."""
+    """The case, the violation, and the events before it, as lines."""
     yield result.case
     yield from (f"- {sentence}" for sentence in result.broken[:MOST_LINES])
     if len(result.broken) > MOST_LINES:
@@ -96,7 +97,7 @@ def counterexample(result: Result) -> Iterator[str]:
 
 
 def junit(results: Sequence[Result], suite: str) -> str:
-    """As Jenkins and GitLab read it."""
+    """The results as JUnit XML for Jenkins and GitLab."""
     broken, unanswered = _counts(results)
     counts = f'tests="{len(results)}" failures="{broken}" errors="{unanswered}"'
     lines = ['<?xml version="1.0" encoding="utf-8"?>', f"<testsuites {counts}>"]
@@ -124,7 +125,7 @@ def _attribute(text: str) -> str:
 
 
 def as_dict(result: Result) -> dict[str, Any]:
-    """For programs."""
+    """The result as JSON."""
     told: dict[str, Any] = {"name": result.name, "met": result.holds, "cases": result.cases}
     if result.broken:
         told |= {"case": result.case, "failures": list(result.broken), "timeline": list(result.timeline)}
@@ -134,7 +135,7 @@ def as_dict(result: Result) -> dict[str, Any]:
 
 
 def from_dict(told: Any) -> Result:
-    """What `as_dict` has told. Raises ValueError for anything else."""
+    """The result of `as_dict`. Raises ValueError for other input."""
     if not isinstance(told, dict):
         raise ValueError("a test result must be an object")
     name, cases, case, answer = told.get("name"), told.get("cases"), told.get("case", ""), told.get("answer")

@@ -1,4 +1,4 @@
-"""Text of headroom."""
+"""The headroom as text and Markdown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def render(
     reserve: Placeholders | None = None,
     buffers: Buffers | None = None,
 ) -> Iterator[str]:
-    """The answer, line by line."""
+    """The headroom as text lines."""
     pod = found.pod
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
     size = size_of(pod)
@@ -44,7 +44,7 @@ def render(
 
 
 def size_of(pod: Pod) -> str:
-    """`0.5 cpu and 6Gi memory each`, of what it asks for."""
+    """A phrase with a Pod's requests, for example `0.5 cpu and 6Gi memory each`."""
     asks = pod.occupies.resource
     parts = [f"{cpu(asks.milli_cpu)} cpu"] if asks.milli_cpu else []
     parts += [f"{memory(asks.memory)} memory"] if asks.memory else []
@@ -84,7 +84,9 @@ def _never(found: Headroom) -> str:
 
 
 def of_group(group: OfGroup) -> str:
-    """`and 40 more with up to 10 nodes of group spot-large`, or why none."""
+    """A phrase about a node group: `and 40 more with up to 10 nodes of group spot-large`, or the reason if none
+    fits.
+    """
     if group.why_not:
         return f"no more with group {group.name}: {group.why_not}"
     count = f"{'' if group.more.whole else 'at least '}{group.more.pods}"
@@ -93,7 +95,7 @@ def of_group(group: OfGroup) -> str:
 
 
 def nodes_at_most(count: int) -> str:
-    """`1 node`, `up to 10 nodes`."""
+    """A number of nodes as a phrase: `1 node`, or `up to 10 nodes`."""
     return plural(count, "node") if count == 1 else f"up to {plural(count, 'node')}"
 
 
@@ -102,13 +104,13 @@ def _of_class(found: OfClass) -> str:
 
 
 def lacking(left: Left) -> str:
-    """`insufficient cpu`, `insufficient memory and Pod slots`."""
+    """The insufficient resources as a phrase: `insufficient cpu`, or `insufficient memory and Pod slots`."""
     names = ["Pod slots" if name == "pods" else name for name in left.scarce]
     return f"insufficient {' and '.join(names)}"
 
 
 def stranded(left: Left) -> str:
-    """What is free there of the resources that do not lack."""
+    """The free amounts of the other resources, which are stranded, as a phrase."""
     if "pods" in left.scarce:
         return f"{cpu(left.milli_cpu)} cpu and {memory(left.memory)} memory"
     if left.scarce == ("cpu",):
@@ -117,17 +119,17 @@ def stranded(left: Left) -> str:
 
 
 def cpu(milli: int) -> str:
-    """Cores."""
+    """An amount of cpu in cores as text."""
     return f"{milli / 1000:g}"
 
 
 def memory(size: int) -> str:
-    """Bytes as GiB."""
+    """An amount of memory in GiB as text."""
     return f"{size / _GIB:.3g}Gi" if size < 1000 * _GIB else f"{size / _GIB:.0f}Gi"
 
 
 def _placeholders(found: Placeholders, paint: Callable[[str, str], str]) -> Iterator[str]:
-    """The placeholder Pods for a number of Pods."""
+    """Lines about the placeholder Pods for a number of Pods."""
     yield paint(f"to start {plural(found.wanted, 'Pod')} without waiting for new nodes:", "bold")
     if found.obstacle:
         yield paint(f"  placeholder Pods do not help: {found.obstacle}", "warning")
@@ -190,7 +192,7 @@ def _where(found: Placeholders) -> Iterator[str]:
 
 
 def markdown(found: Headroom, reserve: Placeholders | None = None, buffers: Buffers | None = None) -> str:
-    """The same as a list of lists."""
+    """The headroom as Markdown: nested lists."""
     first, *rest = render(found, reserve=reserve, buffers=buffers)
     items = (f"{' ' * (len(line) - len(line.lstrip()) - 2)}- {text_of(line.strip())}" for line in rest)
     return "\n".join([f"### {text_of(first)}", "", *items]) + "\n"

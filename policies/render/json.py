@@ -1,4 +1,4 @@
-"""Findings for programs: one JSON object, its keys as docs/reference/json.md has them."""
+"""Findings as one JSON object. docs/reference/json.md documents its keys."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 
 
 VERSION: Final = 1
-"""Of the format: keys may come, and none goes or changes its meaning, as long as this stays."""
+"""The version of the format.
+
+Later releases may add keys; while the version stays, no key is removed or changes meaning.
+"""
 
 
 def render(report: Report, left_out: Mapping[str, int] = NOTHING, more: Mapping[str, Any] = NOTHING) -> Iterator[str]:
-    """The report as indented JSON, in parts, in the order of the findings. `more`: further keys."""
+    """The report as indented JSON, in parts; findings in report order. `more`: further keys."""
     found = counts(report.findings)
     marks = fingerprints(report.findings)
     told = {
@@ -60,5 +63,5 @@ def _finding(finding: Finding, mark: str) -> dict[str, Any]:
 
 
 def _file(name: str) -> str:
-    """The name itself, or with escapes where it is no text."""
+    """The name, with escapes if it contains unprintable characters."""
     return name if name.isprintable() else printable(name)

@@ -1,4 +1,4 @@
-"""Findings for a pull request: a table, and a picture of preemptions that GitHub and GitLab draw."""
+"""Findings for a pull request: a Markdown table, and a chart of preemptions that GitHub and GitLab render."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIGNS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.
 
 
 def render(findings: Sequence[Finding], title: str = "forewarn lint") -> str:
-    """The report: its worst findings first, at most so many that GitHub takes it."""
+    """The report as Markdown: the most severe findings first, within GitHub's size limit."""
     found = counts(findings)
     told = ", ".join(plural(found[s], str(s)) for s in Severity if found[s]) or "no findings"
     lines = [f"### {title}: {told}", ""]
@@ -37,7 +37,7 @@ def render(findings: Sequence[Finding], title: str = "forewarn lint") -> str:
 
 
 def changes(found: Sequence[Change], since: str) -> str:
-    """The changes since an earlier report, as a list below the table."""
+    """The changes since an earlier report as a Markdown list."""
     shown = [f"- {each.kind}: {text_of(': '.join(part for part in each[1:] if part))}" for each in found[:MOST_ROWS]]
     more = [f"- and {len(found) - MOST_ROWS} more"] if len(found) > MOST_ROWS else []
     title = f"#### Since {text_of(since)}: {plural(len(found), 'change') if found else 'no changes'}"
@@ -45,7 +45,7 @@ def changes(found: Sequence[Change], since: str) -> str:
 
 
 def _short(lines: list[str]) -> str:
-    """As many lines as GitHub takes of a summary."""
+    """The lines that fit into GitHub's limit for a summary, as text."""
     size, kept = 0, []
     for line in lines:
         size += len(line.encode("utf-8", "replace")) + 1
@@ -64,12 +64,12 @@ def _row(finding: Finding) -> str:
 
 
 def cell_of(value: str | int) -> str:
-    """A cell of a table, of one line that is not too long."""
+    """A value as a cell of a Markdown table: one line of limited length."""
     return text_of(cut(one_line(str(value)), _LONGEST))
 
 
 def text_of(text: str) -> str:
-    """Text that means nothing to Markdown, HTML, and what makes links of names."""
+    """The text with special characters of Markdown and HTML escaped, without automatic links."""
     return _SPECIAL.sub(r"\\\1", one_line(text))
 
 
@@ -102,5 +102,5 @@ def _edges(finding: Finding) -> Iterator[tuple[str, str, str]]:
 
 
 def label_of(text: str) -> str:
-    """A Mermaid text: quotes, brackets and entities are its own."""
+    """The text as a Mermaid label, without Mermaid's special characters."""
     return re.sub(r'["#;<>\[\]{}|&`\\]', "'", cut(one_line(text), 120))

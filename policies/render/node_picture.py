@@ -1,4 +1,4 @@
-"""The nodes before and after as a drawing (SVG), for a README or a ticket. The same run gives the same bytes."""
+"""A drawing (SVG) of the nodes before and after a simulation. Equal simulations give equal bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.node_bands import Frame
 
 MOST_NODES: Final = 240
-"""That are drawn; of more, those first on which something changes."""
+"""Maximum nodes in the drawing; with more, those with the first changes."""
 MOST_ZONES: Final = 12
 _WIDTH: Final = 800
 _SIDE: Final = 360
@@ -46,7 +46,7 @@ _STYLE: Final = (
 
 
 class _Cell(NamedTuple):
-    """How large nodes are drawn, in pixels."""
+    """The size of a drawn node in pixels. `named`: with names."""
 
     width: int
     height: int
@@ -55,7 +55,7 @@ class _Cell(NamedTuple):
 
 
 def picture(answer: Answer) -> str:
-    """The whole file. `answer`: with its occupancy."""
+    """The complete SVG file. `answer` must have its occupancy."""
     assert answer.occupancy is not None
     bands = NodeBands(answer.occupancy, answer.pushes)
     before, after = bands.frame(BEFORE), bands.frame(inf)
@@ -109,7 +109,7 @@ def _drawn(before: Frame, after: Frame) -> list[int]:
 
 
 def _zones(nodes: Sequence[Node], drawn: Sequence[int]) -> dict[str, list[int]]:
-    """Zone -> places of its nodes; the last of many zones stand together."""
+    """The positions of nodes by zone; zones above the maximum are merged with the last one."""
     found: dict[str, list[int]] = {}
     for place in drawn:
         zone = zone_of(nodes[place])
@@ -146,7 +146,7 @@ def _node(node: Node, frame: Frame, place: int, cell: _Cell, corner: tuple[int, 
 
 
 def _fill(shares: Sequence[Sequence[Sequence[int]]], cell: _Cell, x: int, y: int) -> Iterator[Element]:
-    """From below, the highest priority first."""
+    """The rectangles of a node's bands, from the bottom up, the highest priority first."""
     used, bands = 0, len(shares)
     for band in range(bands - 1, -1, -1):
         for doomed in (LASTS, DOOMED):
@@ -166,7 +166,7 @@ def _color(band: int, bands: int) -> str:
 
 
 def _legend(bands: NodeBands, top: int, pushed: bool, gone: bool) -> tuple[list[Element], int]:
-    """The keys, and where they end."""
+    """The elements of the legend, and its bottom position."""
     count = len(bands.bands)
     named = [(cut(band_label(band), 40), _color(place, count), "") for place, band in enumerate(bands.bands)][::-1]
     named.append(("free", "free", ""))

@@ -1,4 +1,4 @@
-"""Text of eviction order, kubelet preemption and graceful shutdown on a node, each with its reason."""
+"""Text of eviction order, kubelet preemption and graceful shutdown on a node, with reasons."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ _UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 MOST_LINES: Final = 200
 _NAMED: Final = 10
 _LONGEST_LINE: Final = 1000
-"""Characters of a line in Markdown: a pod and a node with the longest names there are, and what is said of them."""
+"""Maximum characters of a Markdown line: enough for a Pod and a node with the longest possible names."""
 
 
 class Order(NamedTuple):
-    """The order of eviction. `what`: the signal; `amount`: how its amounts are written; `never`: the pods that the
-    kubelet passes over, as `namespace/name`.
+    """The order of eviction.
+
+    `what`: the signal. `amount`: formats amounts. `never`: Pods that the kubelet never evicts.
     """
 
     what: str
@@ -34,8 +35,9 @@ class Order(NamedTuple):
 
 
 class Door(NamedTuple):
-    """What becomes of a pod that comes to the kubelet itself. `lacks`: resource -> amount (see `Lacks`); `victims`:
-    the Pods that it evicts.
+    """The kubelet's admission of a Pod.
+
+    `lacks`: missing amounts by resource (see `Lacks`). `victims`: the Pods to evict.
     """
 
     admitted: KubeletPod
@@ -44,17 +46,17 @@ class Door(NamedTuple):
 
     @property
     def refused(self) -> bool:
-        """Whether the kubelet does not take it."""
+        """True if the kubelet rejects the Pod."""
         return bool(self.lacks) and (not self.admitted.critical or isinstance(self.victims, NotEnough))
 
     @property
     def ended(self) -> Sequence[KubeletPod]:
-        """Whom the kubelet ends for it."""
+        """The Pods that the kubelet evicts to admit the Pod."""
         return () if isinstance(self.victims, NotEnough) else self.victims
 
 
 class Answer(NamedTuple):
-    """What was asked about a node; None: not asked. `shutdown`: groups in their order."""
+    """The answers about a node; None for parts that were not requested. `shutdown`: groups in order."""
 
     node: str
     order: Order | None
@@ -67,7 +69,7 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
 
 
 def render(found: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """The answer, line by line."""
+    """The answers as text lines."""
     if found.order:
         yield paint(f"{found.node}, {heading(found.order)}", "bold")
         yield from (f"  {line}" for line in _places(found.order))
@@ -84,7 +86,7 @@ def render(found: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator
 
 
 def heading(order: Order) -> str:
-    """`eviction order under memory pressure`."""
+    """The heading, for example `eviction order under memory pressure`."""
     return f"eviction order under {order.what} pressure"
 
 
@@ -108,7 +110,7 @@ def _never(order: Order) -> str:
 
 
 def why(place: Place, amount: Callable[[int], str]) -> str:
-    """Why it is where it is."""
+    """The reason for a Pod's position in the order."""
     if not place.known:
         return "usage unknown"
     if place.exceeds is None:
@@ -120,7 +122,7 @@ def why(place: Place, amount: Callable[[int], str]) -> str:
 
 
 def size(number: int) -> str:
-    """`1.5Gi`."""
+    """A number of bytes as text, for example `1.5Gi`."""
     for unit, factor in _UNITS:
         if number >= factor:
             return f"{number / factor:.3g}{unit}"
@@ -128,17 +130,17 @@ def size(number: int) -> str:
 
 
 def processes(number: int) -> str:
-    """`12 processes`."""
+    """A number of processes as text, for example `12 processes`."""
     return plural(number, "process", "processes")
 
 
 def inodes(number: int) -> str:
-    """`12 inodes`."""
+    """A number of inodes as text, for example `12 inodes`."""
     return plural(number, "inode")
 
 
 def verdict(door: Door, node: str) -> str:
-    """What becomes of a pod that comes to the kubelet itself."""
+    """A sentence about the kubelet's admission of a Pod."""
     if not door.lacks:
         return f"{door.admitted.key}: fits on {node}; the kubelet preempts no Pods"
     lacks = listed([f"{_amount(name, amount)} {name}" for name, amount in door.lacks.items()])
@@ -165,22 +167,22 @@ GROUPS: Final = ("minimum priority", "seconds", "Pods")
 
 
 def uses(place: Place, amount: Callable[[int], str]) -> str:
-    """What it uses; `-`: that is not known."""
+    """The amount that a Pod uses, as text; `-` if unknown."""
     return amount(place.used) if place.known else "-"
 
 
 def requests(place: Place, amount: Callable[[int], str]) -> str:
-    """What it requests; `-`: that does not count, or nothing is known of its use."""
+    """The amount that a Pod requests, as text; `-` if it does not count, or the usage is unknown."""
     return "-" if place.exceeds is None else amount(place.requested)
 
 
 def reason(number: int, place: Place, amount: Callable[[int], str]) -> str:
-    """Why it is in that place, also where the rows of a table are in another order."""
+    """The reason for a Pod's position, complete also if the rows are sorted differently."""
     return why(place, amount) + (f" (tied with {number - 1})" if place.tied else "")
 
 
 def markdown(found: Answer) -> str:
-    """A comment: a table of each that was asked."""
+    """The answers as Markdown: a table for each requested part."""
     lines: list[str] = []
     if found.order:
         order, amount = found.order, found.order.amount
@@ -205,7 +207,7 @@ def markdown(found: Answer) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str | int]], count: int) -> Iterator[str]:
-    """`count`: of all rows."""
+    """The lines of a Markdown table. `count`: the number of all rows."""
     yield f"| {' | '.join(heads)} |"
     yield "|" + "---|" * len(heads)
     yield from (f"| {' | '.join(map(cell_of, row))} |" for row in rows)

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 def line_of_group(found: GroupForecast) -> str:
-    """`PodGroup ml/trainer (minCount 2): would preempt 4 Pods of 1 PodGroup: ml/experiment-0, …`."""
+    """A forecast as a line: `PodGroup ml/trainer (minCount 2): would preempt 4 Pods of 1 PodGroup: ml/experiment-0,
+    …`.
+    """
     return f"PodGroup {found.group.key} ({found.policy}): {_outcome(found)}"
 
 

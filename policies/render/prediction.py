@@ -1,4 +1,4 @@
-"""Text of predictions."""
+"""Predictions as text."""
 
 from __future__ import annotations
 
@@ -42,8 +42,10 @@ def render(
     explain: bool = False,
     applied: Applied | None = None,
 ) -> Iterator[str]:
-    """What becomes of an object's pods, line by line; `explain`: and by what that was come to; `applied`: with what
-    others it comes."""
+    """The predictions for an object's Pods as text lines.
+
+    `explain`: include the basis. `applied`: the objects applied together.
+    """
     predictions = placement.predictions
     if not predictions and placement.rollout is None:
         existing = f"{placement.existing} of {plural(placement.wanted, 'Pod')} exist; no new Pods"
@@ -63,7 +65,7 @@ def render(
 
 
 def _caveats(placement: Placement, applied: Applied | None) -> Iterator[str]:
-    """The caveats of all predictions together."""
+    """The caveats of all predictions, each once."""
     predictions = placement.predictions
     if any(prediction.not_predicted and prediction.pod.spec.pod_group for prediction in predictions):
         yield GROUPS
@@ -74,7 +76,7 @@ def _caveats(placement: Placement, applied: Applied | None) -> Iterator[str]:
 def _reasons(
     prediction: Prediction, cluster: ClusterSnapshot, applied: Applied | None, *, first: bool
 ) -> Iterator[str]:
-    """Why a Pod does not run at once, and the caveats of its prediction."""
+    """Lines with the reasons why a Pod does not run immediately, and the caveats of its prediction."""
     if prediction.outcome == "pending" or (prediction.outcome == "preempts" and first):
         yield from _why_not_lines(prediction, cluster)
     if prediction.outcome in ("pending", "preempts"):
@@ -91,7 +93,7 @@ def render_together(
     *,
     explain: bool = False,
 ) -> Iterator[str]:
-    """What becomes of several objects, in the order in which they come."""
+    """The predictions for several objects as text lines, in the order of their application."""
     in_turn = [placement for placement in placements if placement.rollout is None]
     predictions = [prediction for placement in in_turn for prediction in placement.predictions]
     new = f"{plural(len(predictions), 'new Pod')}, one after the other: {_counted(predictions, applied)}"
@@ -104,7 +106,7 @@ def render_together(
 
 
 def _turn(prediction: Prediction, applied: Applied | None) -> Iterator[str]:
-    """What came before or after the cycle that is told."""
+    """Lines about events before or after the predicted scheduling cycle."""
     turn = applied.turn_of(prediction) if applied else {}
     if by := turn.get("preemptedBy"):
         yield f"preempted again by {by}, which is applied later"
@@ -123,7 +125,7 @@ def _overview(placement: Placement, applied: Applied | None) -> str:
 
 
 def _counted(predictions: Sequence[Prediction], applied: Applied | None) -> str:
-    """`2 would fit, 1 would stay Pending`; a Pod that a later one preempts counts as neither."""
+    """The outcomes as a phrase: `2 would fit, 1 would stay Pending`. Counts Pods that later ones preempt separately."""
     lost = {id(each) for each in predictions if applied and "preemptedBy" in applied.turn_of(each)}
     told = _said(outcomes([each for each in predictions if id(each) not in lost]))
     return (
@@ -215,7 +217,7 @@ def _affected(victims: Sequence[Pod], cluster: ClusterSnapshot) -> Iterator[str]
 
 
 def budgets_of(victims: Sequence[Pod], cluster: ClusterSnapshot) -> list[str]:
-    """The PDBs that select these Pods, `namespace/name`, sorted."""
+    """The PDBs that select these Pods, as sorted `namespace/name`."""
     return sorted(
         {
             f"{budget.namespace}/{budget.name}"
@@ -227,7 +229,7 @@ def budgets_of(victims: Sequence[Pod], cluster: ClusterSnapshot) -> list[str]:
 
 
 def probabilities_of(prediction: Prediction) -> list[str]:
-    """`92 %: 1 Pod of priority 0`, per class of outcome, the likeliest first."""
+    """The probabilities of outcomes, the most likely first, for example `92 %: 1 Pod of priority 0`."""
     chances: dict[str, float] = {}
     for candidate in prediction.candidates:
         priorities = Counter(victim.effective_priority for victim in candidate.victims)

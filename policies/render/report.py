@@ -1,4 +1,4 @@
-"""What a report on an input has: its findings, what was counted, and how a finding is known again."""
+"""A report about an input: findings, counts, and fingerprints of findings."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["ENTRIES", "Report", "counts", "fingerprints", "in_parts", "path_of", "said", "uri", "worst_first"]
 
 ENTRIES: Final = ["\0"]
-"""What stands in a document for a list that is written entry by entry."""
+"""The placeholder in a JSON document for a list that is written entry by entry."""
 
 
 class Report(NamedTuple):
-    """One run of the linter. `line_of(file, line)`: a source line, None where it cannot be had. `names`: all files."""
+    """One run of the linter. `line_of(file, line)`: returns a source line, or None. `names`: all files."""
 
     findings: Sequence[Finding]
     names: Sequence[str]
@@ -31,7 +31,7 @@ class Report(NamedTuple):
 
 
 def uri(file: str) -> str:
-    """The path of a file relative to the working directory, as a URI; absolute where it is not below that."""
+    """The path of a file as a URI, relative to the working directory; absolute if the file is outside."""
     from urllib.parse import quote
 
     path = os.path.relpath(file) if os.path.isabs(file) else os.path.normpath(file)
@@ -40,13 +40,13 @@ def uri(file: str) -> str:
 
 
 def said(finding: Finding) -> str:
-    """`Deployment shop/web: what is wrong`, in one line."""
+    """A finding in one line, `OBJECT: PROBLEM`, for example `Deployment shop/web: …`."""
     about = f"{finding.object}: " if str(finding.object) else ""
     return one_line(about + finding.message)
 
 
 def fingerprints(findings: Sequence[Finding]) -> list[str]:
-    """One a finding, all different, and the same in the next run: of equal ones the second has a 2."""
+    """A unique fingerprint for each finding, equal in the next run. Of equal findings, the second one has a number."""
     import hashlib
 
     seen: Counter[tuple[str, ...]] = Counter()
@@ -60,12 +60,12 @@ def fingerprints(findings: Sequence[Finding]) -> list[str]:
 
 
 def worst_first(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings with the errors before the warnings before the notes, else in their order."""
+    """The findings sorted by severity, the most severe first, otherwise in the same order."""
     return sorted(findings, key=lambda finding: finding.severity)
 
 
 def in_parts(document: object, entries: Iterable[Any], indent: int) -> Iterator[str]:
-    """The JSON of a document, with these entries where it has ENTRIES, in parts: one entry at a time is held."""
+    """The JSON of a document in parts, with `entries` in place of ENTRIES. Holds only one entry in memory."""
     import json
 
     before, after = no_command_in_json(json.dumps(document, indent=indent)).split(json.dumps(ENTRIES[0]))
@@ -81,5 +81,5 @@ def in_parts(document: object, entries: Iterable[Any], indent: int) -> Iterator[
 
 
 def counts(findings: Sequence[Finding]) -> Mapping[Severity, int]:
-    """How many there are of each severity."""
+    """The number of findings by severity."""
     return Counter(finding.severity for finding in findings)

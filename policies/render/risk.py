@@ -1,4 +1,4 @@
-"""Text of the risks of workloads."""
+"""The risks of workloads as text and Markdown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SUMMARY_HEADS: Final = ("WORKLOAD", "CLASS", "PRIORITY", "PODS", "WORST LOSS", 
 
 
 def render_summary(found: Risks, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """One page: a table of the workloads that lose most, and how many there are of each risk."""
+    """One page: a table of the workloads with the largest losses, and the number of workloads with each risk."""
     shown = found.risks[:MOST_WORKLOADS]
     heads, rows = list(_SUMMARY_HEADS), [_summary_row(risk) for risk in shown]
     if any(risk.pod_losses for risk in shown):
@@ -69,7 +69,7 @@ def _worst(risk: Risk) -> str:
 
 
 def verdict(found: Risks) -> str:
-    """How many workloads lose replicas, as one sentence."""
+    """A sentence with the number of workloads that lose replicas."""
     total = plural(len(found.risks), "workload")
     failing = sum(any(loss.fails for loss in risk.pod_losses) for risk in found.risks)
     fail = f", {failing} {'fails' if failing == 1 else 'fail'} if one Pod is preempted or evicted" if failing else ""
@@ -85,7 +85,7 @@ def _losing(found: Risks, what: str) -> str:
 
 
 def render(found: Risks, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """Workload after workload, those that lose most first."""
+    """The risks as text lines by workload, the largest losses first."""
     for risk in found.risks[:MOST_WORKLOADS]:
         named = f"class {risk.priority_class}, " if risk.priority_class else ""
         title = f"{risk.workload} ({named}priority {risk.priority})"
@@ -98,7 +98,7 @@ def render(found: Risks, paint: Callable[[str, str], str] = _plain) -> Iterator[
 
 
 def _cut_off(found: Risks) -> Iterator[str]:
-    """Which losses were not tried to their ends, by why."""
+    """Lines about incomplete simulations of losses, with the reasons."""
     by_why: dict[tuple[str, str], list[str]] = {}
     for each in found.unended:
         why = f"stopped {each.stopped}" if each.stopped else f"without a steady state after {duration(each.at)}"
@@ -138,7 +138,7 @@ def _of_workload(risk: Risk, found: Risks, paint: Callable[[str, str], str]) -> 
 
 
 def preempted_by(risk: Risk) -> str:
-    """The classes that may preempt it, and the size of such a Pod; empty: none."""
+    """A phrase with the classes that may preempt a workload, and the size of their Pods; "" if there are none."""
     pushers = [pusher for pusher in risk.pushers if _size(pusher)]
     if not pushers:
         return ""
@@ -161,7 +161,7 @@ HEADS: Final = (
 
 
 def cells(risk: Risk) -> list[str | int]:
-    """A workload by these columns."""
+    """The cells of a workload's row, in the order of HEADS."""
     losses = listed([f"{loss.what} ({loss.replicas})" for loss in risk.losses], _MOST_LOSSES) + _refused(risk.losses)
     pushers = preempted_by(risk) or "-"
     effects = listed([loss.sentence for loss in risk.pod_losses], 1) or "-"
@@ -170,7 +170,7 @@ def cells(risk: Risk) -> list[str | int]:
 
 
 def notes(found: Risks) -> Iterator[str]:
-    """What was not tried, or not to its end."""
+    """Lines about losses that were not simulated, or not completely."""
     for what, tried, there in zip(("zone", "node"), found.tried, found.there, strict=True):
         if tried < there:
             yield f"simulated the loss of {tried} of {plural(there, what)}; use --most N for more"
@@ -181,7 +181,7 @@ def notes(found: Risks) -> Iterator[str]:
 
 
 def markdown(found: Risks) -> str:
-    """A comment: a table, those that lose most first."""
+    """The risks as Markdown: a table with the largest losses first."""
     lines = [f"### Risks: {text_of(verdict(found))}", "", f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
     rows = (map(cell_of, cells(risk)) for risk in found.risks[:MOST_WORKLOADS])
     lines += (f"| {' | '.join(row)} |" for row in rows)
@@ -192,7 +192,7 @@ def markdown(found: Risks) -> str:
 
 
 def _refused(losses: Sequence[Loss]) -> str:
-    """`; a ResourceQuota rejects the replacements`, of some losses which."""
+    """A phrase such as `; a ResourceQuota rejects the replacements`, with the affected losses; "" if there are none."""
     refused = [loss for loss in losses if loss.refused]
     if not refused:
         return ""
@@ -203,7 +203,7 @@ def _refused(losses: Sequence[Loss]) -> str:
 
 
 def _size(pusher: Pusher) -> str:
-    """How large the pods are that may push it out; empty: there are none."""
+    """The size range of Pods of this class that may preempt the workload, as a phrase; "" if there are none."""
     parts = []
     if pusher.room[0] > pusher.free[0]:
         parts.append(f"more than {pusher.free[0] / 1000:g} and up to {pusher.room[0] / 1000:g} cpu")

@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, with what GitHub's code scanning asks for.
+"""Findings as SARIF 2.1.0, with the fields that GitHub's code scanning requires.
 
 Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0, and GitHub's "SARIF support for code scanning".
 """
@@ -23,11 +23,11 @@ SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 _LONGEST: Final = 1024
 MOST_RESULTS: Final = 25_000
-"""GitHub takes no more: the worst are kept."""
+"""Maximum results that GitHub accepts; the most severe are included."""
 
 
 def render(report: Report, version: str) -> Iterator[str]:
-    """The report, in parts, as one run of one tool; `version` is that of forewarn."""
+    """The report as SARIF, in parts, with one run. `version`: of forewarn."""
     used = {finding.rule for finding in report.findings}
     rules = [_rule(rule) for rule in RULES if rule.ID in used]
     rules += [{"id": name} for name in sorted(used - {rule.ID for rule in RULES})]  # of other packages

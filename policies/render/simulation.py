@@ -1,4 +1,4 @@
-"""Text of a simulation: the timeline, collapsed, and the end."""
+"""A simulation as text: the collapsed timeline, and the result."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
 
 
 def duration(seconds: float) -> str:
-    """`3 min 20 s`."""
+    """A duration as text, for example `3 min 20 s`."""
     whole = int(seconds)
     parts = ((whole // 3600, "h"), (whole // 60 % 60, "min"), (whole % 60, "s"))
     return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
 
 
 def settled(summary: Summary) -> str:
-    """When all was over."""
+    """A sentence with the time at which the cluster reached a steady state."""
     if summary.stopped:
         return (
             f"simulation stopped {summary.stopped}, at {duration(summary.settled_at)}; results are as of then."
@@ -51,7 +51,7 @@ def settled(summary: Summary) -> str:
 
 
 def ending(summary: Summary, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """The end, line by line."""
+    """The result of a simulation as text lines."""
     if summary.new_pods:
         yield paint(new_pods(summary), "good" if summary.all_run_at is not None else "warning")
     if not summary.evictions:
@@ -74,18 +74,18 @@ def ending(summary: Summary, paint: Callable[[str, str], str] = _plain) -> Itera
 
 
 def violated(budget: str, count: int) -> str:
-    """A PDB that preemption violates, by how many Pods."""
+    """A sentence about a PDB that preemption violates, with the number of Pods."""
     return f"PDB {budget} violated: {plural(count, 'Pod')} more than it allows"
 
 
 def missing(summary: Summary) -> Iterator[str]:
-    """The Pods that a ResourceQuota rejects at the end."""
+    """Lines about Pods that a ResourceQuota rejects at the end."""
     for each in summary.missing:
         yield f"{each.group}: a ResourceQuota rejects {plural(each.pods, 'Pod')}: {each.message}"
 
 
 def new_pods(summary: Summary, noun: str = "new Pod") -> str:
-    """How many of the Pods that arrive get a node, and when the last one does."""
+    """A sentence with the number of new Pods that get a node, and the time of the last one."""
     if summary.all_run_at is None:
         return f"{summary.new_running} of {plural(summary.new_pods, noun)} scheduled"
     after = duration(summary.all_run_at)
@@ -95,7 +95,7 @@ def new_pods(summary: Summary, noun: str = "new Pod") -> str:
 
 
 def odds(outcomes: Sequence[tuple[Outcome, Summary]], paint: Callable[[str, str], str]) -> Iterator[str]:
-    """The outcomes of several runs, one line each."""
+    """The outcomes of several runs, one line for each."""
     runs = sum(outcome.count for outcome, _ in outcomes)
     stories: dict[str, int] = {}
     for outcome, summary in outcomes:
@@ -118,18 +118,18 @@ def _brief(summary: Summary) -> Iterator[str]:
 
 
 class _Line(NamedTuple):
-    """Events that are told as one: those of a kind between the same workloads in one second."""
+    """Events that one line reports: of one kind, between the same workloads, in the same second."""
 
     second: int
     kind: str
     group: str
     other: str
     depth: int = 0
-    """Of a preemption, in the cascade: preemptions of several depths are different lines."""
+    """The cascade depth of a preemption; preemptions of different depths have different lines."""
 
 
 def timeline(simulation: Simulation, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """What matters of the timeline, collapsed."""
+    """The important events as text lines, collapsed."""
     lines = list(_lines(simulation))
     width = max((len(duration(second)) for second, _ in lines), default=0)
     for second, told in lines[:MOST_LINES]:
@@ -153,7 +153,7 @@ def _lines(simulation: Simulation) -> Iterator[tuple[int, str]]:
 def _line(
     event: Event, eviction: Eviction | None, levels: Levels, names: Names, nominated: dict[str, str]
 ) -> _Line | None:
-    """What an event is told as, None where it is not."""
+    """The line to which an event belongs; None if the text omits the event."""
     second, group = int(event.t), names.of(event.origin.workload) if event.origin else event.node
     if eviction is not None:
         by = names.of(event.by_origin.workload) if event.by_origin else ""

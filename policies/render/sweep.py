@@ -1,4 +1,4 @@
-"""A sweep for people: one table, the worst first."""
+"""A sweep as text and Markdown: one table, the worst case first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST: Final = 60
 SETTLED: Final = "steady state after"
 _NEEDED: Final = "nodes needed"
 _TEXTS: Final = ("case", SETTLED, _NEEDED)
-"""Columns that are no counts."""
+"""Columns with text instead of counts."""
 
 
 def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
@@ -28,19 +28,19 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
 
 
 def heads_of(sweep: Sweep) -> list[str]:
-    """The columns: the question, counts, when all was settled, and the nodes needed where node groups are given."""
+    """The column heads: case, counts, time of the steady state; with node groups, the needed nodes."""
     refused = ["rejected"] if sweep.kind == "class" else []
     needed = [_NEEDED] if has_groups(sweep) else []
     return ["case", "fewer", *refused, "Pending", "preempted", "PDBs violated", SETTLED, *needed]
 
 
 def has_groups(sweep: Sweep) -> bool:
-    """Whether it was asked which nodes an autoscaler would bring."""
+    """True if the sweep includes the nodes that an autoscaler would add."""
     return any(row.needs is not None for row in sweep.rows)
 
 
 def cells_of(sweep: Sweep, row: Row) -> list[str | int]:
-    """A row by these columns."""
+    """The cells of a row, in the order of `heads_of`."""
     refused = [row.refused] if sweep.kind == "class" else []
     seconds = duration(row.settled_at)
     after = seconds if row.settled else f"not within {seconds}"
@@ -49,7 +49,7 @@ def cells_of(sweep: Sweep, row: Row) -> list[str | int]:
 
 
 def needs_told(needs: Needs | None) -> str:
-    """`2 of spot-large, 1 of gpu; none for 3 Pods`."""
+    """The needed nodes as a phrase, for example `2 of spot-large, 1 of gpu; none for 3 Pods`."""
     if needs is None:
         return ""
     nodes = listed([f"{count} of {group}" for group, count in needs.nodes.items()])
@@ -58,7 +58,7 @@ def needs_told(needs: Needs | None) -> str:
 
 
 def harmful(sweep: Sweep) -> list[Row]:
-    """The rows that come to something that is counted."""
+    """The rows with an effect in one of the counts."""
     return [row for row in sweep.rows if _harms(row, sweep)]
 
 
@@ -68,18 +68,18 @@ def _harms(row: Row, sweep: Sweep) -> bool:
 
 
 def before(sweep: Sweep) -> str:
-    """The state at time 0, in words."""
+    """A phrase about the state at time 0."""
     return f"{plural(sweep.running, 'Pod')} running, {sweep.pending} Pending"
 
 
 def basis(sweep: Sweep) -> Iterator[str]:
-    """What the column `fewer` counts, of a loss."""
+    """A note that defines the column `fewer`, for sweeps of losses."""
     if sweep.kind != "class":
         yield "fewer: replicas that no longer run, without DaemonSet Pods of lost nodes"
 
 
 def without(sweep: Sweep) -> str:
-    """What happens anyway; empty where nothing is under way."""
+    """A sentence about the outcome without a change; "" if nothing would change."""
     row = sweep.anyway
     if row is None:
         return ""
@@ -94,7 +94,7 @@ def _nothing(sweep: Sweep) -> str:
 
 
 def render(sweep: Sweep, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """The table, line by line."""
+    """The table as text lines."""
     yield paint(f"what if {EVERY[sweep.kind]}: {plural(len(sweep.rows), 'case')}", "bold")
     yield f"  before: {before(sweep)}"
     if anyway := without(sweep):
@@ -114,7 +114,7 @@ def render(sweep: Sweep, paint: Callable[[str, str], str] = _plain) -> Iterator[
 
 
 def markdown(sweep: Sweep) -> str:
-    """A comment on a pull request."""
+    """The sweep as Markdown for a pull request."""
     lines = [f"### What if {EVERY[sweep.kind]}", ""]
     lines.append(
         f"{plural(len(sweep.rows), 'case')}; before: {before(sweep)}" + (f"; {without(sweep)}" if sweep.anyway else "")

@@ -29,8 +29,10 @@ def table(
     texts: Collection[str] = (),
     longest: int = 200,
 ) -> Iterator[str]:
-    """Aligned columns, indented by two spaces. `texts`: heads of columns aligned to the left. `longest`: characters of
-    a cell."""
+    """The lines of a table with aligned columns, indented by two spaces.
+
+    `texts`: heads of columns aligned to the left. `longest`: maximum characters of a cell.
+    """
     cells = [[cut(f"{cell}", longest) for cell in row] for row in rows]
     left = [head in texts for head in heads]
     for number, line in enumerate(_aligned([heads, *cells], left)):
@@ -38,7 +40,9 @@ def table(
 
 
 def page_table(heads: Sequence[str], rows: Rows) -> Iterator[str]:
-    """A table of at most WIDTH characters that can be pasted in a chat: numbers to the right, texts to the left."""
+    """The lines of a table with at most WIDTH characters, for a chat: numbers aligned to the right, texts to the
+    left.
+    """
     texts = [[cut(one_line(str(cell)), LONGEST) for cell in row[:-1]] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads[:-1], *texts, strict=True)]
     left = [not any(isinstance(row[index], int) for row in rows) for index in range(len(widths))]

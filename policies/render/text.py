@@ -1,4 +1,4 @@
-"""Findings as text: one line each for grep, the source line, a caret below the value, and the fix."""
+"""Findings as text for grep: one line for each, with the source line, a caret below the value, and the fix."""
 
 from __future__ import annotations
 
@@ -38,11 +38,10 @@ def render(
     paint: Callable[[str, str], str] = _plain,
     most: int = 0,
 ) -> Iterator[str]:
-    """The report, line by line.
+    """The report as text lines.
 
-    `line_of(file, line)`: the text of a source line, None where it cannot be had. `paint(text, style)`: the text in
-    colour; styles are the severities, `bold` and `dim`. `most`: so many findings of one rule are shown, and then how
-    many more there are; 0 for all.
+    `line_of(file, line)`: returns a source line, or None. `paint(text, style)`: returns the text in colour; styles are
+    the severities, `bold` and `dim`. `most`: maximum findings of one rule (0: all); a line counts the others.
     """
     shown, left = Counter[str](), Counter[str]()
     files = defaultdict[str, set[str]](set)
@@ -64,7 +63,7 @@ def render(
 
 
 def _excerpt(finding: Finding, line: str | None, paint: Callable[[str, str], str]) -> Iterator[str]:
-    """The source line with its caret, cut to a screen's width around the value."""
+    """The source line with its caret, cut to the width of a screen around the value."""
     place = finding.location
     gutter = " " * len(str(place.line))
     if line is not None:
@@ -86,7 +85,7 @@ def summary(
     left_out: Mapping[str, int] = NOTHING,
     suppressed: int = 0,
 ) -> str:
-    """What was read, found and skipped, in one line."""
+    """One line with the numbers of files and objects read, findings, and skipped objects."""
     counts = [(s, sum(f.severity is s for f in findings)) for s in Severity]
     found = ", ".join(plural(count, str(severity)) for severity, count in counts if count) or "no findings"
     found += f" ({suppressed} suppressed)" if suppressed else ""

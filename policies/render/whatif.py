@@ -1,4 +1,4 @@
-"""Text and Markdown of a change: the cluster before and after."""
+"""A simulated change as text and Markdown: the cluster before and after."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.upgrade import Pool, Step
 
 MOST_LINES: Final = 20
-"""Of one kind that are told one by one."""
+"""Maximum lines of one kind."""
 _NAMED: Final = 10
 _MOST_EDGES: Final = 40
 _LONGEST: Final = 300
@@ -43,7 +43,7 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
 def render(
     answer: Answer, change: ClassChange | None = None, paint: Callable[[str, str], str] = _plain
 ) -> Iterator[str]:
-    """The answer, line by line."""
+    """The answer as text lines."""
     yield paint(answer.title, "bold")
     if change is not None:
         yield from class_change(change, paint)
@@ -56,7 +56,7 @@ def render(
 
 
 def verdict(answer: Answer) -> str:
-    """One sentence with the effects that need attention, or that there are none."""
+    """Return one sentence with the effects that need attention, or with the statement that there are none."""
     more = sum(each.pending - each.pending_before for each in answer.standings)
     beyond = sum(answer.summary.broken_budgets.values())
     effects = [
@@ -71,7 +71,7 @@ def verdict(answer: Answer) -> str:
 
 
 def _afterwards(change: ClassChange) -> str:
-    """What is simulated with a class change."""
+    """A phrase for the event that is simulated with a class change."""
     if not change.restarted:
         return "the manifests are applied"
     names = [each.workload for each in change.restarting]
@@ -79,7 +79,7 @@ def _afterwards(change: ClassChange) -> str:
 
 
 def _ending(answer: Answer, noun: str, paint: Callable[[str, str], str]) -> Iterator[str]:
-    """The counts at the end. `noun`: for Pods that arrive."""
+    """Lines with the counts at the end. `noun`: the name of new Pods in the text."""
     if answer.summary.new_pods and answer.upgrade is None:
         complete = answer.summary.all_run_at is not None
         unfinished = "" if complete or noun != _REPLACEMENT else "; the rollout does not finish"
@@ -121,7 +121,7 @@ def affected(losses: Sequence[PodLoss]) -> Iterator[str]:
 
 
 def _lost(answer: Answer) -> str:
-    """How many replicas are missed, if DaemonSet Pods that go with their nodes are among those that run no more."""
+    """The number of lost replicas as a phrase; "" if no DaemonSet Pods were deleted with their nodes."""
     if not answer.with_nodes:
         return ""
     gone = plural(answer.with_nodes, "DaemonSet Pod leaves with its node", "DaemonSet Pods leave with their nodes")
@@ -136,12 +136,12 @@ def _left_undone(answer: Answer) -> Iterator[str]:
 
 
 def too_few_healthy(budget: str, healthy: int, desired: int) -> str:
-    """A PDB with too few healthy Pods at the end."""
+    """A sentence about a PDB with too few healthy Pods at the end."""
     return f"PDB {budget}: {healthy} of {desired} desired Pods healthy at the end"
 
 
 def emptied(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """The outcome of a drain or an upgrade: which nodes are done, why others are not, and the fix."""
+    """Lines about a drain or upgrade: completed nodes, the reasons for the others, and the fix."""
     yield from _upgraded(answer, paint)
     drained = [node for node in answer.drained if node not in answer.stuck]
     if drained:
@@ -184,7 +184,7 @@ def _starved(each: Starved) -> str:
 
 
 def _upgraded(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
-    """How far an upgrade got, and how long it takes."""
+    """Lines about the progress of an upgrade, and its duration."""
     upgrade = answer.upgrade
     if upgrade is None:
         return
@@ -205,7 +205,7 @@ def _upgraded(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]
 
 
 class _Table(NamedTuple):
-    """A table of an upgrade. `texts`: heads of columns aligned to the left. `more`: a line after it; may be empty."""
+    """A table of an upgrade. `texts`: heads of columns aligned to the left. `more`: a line after the table, or ""."""
 
     title: str
     heads: Sequence[str]
@@ -215,7 +215,7 @@ class _Table(NamedTuple):
 
 
 def upgrade_tables(answer: Answer) -> Iterator[_Table]:
-    """The pools of an upgrade, if there are several, and the PDBs that forbid evictions before it."""
+    """The tables of an upgrade: the pools, if there are several, and the PDBs that block evictions before it."""
     upgrade = answer.upgrade
     if upgrade is not None and len(upgrade.pools) > 1:
         heads = ("pool", "upgraded", "takes", "preempted Pods")
@@ -263,7 +263,7 @@ def _needs(each: Blocker) -> str:
 
 
 def _fix_of(answer: Answer) -> str:
-    """What lets a drain or an upgrade continue; empty if nothing is known to stop it."""
+    """The fix for a blocked drain or upgrade; "" if no cause is known."""
     blocking = sorted({budget for pods in answer.stuck.values() for budget in _blocking(pods, answer)})
     if blocking:
         what = "PodDisruptionBudget" if len(blocking) == 1 else "PodDisruptionBudgets"
@@ -277,7 +277,7 @@ def _nodes(steps: Sequence[Step]) -> str:
 
 
 def _not_emptied(answer: Answer) -> list[str]:
-    """A line for each node that was to be emptied and is not: for good, or because the run ended first."""
+    """A line for each node that is not drained: blocked, or not finished when the simulation ended."""
     ended = "" if answer.summary.settled else " yet" if answer.summary.stopped else " before --until"
     return [
         f"{node} is not drained{ended}: {plural(len(pods), 'Pod')} left ({listed(list(pods))}){_why_left(pods, answer)}"
@@ -290,7 +290,7 @@ def _blocking(pods: Iterable[str], answer: Answer) -> set[str]:
 
 
 def _why_left(pods: Iterable[str], answer: Answer) -> str:
-    """The budgets that forbid the eviction of these pods."""
+    """A phrase with the PDBs that block the eviction of these Pods; "" if there are none."""
     budgets = sorted(_blocking(pods, answer))
     if not budgets:
         return ""
@@ -307,7 +307,7 @@ def _limited(lines: Iterator[str], count: int, one: str, many: str) -> Iterator[
 
 
 def _each_reason_once(standings: Iterable[Standing], tell: Callable[[Standing], str]) -> Iterator[str]:
-    """Lines on them; one that waits for the reason of the line before says so."""
+    """The lines for these workloads; a reference replaces a reason that is equal to the previous line's."""
     before = ""
     for standing in standings:
         same = standing.pending and standing.message and standing.message == before
@@ -351,7 +351,7 @@ def _pushed(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
 
 
 def pair(who: tuple[str, int, str, int], pushes: list[Push]) -> str:
-    """A preempting workload, its victims and their workload."""
+    """A line about a preempting workload, its victims and their workload."""
     by, by_priority, victim, priority = who
     victims = listed([push.victim.rpartition("/")[2] for push in pushes], _NAMED)
     told = f"{by} (priority {by_priority}) preempts {plural(len(pushes), 'Pod')} of {victim} (priority {priority})"
@@ -359,7 +359,7 @@ def pair(who: tuple[str, int, str, int], pushes: list[Push]) -> str:
 
 
 def without_it(answer: Answer) -> str:
-    """What would happen without the event, of an answer that says so."""
+    """A sentence about the outcome without the event. `answer.anyway` must exist."""
     anyway = answer.anyway
     assert anyway is not None
     waiting = sum(each.pods for each in anyway.summary.waiting)
@@ -371,7 +371,9 @@ def without_it(answer: Answer) -> str:
 
 
 def _other_ends(anyway: Anyway) -> str:
-    """Other effects without the change: `, 2 fewer running, 1 rejected by a ResourceQuota`; empty for none."""
+    """A phrase about other effects without the change: `, 2 fewer running, 1 rejected by a ResourceQuota`; "" for
+    none.
+    """
     refused = sum(each.pods for each in anyway.summary.missing)
     fewer = f", {anyway.fewer} fewer running" if anyway.fewer else ""
     return fewer + (f", {refused} rejected by a ResourceQuota" if refused else "")
@@ -381,7 +383,7 @@ def _other_ends(anyway: Anyway) -> str:
 
 
 def class_change(change: ClassChange, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """What a PriorityClass change does now, and which Pods may preempt which from then on."""
+    """Lines about a PriorityClass change: the effect now, and the Pods that may then preempt each other."""
     changed = change.changed
     yield f"{paint('now:', 'bold')} {running_told(change)}"
     if changed:
@@ -419,8 +421,7 @@ def _cell(cell: Cell) -> str:
 
 
 def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> str:
-    """A comment on a pull request: the same, with a table and a picture that GitHub and GitLab draw. `notes`: what
-    plays no part."""
+    """The answer as Markdown for a pull request, with a table and a chart. `notes`: ignored objects."""
     summary, lines = answer.summary, [f"### {text_of(answer.title)}", ""]
     if change is not None:
         told_of_class = (
@@ -458,7 +459,7 @@ def _row(standing: Standing) -> str:
 
 
 def _picture(answer: Answer) -> Iterator[str]:
-    """A Mermaid flowchart of which workload preempts which."""
+    """A Mermaid flowchart of the preemptions between workloads."""
     found = pairs(answer.pushes)
     if not found:
         return

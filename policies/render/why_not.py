@@ -1,4 +1,4 @@
-"""Text: why nodes do not fit a Pod, even with preemption."""
+"""The reasons as text why nodes do not fit a Pod, even with preemption."""
 
 from __future__ import annotations
 
@@ -42,18 +42,21 @@ HELPLESS: Final = {
     "node(s) didn't match PersistentVolume's node affinity": "its PersistentVolume is not available there",
     "node(s) had no available volume zone": "its volume is in another zone",
 }
-"""Upstream's reasons -> what they mean to the one who reads them."""
+"""Upstream's reasons -> short explanations."""
 ANTI_AFFINITY: Final = (inter_pod_affinity.ANTI_AFFINITY.reasons, inter_pod_affinity.EXISTING_ANTI_AFFINITY.reasons)
 TOPOLOGY: Final = {
     "kubernetes.io/hostname": "host name",
     "topology.kubernetes.io/zone": "zone",
     "topology.kubernetes.io/region": "region",
 }
-"""Topology keys -> what people call them."""
+"""Topology keys -> their usual names."""
 
 
 def why_not(prediction: Prediction, cluster: ClusterSnapshot) -> list[tuple[int, str]]:
-    """(number of nodes, why they do not help), the most frequent first; a pod in the way is named by example."""
+    """Pairs of a number of nodes and the reason why they do not help, the most frequent first.
+
+    A reason about a Pod on the node contains one such Pod as an example.
+    """
     counts: Counter[str] = Counter()
     examples: dict[str, str] = {}
     candidates = {candidate.node_name for candidate in prediction.candidates}
@@ -81,7 +84,7 @@ def _why(
     *,
     emptied: bool,
 ) -> tuple[str, str]:
-    """(why a node does not help, an example of what is in the way)."""
+    """The reason why a node does not help, and an example of a blocking Pod ("" without one)."""
     if status.reasons in ANTI_AFFINITY:
         return blocking.on(node_name) or (_explained(status, emptied=emptied), "")
     if emptied and status.reasons == AFFINITY.reasons:
@@ -91,14 +94,14 @@ def _why(
 
 
 class BlockingPods:
-    """The pods that required anti-affinity keeps the new pod away from, its own or theirs."""
+    """The Pods with which the new Pod conflicts by required anti-affinity, its own or theirs."""
 
     def __init__(self, prediction: Prediction) -> None:
         self._pod, self._snapshot = prediction.pod, prediction.snapshot
         self._found: dict[tuple[str, str], list[tuple[str, Pod]]] | None = None
 
     def on(self, node_name: str) -> tuple[str, str] | None:
-        """(why none can go from there, an example); None where there is no such pod."""
+        """The reason why a node does not help, and an example; None without such a Pod."""
         node_info = self._snapshot.get(node_name)
         labels = node_info.node.labels if node_info else {}
         found = self._by_topology()
@@ -134,7 +137,7 @@ class BlockingPods:
 
 
 def explanations(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[str]:
-    """What surprises people about the outcome. Source: the Kubernetes documentation, troubleshooting preemption."""
+    """Lines about surprising outcomes. Source: the Kubernetes documentation, troubleshooting preemption."""
     if prediction.outcome == "preempts" and _dearer_for_a_budget(prediction):
         highest = prediction.victims[0].effective_priority
         yield (
@@ -150,7 +153,7 @@ def explanations(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[s
 
 
 def _dearer_for_a_budget(prediction: Prediction) -> bool:
-    """Whether a lower priority would have sufficed elsewhere, or on the node, but for a budget."""
+    """True if a PDB prevented the preemption of Pods with lower priority."""
     chosen = next(c for c in prediction.candidates if c.node_name == prediction.nominated_node)
     highest = chosen.victims[0].effective_priority
     if any(
@@ -168,7 +171,7 @@ def _dearer_for_a_budget(prediction: Prediction) -> bool:
 
 
 def _ahead_in_the_queue(prediction: Prediction, cluster: ClusterSnapshot) -> list[str]:
-    """Source: upstream `plugins/queuesort/priority_sort.go`."""
+    """The Pending Pods that kube-scheduler tries first. Source: upstream `plugins/queuesort/priority_sort.go`."""
     pod = prediction.pod
     found = [
         other
@@ -185,7 +188,7 @@ def _ahead_in_the_queue(prediction: Prediction, cluster: ClusterSnapshot) -> lis
 
 
 def _taint(prediction: Prediction, cluster: ClusterSnapshot, node_name: str) -> str:
-    """Which taint it is, as kubectl writes it."""
+    """The taint that the Pod does not tolerate, as a phrase in kubectl's notation."""
     taint = untolerated_taint(cluster.objects.nodes["", node_name].taints, prediction.pod.spec.tolerations)
     assert taint is not None
     value = f"={taint.value}" if taint.value else ""
@@ -193,7 +196,7 @@ def _taint(prediction: Prediction, cluster: ClusterSnapshot, node_name: str) -> 
 
 
 def _explained(status: Status, *, emptied: bool) -> str:
-    """One status in words; `emptied`: with every pod of lower priority gone."""
+    """One status as a phrase. `emptied`: the status without all Pods of lower priority."""
     lacking = [reason.removeprefix("Insufficient ") for reason in status.reasons if reason.startswith("Insufficient ")]
     rest = [HELPLESS.get(reason, reason) for reason in status.reasons if not reason.startswith("Insufficient ")]
     parts = []

@@ -1,4 +1,4 @@
-"""The rules, one a module: all that are in this package. No list of them, no decorators."""
+"""The rules: every module in these packages is a rule, without a list or decorators."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 _NO_RULES: Final = frozenset(("__init__", "__pycache__", "support", "wording"))
 """Modules and packages without rules."""
 _ENDINGS: Final = (".py", ".pyc", "")
-"""Of modules, and of packages."""
+"""File name extensions of modules and packages."""
 
 
 def _found(path: Iterable[str], package: str) -> Iterator[Rule]:
-    """Every rule in a package and the packages in it."""
+    """Yield every rule in a package and its subpackages."""
     for name in _modules(path):
         found = import_module(f"{package}.{name}")
         if hasattr(found, "__path__"):
@@ -28,14 +28,14 @@ def _found(path: Iterable[str], package: str) -> Iterator[Rule]:
 
 
 def _modules(path: Iterable[str]) -> list[str]:
-    """The modules and packages in some directories, by name."""
+    """The names of modules and packages in some directories, sorted."""
     # Not by pkgutil, which imports inspect: 5 ms of the linter's start.
     files = (os.path.splitext(file) for directory in path for file in os.listdir(directory))
     return sorted({name for name, ending in files if ending in _ENDINGS and name.isidentifier()} - _NO_RULES)
 
 
 def _ordered(rules: Iterator[Rule]) -> tuple[Rule, ...]:
-    """By what they are about, then by name: the order of the documentation."""
+    """The rules sorted by target, then by id: the order of the documentation."""
     from forewarn.policies.rules.support.context import Target
 
     subjects = list(Target)

@@ -1,1 +1,1 @@
-"""The scheduling core: what kube-scheduler would do with a pod. Names and structure are upstream's."""
+"""The scheduling core: predicts the decision of kube-scheduler about a Pod. Names and structure follow upstream."""

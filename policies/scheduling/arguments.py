@@ -19,7 +19,7 @@ LIST_DEFAULTING: Final = "List"
 
 
 class ResourceWeight(NamedTuple):
-    """A resource that is scored, and how much it counts among the others."""
+    """A resource that is scored, and its weight relative to the other resources."""
 
     name: str
     weight: int = 1
@@ -37,20 +37,20 @@ CPU_AND_MEMORY: Final = (ResourceWeight("cpu"), ResourceWeight("memory"))
 
 @dataclass(frozen=True, slots=True)
 class DefaultPreemptionArgs:
-    """The number of candidates that end the search: the larger of a percentage of the nodes and a minimum."""
+    """The number of candidate nodes after which preemption stops: a percentage of the nodes, but at least a minimum."""
 
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
 
     def num_candidates(self, potential_nodes: int) -> int:
-        """After so many candidates the search ends. Source: upstream `calculateNumCandidates`."""
+        """Return the number of candidates after which the search stops. Source: upstream `calculateNumCandidates`."""
         share = potential_nodes * self.min_candidate_nodes_percentage // 100
         return min(potential_nodes, max(share, self.min_candidate_nodes_absolute))
 
 
 @dataclass(frozen=True, slots=True)
 class InterPodAffinityArgs:
-    """`hard_pod_affinity_weight`: what required affinity of pods on nodes counts in a score."""
+    """`hard_pod_affinity_weight`: the weight of required affinity of Pods on nodes in a score."""
 
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
@@ -66,16 +66,17 @@ class NodeAffinityArgs:
 
 @dataclass(frozen=True, slots=True)
 class NodeResourcesBalancedAllocationArgs:
-    """The resources whose use shall be even."""
+    """The resources whose utilization the plugin balances."""
 
     resources: tuple[ResourceWeight, ...] = CPU_AND_MEMORY
 
 
 @dataclass(frozen=True, slots=True)
 class NodeResourcesFitArgs:
-    """The extended resources that the filter ignores, by name or by the part before the slash; the scoring strategy.
+    """The extended resources that the filter ignores, by name or by the part before the slash, and the scoring
+    strategy.
 
-    `shape`: of RequestedToCapacityRatio.
+    `shape`: the scoring function of RequestedToCapacityRatio.
     """
 
     ignored_resources: frozenset[str] = frozenset()
@@ -95,7 +96,7 @@ class PodTopologySpreadArgs:
 
 @dataclass(frozen=True, slots=True)
 class VolumeBindingArgs:
-    """The timeout for binding volumes in seconds; the scoring by free storage."""
+    """The timeout for binding volumes in seconds, and the scoring function by free storage."""
 
     bind_timeout_seconds: int = 600
     shape: tuple[ShapePoint, ...] = ()

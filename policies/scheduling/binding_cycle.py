@@ -1,7 +1,8 @@
-"""The binding cycle of one pod, as a value: what was reserved, what it waits for, how it ended.
+"""The binding cycle of one Pod as a value: reserved resources, pending Permit plugins, and the result.
 
-Nothing waits here: whoever has a clock takes step after step. Source: kubernetes `pkg/scheduler/schedule_one.go`
-(`prepareForBindingCycle`, `bindingCycle`), `framework/runtime/framework.go`, `framework/runtime/waiting_pods_map.go`.
+This module has no clock and does not block: the caller runs one step after the other. Source: kubernetes
+`pkg/scheduler/schedule_one.go` (`prepareForBindingCycle`, `bindingCycle`), `framework/runtime/framework.go`,
+`framework/runtime/waiting_pods_map.go`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BindingCycle:
-    """A Pod that is assumed to be on its node. Each step creates another value.
+    """A Pod that is assumed to be on its node. Each step returns a new value.
 
     `waits`: plugin -> the maximum number of seconds for which it holds the Pod after PERMIT. `announced`:
     kube-scheduler sets `nominatedNodeName` before steps that take time (since 1.35). `status`, `failed_at`: the reason
@@ -53,7 +54,7 @@ class BindingCycle:
 
     @property
     def ended(self) -> bool:
-        """Whether there is no further step."""
+        """Whether the cycle is in a final stage."""
         return self.stage in (Stage.BOUND, Stage.FAILED)
 
     @property
@@ -69,7 +70,11 @@ class BindingCycle:
         return self.failed_at not in (Stage.PRE_BIND, Stage.BIND)
 
     def step(self, framework: Framework, state: CycleState) -> BindingCycle:
-        """Run the plugins of the stage. A pod that waits stays as it is. What fails gives back what was reserved."""
+        """Run the plugins of the current stage and return the next cycle; itself if the Pod waits or the cycle has
+        ended.
+
+        A failure releases the reserved resources.
+        """
         if self.ended or self.waiting:
             return self
         taken, status = _TAKE[self.stage](self, framework, state)
@@ -78,20 +83,22 @@ class BindingCycle:
         return taken.fail(status, framework, state)
 
     def fail(self, status: Status, framework: Framework, state: CycleState) -> BindingCycle:
-        """End it, and give back what was reserved. Source: upstream `handleBindingCycleError`."""
+        """Return the failed cycle, and release the reserved resources. Source: upstream `handleBindingCycleError`."""
         run_unreserve_plugins(framework, state, self.pod, self.node_name)
         return replace(self, stage=Stage.FAILED, status=status, failed_at=self.stage)
 
     def allow(self, plugin: str) -> BindingCycle:
-        """A plugin lets the pod go. Source: upstream `waitingPod.Allow`."""
+        """Return the cycle after this Permit plugin allowed the Pod. Source: upstream `waitingPod.Allow`."""
         return replace(self, waits={name: seconds for name, seconds in self.waits.items() if name != plugin})
 
     def reject(self, plugin: str, message: str, framework: Framework, state: CycleState) -> BindingCycle:
-        """Reject a waiting Pod. Source: upstream `waitingPod.Reject`."""
+        """Return the failed cycle after a Permit plugin rejected the waiting Pod. Source: upstream
+        `waitingPod.Reject`.
+        """
         return self.fail(unschedulable(message).of(plugin), framework, state)
 
     def time_out(self, waited: float, framework: Framework, state: CycleState) -> BindingCycle:
-        """Rejected where a plugin has held it for as long as it may. `waited`: seconds since PERMIT."""
+        """Reject the Pod if a Permit plugin has held it for its maximum time. `waited`: seconds since PERMIT."""
         late = min(((seconds, name) for name, seconds in self.waits.items() if seconds <= waited), default=None)
         if not self.waiting or late is None:
             return self
@@ -113,7 +120,9 @@ def _permit(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Ta
 
 
 def _pre_flight(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
-    """If `nominatedNodeName` is not announced, PreBindPreFlight does not run: PreBind plugins then always run."""
+    """Run PreBindPreFlight, unless the release sets no `nominatedNodeName` before binding: PreBind plugins then always
+    run.
+    """
     if not framework.snapshot.semantics.coming_bindings_are_announced:
         return cycle, None
     status = run_pre_bind_pre_flights(framework, state, cycle.pod, cycle.node_name)
@@ -147,7 +156,9 @@ _NEXT: Final = dict(zip(_TAKE, (*list(_TAKE)[1:], Stage.BOUND), strict=True))
 
 
 def run_reserve_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-    """The first that cannot ends it; who calls then gives all back. Source: upstream `RunReservePluginsReserve`."""
+    """Run Reserve plugins until one fails. The caller then unreserves all. Source: upstream
+    `RunReservePluginsReserve`.
+    """
     for plugin in framework.reserves:
         status = plugin.reserve(state, pod, node_name)
         if status is not None:
@@ -156,7 +167,7 @@ def run_reserve_plugins(framework: Framework, state: CycleState, pod: Pod, node_
 
 
 def run_unreserve_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> None:
-    """Every Reserve plugin, in reverse. Source: upstream `RunReservePluginsUnreserve`."""
+    """Run Unreserve of all Reserve plugins in reverse order. Source: upstream `RunReservePluginsUnreserve`."""
     for plugin in reversed(framework.reserves):
         plugin.unreserve(state, pod, node_name)
 
@@ -164,7 +175,7 @@ def run_unreserve_plugins(framework: Framework, state: CycleState, pod: Pod, nod
 def run_permit_plugins(
     framework: Framework, state: CycleState, pod: Pod, node_name: str
 ) -> tuple[dict[str, float], Status | None]:
-    """(plugin -> for how many seconds it makes the pod wait, status). Source: upstream `RunPermitPlugins`."""
+    """Return (plugin -> seconds for which it holds the Pod, status). Source: upstream `RunPermitPlugins`."""
     waits: dict[str, float] = {}
     waiting: Status | None = None
     for plugin in framework.permits:
@@ -182,7 +193,11 @@ def run_permit_plugins(
 
 
 def run_pre_bind_pre_flights(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-    """SKIP where no PreBind plugin has anything to do. Source: upstream `RunPreBindPreFlights`."""
+    """Return SKIP if all PreBind plugins skip the Pod; an error; otherwise None. Source: upstream
+    `RunPreBindPreFlights`.
+
+    Records plugins that skip the Pod in `state.skip_pre_bind`.
+    """
     found: Status | None = SKIP
     for plugin in framework.pre_binds:
         status = plugin.pre_bind_pre_flight(state, pod, node_name)
@@ -201,7 +216,9 @@ def run_pre_bind_pre_flights(framework: Framework, state: CycleState, pod: Pod, 
 
 
 def run_pre_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-    """Source: upstream `RunPreBindPlugins`; that some may run at the same time makes no difference here."""
+    """Run PreBind plugins in order until one fails; upstream may run some in parallel. Source: upstream
+    `RunPreBindPlugins`.
+    """
     for plugin in framework.pre_binds:
         status = None if plugin.name in state.skip_pre_bind else plugin.pre_bind(state, pod, node_name)
         if status is not None:
@@ -210,7 +227,7 @@ def run_pre_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node
 
 
 def run_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-    """The first that does not skip binds the pod, or does not. Source: upstream `RunBindPlugins`."""
+    """Run Bind plugins until one does not skip, and return its status. Source: upstream `RunBindPlugins`."""
     status: Status | None = SKIP
     for plugin in framework.binds:
         status = plugin.bind(state, pod, node_name)
@@ -222,13 +239,13 @@ def run_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_nam
 
 
 def run_post_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> None:
-    """Source: upstream `RunPostBindPlugins`."""
+    """Run all PostBind plugins. Source: upstream `RunPostBindPlugins`."""
     for plugin in framework.post_binds:
         plugin.post_bind(state, pod, node_name)
 
 
 def _as_go_writes(seconds: float) -> str:
-    """A duration as Go's `time.Duration` prints it: `30s`, `1m30s`, `15m0s`."""
+    """Format a duration as Go's `time.Duration` does: `30s`, `1m30s`, `15m0s`."""
     if seconds < 1:
         return f"{seconds * 1000:g}ms"
     minutes, rest = divmod(seconds, 60)

@@ -1,4 +1,4 @@
-"""Outcomes for many Pods or many nodes at once."""
+"""Outcomes for many Pods or many nodes at once, and preparation of the first prediction."""
 
 from __future__ import annotations
 
@@ -31,22 +31,24 @@ _MOST_TRIED: Final = 16
 
 
 def room_for(snapshot: Snapshot, pod: Pod, *, preempting: bool = False) -> Capacity | None:
-    """Room for pods like this one; `preempting`: which may push others out. None where this cannot tell (see
-    `capacity_for`)."""
+    """Return how many Pods equal to this one fit, or None if columns do not apply (see `capacity_for`).
+
+    `preempting`: count Pods that fit after preemption.
+    """
     if not_predicted(pod, snapshot):
         return None
     return capacity.capacity_for(framework_of(snapshot, pod), pod, preempting=preempting)
 
 
 def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> capacity.OnEachNode | None:
-    """The outcome of one Pod for each of these nodes; None if columns do not apply."""
+    """Return the outcome of one Pod for each of these nodes; None if columns do not apply."""
     if not_predicted(pod, snapshot) or snapshot.may_preempt_groups(pod.effective_priority):
         return None
     return capacity.on_each_node(framework_of(snapshot, pod), pod, nodes)
 
 
 def rejecting_plugins(prediction: Prediction) -> frozenset[str]:
-    """The plugins that reject a Pod that fits nowhere, for the queue; empty after an error."""
+    """Return the plugins that reject an unschedulable Pod, for its queueing hints; empty after an error."""
     snapshot = prediction.snapshot
     with snapshot.derived.taken():
         try:
@@ -58,7 +60,7 @@ def rejecting_plugins(prediction: Prediction) -> frozenset[str]:
 
 
 def prepare(snapshot: Snapshot) -> None:
-    """Compute what the first prediction would wait for. Raises CutShort; the next call continues."""
+    """Compute values that the first prediction needs. Raises CutShort; the next call continues."""
     with snapshot.derived.taken():
         kinds = pod_matrix_of(snapshot).kinds
         kinds.priority.values()
@@ -67,7 +69,7 @@ def prepare(snapshot: Snapshot) -> None:
 
 
 def prepare_for_all(snapshot: Snapshot) -> None:
-    """Do now what the first cycles and preemptions of pods like those on the nodes would wait for."""
+    """Compute values for the first cycles and preemptions of Pods like those on the nodes."""
     prepare(snapshot)
     with snapshot.derived.taken():
         matrix = pod_matrix_of(snapshot)
@@ -86,7 +88,7 @@ def prepare_for_all(snapshot: Snapshot) -> None:
 
 
 def _saying_different_things_of_nodes(matrix: PodMatrix) -> Iterator[Pod]:
-    """Of the pods on nodes that say the same of these one, as if it were new."""
+    """Yield one Pod for each distinct set of node constraints of the Pods on nodes, without its node."""
     known: set[Hashable] = set()
     for pod in matrix.kinds.members:
         said = None if pod is None else said_of_nodes(pod.spec)
@@ -96,7 +98,7 @@ def _saying_different_things_of_nodes(matrix: PodMatrix) -> Iterator[Pod]:
 
 
 def schedule_in_turn(snapshot: Snapshot, pods: Iterable[Pod]) -> Iterator[Prediction]:
-    """Predictions for Pods one after the other; each includes the effects of the ones before it."""
+    """Yield predictions for Pods one after the other; each includes the effects of the ones before it."""
     for pod in pods:
         prediction = Prediction(snapshot, pod)
         yield prediction

@@ -1,4 +1,4 @@
-"""Changes of objects -> the next Snapshot: only changed nodes are rebuilt, when the Snapshot is used.
+"""Build the next Snapshot after changes of objects. Only changed nodes are rebuilt, when the Snapshot is first used.
 
 Imports numpy only to build a Snapshot. Source: kubernetes `pkg/scheduler/backend/cache/cache.go`.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LazySnapshot:
-    """A Snapshot that is built at first use, from an older one if there is one."""
+    """A Snapshot that is built on first use, from an older Snapshot if one exists."""
 
     __slots__ = ("_base", "_built", "_dirty", "_in_place", "_lock", "objects")
 
@@ -34,7 +34,10 @@ class LazySnapshot:
         *,
         in_place: bool = False,
     ) -> None:
-        """`in_place`: the older one is used up."""
+        """Set the objects of the Snapshot. `dirty`: names of nodes that differ from `base`.
+
+        `in_place`: the new Snapshot takes over the tables of `base`, which must not be used afterwards.
+        """
         self.objects = objects
         self._base, self._dirty, self._in_place = base, dirty, in_place
         self._built: Snapshot | None = None
@@ -42,18 +45,18 @@ class LazySnapshot:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> LazySnapshot:
-        """One that is built already."""
+        """Return a LazySnapshot for a Snapshot that is already built."""
         made = cls(snapshot.objects)
         made._built = snapshot
         return made
 
     @property
     def built(self) -> Snapshot | None:
-        """The Snapshot, if it was used."""
+        """The Snapshot, or None if it was not used yet."""
         return self._built
 
     def get(self) -> Snapshot:
-        """The Snapshot. Safe from any thread."""
+        """Return the Snapshot; build it on the first call. Safe from any thread."""
         if self._built is None:
             from forewarn.policies.scheduling.snapshot import Snapshot
 
@@ -65,17 +68,20 @@ class LazySnapshot:
 
 
 class PodsByNode:
-    """Which pods are on, and nominated to, which node; and which nodes have changed since a Snapshot was built."""
+    """The Pods on each node and nominated to each node, and the nodes that changed since the last Snapshot."""
 
     def __init__(self, *, in_place: bool = False) -> None:
-        """`in_place`: no Snapshot is used after the next one is built, which takes over its tables."""
+        """Start without Pods.
+
+        `in_place`: each new Snapshot takes over the tables of the previous one, which must not be used afterwards.
+        """
         self._in_place = in_place
         self._by_node: Table[str, tuple[Pod, ...]] = Table()
         self._nominated: Table[str, tuple[Pod, ...]] = Table()
         self._binding: dict[tuple[str, str], Pod] = {}
-        """Nominated Pods with claims; if their volumes are being provisioned, they are on the node already."""
+        """Nominated Pods with claims. A Pod counts as bound to its node while kube-scheduler binds its volumes."""
         self._bound: dict[tuple[str, str], Pod] = {}
-        """The latter as they are on the node."""
+        """The Pods of `_binding` that count as bound, with their node set."""
         self._schedulers = frozenset({DEFAULT_SCHEDULER})
         self._last: LazySnapshot | None = None
         self._base: Snapshot | None = None
@@ -97,7 +103,9 @@ class PodsByNode:
                 self._binding[new.namespace, new.name] = new
 
     def set_schedulers(self, names: Collection[str], pods: Iterable[Pod]) -> None:
-        """Pods of other schedulers are in no queue of ours: their nominations do not count. `pods`: all there are."""
+        """Set the scheduler names of the profiles. Nominations of Pods of other schedulers do not count. `pods`: all
+        Pods.
+        """
         if frozenset(names) == self._schedulers:
             return
         nominated = [pod for pod in pods if pod.nominated_node_name and not pod.node_name]
@@ -118,14 +126,14 @@ class PodsByNode:
     def tables(
         self, claims: Mapping[tuple[str, str], PersistentVolumeClaim]
     ) -> tuple[FrozenTable[str, tuple[Pod, ...]], FrozenTable[str, tuple[Pod, ...]]]:
-        """(pods by node, nominated pods by node), for good."""
+        """Return immutable tables (Pods by node, nominated Pods by node)."""
         for key, pod in self._binding.items():
             if being_bound(pod, claims) != (key in self._bound):
                 self._move(key, pod)
         return self._by_node.freeze(), self._nominated.freeze()
 
     def next_snapshot(self, objects: ClusterObjects) -> LazySnapshot:
-        """The Snapshot of these objects, to be built from the last one that was."""
+        """Return a Snapshot of these objects, which builds on the last Snapshot that was built."""
         if self._last is not None:
             if _same(self._last.objects, objects):
                 return self._last
@@ -139,7 +147,7 @@ class PodsByNode:
         return self._last
 
     def _move(self, key: tuple[str, str], pod: Pod) -> None:
-        """From the nominated pods to those on the node, or back."""
+        """Move a Pod from the nominated Pods to the Pods on the node, or back."""
         bound = self._bound.pop(key, None)
         if bound is None:
             bound = self._bound[key] = replace(pod, node_name=pod.nominated_node_name, nominated_node_name="")
@@ -163,8 +171,7 @@ class PodsByNode:
 
 
 def being_bound(pod: Pod, claims: Mapping[tuple[str, str], PersistentVolumeClaim]) -> bool:
-    """True if the scheduler waits for the volumes of a Pod on its nominated node: for the scheduler the Pod is on the
-    node.
+    """True if kube-scheduler binds volumes of a Pod on its nominated node: the Pod then counts as bound to the node.
 
     The unbound claims have the name of the node. Source: upstream `WillPreBind`, `BindPodVolumes`.
     """
@@ -177,7 +184,7 @@ def _append(table: Table[str, tuple[Pod, ...]], name: str, pod: Pod) -> None:
 
 
 def _remove(table: Table[str, tuple[Pod, ...]], name: str, pod: Pod) -> None:
-    """As in upstream, the last Pod takes the place of the removed one."""
+    """Remove a Pod from a node's Pods. As in upstream, the last Pod takes the position of the removed one."""
     pods = table.get(name) or ()
     for index, present in enumerate(pods):
         if present is pod:

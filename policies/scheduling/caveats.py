@@ -23,8 +23,10 @@ AWAITED: Final = (
 
 
 class Facts(NamedTuple):
-    """The input for caveats of one prediction. `looked_for`: number of feasible nodes after which kube-scheduler stops.
-    `not_scored`: why the best of them is unknown."""
+    """The input for caveats of one prediction.
+
+    `looked_for`: number of feasible nodes after which kube-scheduler stops. `not_scored`: why the best node is unknown.
+    """
 
     pod: Pod
     framework: Framework
@@ -36,12 +38,12 @@ class Facts(NamedTuple):
 
 
 def named(extender: Extender) -> str:
-    """The name of an extender in messages."""
+    """Return the name of an extender in messages."""
     return f'the extender "{extender.url_prefix}"'
 
 
 def of_placement(facts: Facts) -> list[str]:
-    """Of a pod that fits."""
+    """Return the caveats for a Pod that fits."""
     caveats = []
     feasible, own = facts.feasible, facts.pod.nominated_node_name
     if own in feasible:
@@ -57,7 +59,7 @@ def of_placement(facts: Facts) -> list[str]:
 
 
 def _of_binding(facts: Facts) -> list[str]:
-    """Sentences about plugins of other vendors that run for a Pod with a node."""
+    """Return sentences about plugins of other vendors that delay or reject the binding of a Pod."""
     framework = facts.framework
     if not any(foreign_at(framework.profile, point) for point in ("reserve", "permit", "preBind", "bind")):
         return []
@@ -77,7 +79,7 @@ def _of_binding(facts: Facts) -> list[str]:
 
 
 def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot) -> list[str]:
-    """Of a pod that fits nowhere."""
+    """Return the caveats for a Pod that does not fit without preemption."""
     caveats = []
     if preemption.potential_nodes > preemption.num_candidates and preemption.candidates:
         caveats.append(
@@ -101,7 +103,7 @@ def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot) -> list[
 
 
 def victims_tie(candidate: Candidate, snapshot: Snapshot) -> bool:
-    """True if another Pod on the node may be the victim instead."""
+    """True if another Pod on the node ties with a victim in priority and start time."""
     node_info = snapshot.get(candidate.node_name)
     if node_info is None:
         return False

@@ -1,4 +1,4 @@
-"""The objects that a scheduling Snapshot is made of: frozen tables of the views that plugins read."""
+"""The objects of a scheduling Snapshot: frozen tables of the views that plugins read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.workload import Workload
 
 Key = tuple[str, str]
-"""(namespace, name); the namespace is empty for what has none."""
+"""(namespace, name); the namespace is empty for cluster-scoped kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,8 @@ class ClusterObjects:
 
     @property
     def has_pod_groups(self) -> bool:
-        """Whether kube-scheduler schedules Pods by PodGroups: the gate is on, or such objects are stored.
+        """Whether kube-scheduler schedules Pods by PodGroups: by the gate if it is set, otherwise if PodGroups or their
+        Pods are stored.
 
         With the gate off, the API server serves no PodGroup and drops `schedulingGroup` from every new Pod.
         """

@@ -1,4 +1,4 @@
-"""The allocatable and requested amounts of nodes as columns."""
+"""The allocatable and requested resources of nodes as arrays."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _IMMENSE: Final = 2**60
 
 
 class Columns:
-    """The allocatable and requested amounts of nodes as int64 arrays: a row for each resource, a column for each node.
+    """The allocatable and requested resources of nodes as int64 arrays of shape [resource, node].
 
-    Resources: cpu (thousandths), memory and ephemeral-storage (bytes), pods (number), then all other resources of
-    nodes. Requests for other names, which anybody can invent, either fit on no node or are zero. `non_zero`: cpu and
-    memory as in scoring. `serials`: of the NodeInfos of the columns. `largest`: an upper bound of each node's requests.
+    Resources: cpu (millicores), memory and ephemeral-storage (bytes), pods (number), then all other resources of nodes.
+    A request for another resource fits on no node, unless it is zero. `non_zero`: [2, node], cpu and memory as scores
+    count them. `serials`: [node], serials of the NodeInfos. `largest`: an upper bound of all requested amounts.
     """
 
     __slots__ = ("allocatable", "largest", "non_zero", "requested", "resources", "serials")
@@ -44,7 +44,7 @@ class Columns:
 
     @classmethod
     def build(cls, node_infos: Sequence[NodeInfo]) -> Columns:
-        """The columns of these nodes."""
+        """Return the columns of these nodes."""
         scalars = {name for info in node_infos for name in info.node.allocatable.scalars}
         resources = (*BASE_RESOURCES, *sorted(scalars))
         shape = (len(resources), len(node_infos))
@@ -54,8 +54,11 @@ class Columns:
         return columns
 
     def updated(self, changed: Iterable[tuple[int, NodeInfo]], *, in_place: bool = False) -> Columns | None:
-        """With other nodes in some places; None where they have resources that have no row yet. `in_place`: these
-        columns are used up: the arrays become those of the new ones."""
+        """Return columns with changed nodes, given as (column index, NodeInfo); None if a node has a resource without a
+        row.
+
+        `in_place`: the new columns take over the arrays, and these columns must not be used afterwards.
+        """
         known = set(self.resources)
         work = meter()
         if in_place:
@@ -74,7 +77,9 @@ class Columns:
         return columns
 
     def without(self, rows: NDArray[np.intp]) -> Columns:
-        """Without the nodes in these places. Resources that no node has any longer keep their rows."""
+        """Return columns without the nodes with these indices. Resources that no node has any longer keep their
+        rows.
+        """
         columns = Columns(self.resources, *(np.delete(table, rows, axis=-1) for table in self._tables()))
         columns.largest = self.largest
         return columns
@@ -83,7 +88,7 @@ class Columns:
         return self.allocatable, self.requested, self.non_zero, self.serials
 
     def with_more(self, node_infos: Sequence[NodeInfo]) -> Columns | None:
-        """With more nodes behind them; None where these have resources that have no row yet."""
+        """Return columns with these nodes appended; None if a node has a resource without a row."""
         if not {*self.resources}.issuperset(name for info in node_infos for name in info.node.allocatable.scalars):
             return None
         padded = [

@@ -28,6 +28,6 @@ class DerivedTables:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Context manager for the lock; metering knows that other threads wait."""
+        """Hold the lock as a context manager, and report to the metering that other threads wait."""
         with self.lock, held():
             yield

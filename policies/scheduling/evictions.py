@@ -21,12 +21,12 @@ def charged_budgets(
     evicted: Iterable[Pod],
     earlier: Mapping[Key, PodDisruptionBudget] | None = None,
 ) -> dict[Key, PodDisruptionBudget]:
-    """Return the PDBs that allow fewer disruptions after these evictions, by (namespace, name); `budgets` by namespace.
+    """Return the PDBs that allow fewer disruptions after these evictions, by (namespace, name).
 
-    `earlier`: the Pods among them that have already been counted. A deleted Pod is unhealthy from its DELETE on; a Pod
-    that was already unhealthy changes nothing. The number of desired healthy Pods stays, because controllers recreate
-    the Pods, which are not ready yet. Source: kubernetes `pkg/controller/disruption/disruption.go`, `countHealthyPods`
-    and `updatePdbStatus`.
+    `budgets`: namespace -> PDBs. `earlier`: PDBs that earlier evictions reduced, included in the result. A deleted Pod
+    is unhealthy from its DELETE on; a Pod that was already unhealthy changes nothing. The number of desired healthy
+    Pods stays, because controllers recreate the Pods, which are not ready yet. Source: kubernetes
+    `pkg/controller/disruption/disruption.go`, `countHealthyPods` and `updatePdbStatus`.
     """
     earlier = earlier or {}
     left: dict[Key, tuple[PodDisruptionBudget, int]] = {}
@@ -46,7 +46,7 @@ def charged_budgets(
 
 
 def may_be_violated(charged: Mapping[Key, PodDisruptionBudget], pods: Iterable[Pod]) -> bool:
-    """Report whether one of these PDBs allows fewer disruptions than it has Pods here: only such PDBs matter here."""
+    """Report whether these Pods include more Pods of one of the PDBs than its allowed disruptions."""
     left = {key: budget.disruptions_allowed for key, budget in charged.items()}
     by_namespace: dict[str, list[PodDisruptionBudget]] = {}
     for budget in charged.values():
@@ -81,7 +81,7 @@ def emptied_nominations(
 def without_nominations(
     nominated: Mapping[str, tuple[Pod, ...]], cycles: Iterable[tuple[Pod, str, Sequence[Pod]]]
 ) -> dict[str, tuple[Pod, ...]]:
-    """Node -> the pods that stay nominated to it when these preempt there: (pod, node, victims)."""
+    """Return node -> the Pods that stay nominated to it after preemptions, given as (Pod, node, victims)."""
     least: dict[str, int] = {}
     preemptors, names = set[str](), set[str]()
     for pod, node, victims in cycles:

@@ -9,8 +9,9 @@ if TYPE_CHECKING:
 
 
 class Explanation(NamedTuple):
-    """`kubernetes`: the release. `configuration`: the file or preset of the profile; "" for the default profile.
+    """The basis of a prediction.
 
+    `kubernetes`: the release. `configuration`: the file or preset of the profile; "" for the default profile.
     `because`: why every plugin ran on every node; "" if columns applied.
     """
 
@@ -30,7 +31,7 @@ class Explanation(NamedTuple):
 
 
 def explanation_of(prediction: Prediction) -> Explanation | None:
-    """None where nothing was predicted."""
+    """Return the basis of a prediction; None if the Pod is not predicted."""
     if prediction.not_predicted:
         return None
     semantics = prediction.snapshot.semantics

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
 
 MAX_PERMIT_TIMEOUT: Final = 15 * 60.0
-"""Seconds that a pod waits at Permit at most. Source: upstream `maxTimeout`."""
+"""Maximum seconds for which a Pod waits at Permit. Source: upstream `maxTimeout`."""
 
 
 @runtime_checkable
@@ -36,7 +36,7 @@ class PreEnqueuePlugin(Protocol):
     name: ClassVar[str]
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """None: it may."""
+        """Return None to let the Pod enter the queue, or the reason for its rejection."""
 
 
 @runtime_checkable
@@ -51,25 +51,25 @@ class QueueSortPlugin(Protocol):
 
 @runtime_checkable
 class PreFilterPlugin(Protocol):
-    """Looks at the pod, and at all nodes, before the nodes are filtered."""
+    """Checks the Pod and all nodes before the nodes are filtered."""
 
     name: ClassVar[str]
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:
-        """SKIP: its Filter has nothing to do in this cycle."""
+        """Return the nodes to filter, or a rejection. With SKIP, this plugin's Filter does not run in this cycle."""
 
 
 @runtime_checkable
 class PreFilterExtensions(Protocol):
-    """Keeps PreFilter's state true while pods are added and removed on trial."""
+    """Updates the plugin's PreFilter state when preemption adds and removes Pods in a dry run."""
 
     name: ClassVar[str]
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:
-        """`added` is on the node now."""
+        """Update `state` after `added` was added to the node."""
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node_info: NodeInfo) -> None:
-        """`removed` is no longer on the node."""
+        """Update `state` after `removed` was removed from the node."""
 
 
 @runtime_checkable
@@ -79,27 +79,27 @@ class FilterPlugin(Protocol):
     name: ClassVar[str]
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
-        """None: it can."""
+        """Return None if the node can run the Pod, or the reason for its rejection."""
 
 
 @runtime_checkable
 class PostFilterPlugin(Protocol):
-    """Acts if no node can run the Pod."""
+    """Acts if no node can run the Pod, for example by preemption."""
 
     name: ClassVar[str]
 
     def post_filter(self, state: CycleState, pod: Pod, statuses: NodeToStatus) -> PostFilterResult:
-        """The result of the action."""
+        """Return the result of the action. `statuses`: why each node was rejected."""
 
 
 @runtime_checkable
 class PreScorePlugin(Protocol):
-    """Looks at the nodes that passed, before they are scored."""
+    """Checks the feasible nodes before they are scored."""
 
     name: ClassVar[str]
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
-        """SKIP: its Score has nothing to do in this cycle."""
+        """Return None, or an error. With SKIP, this plugin's Score does not run in this cycle."""
 
 
 @runtime_checkable
@@ -109,17 +109,17 @@ class ScorePlugin(Protocol):
     name: ClassVar[str]
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
-        """Higher is better; 0 to 100 after NormalizeScore."""
+        """Return the score of the node: higher is better, 0 to 100 after NormalizeScore."""
 
 
 @runtime_checkable
 class NormalizeScorePlugin(Protocol):
-    """Brings scores of all nodes to 0…100."""
+    """Scales the scores of all nodes to 0…100."""
 
     name: ClassVar[str]
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
-        """Changes `scores` (by node name) in place."""
+        """Change `scores` (node name -> score) in place."""
 
 
 @runtime_checkable
@@ -129,10 +129,10 @@ class ReservePlugin(Protocol):
     name: ClassVar[str]
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """None: it is set aside."""
+        """Reserve resources and return None, or the reason why that is impossible."""
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Give it back; called for a pod for which `reserve` was never called, too."""
+        """Release the resources. Also called for a Pod for which `reserve` was never called."""
 
 
 @runtime_checkable
@@ -142,7 +142,7 @@ class PermitPlugin(Protocol):
     name: ClassVar[str]
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> PermitResult:
-        """WAIT holds the Pod on its node until a plugin allows or rejects it, or the time is over."""
+        """Return the decision. WAIT holds the Pod until a plugin allows or rejects it, or the timeout."""
 
 
 @runtime_checkable
@@ -152,20 +152,20 @@ class PreBindPlugin(Protocol):
     name: ClassVar[str]
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """SKIP: there is nothing to do for this pod. It must be quick, and change nothing."""
+        """Return SKIP if `pre_bind` has nothing to do for this Pod. Must be quick and change nothing."""
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """None: it is done."""
+        """Prepare the binding and return None, or the reason for the failure."""
 
 
 @runtime_checkable
 class BindPlugin(Protocol):
-    """Binds the pod."""
+    """Binds the Pod to its node."""
 
     name: ClassVar[str]
 
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """SKIP: the next plugin shall."""
+        """Bind the Pod and return None. With SKIP, the next Bind plugin runs."""
 
 
 @runtime_checkable
@@ -175,7 +175,7 @@ class PostBindPlugin(Protocol):
     name: ClassVar[str]
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """The result is ignored."""
+        """Run after the binding; there is no result."""
 
 
 EXTENSION_POINTS: Final[dict[str, type]] = {
@@ -192,11 +192,11 @@ EXTENSION_POINTS: Final[dict[str, type]] = {
     "bind": BindPlugin,
     "postBind": PostBindPlugin,
 }
-"""Extension point, as a configuration names it -> what a plugin there implements."""
+"""Name of an extension point in a configuration -> the protocol of its plugins."""
 _BESIDE: Final = (PreFilterExtensions, NormalizeScorePlugin)
-"""Extensions of PreFilter and of Score."""
+"""Optional extensions of PreFilter and Score."""
 _OWN: Final = ("also_at", "in_columns", "static_filter", "static_concern", "beyond_columns", "not_in")
-"""Methods of a plugin beside those of its extension points."""
+"""Methods that a plugin may have besides those of its extension points."""
 
 
 def _methods(protocol: type) -> tuple[str, ...]:
@@ -204,14 +204,14 @@ def _methods(protocol: type) -> tuple[str, ...]:
 
 
 METHODS: Final = {point: _methods(protocol) for point, protocol in EXTENSION_POINTS.items()}
-"""Extension point -> the methods that make it up."""
+"""Extension point -> the names of its methods."""
 _KNOWN: Final = {
     name: getattr(protocol, name) for protocol in (*EXTENSION_POINTS.values(), *_BESIDE) for name in _methods(protocol)
 }
 
 
 class InvalidPlugin(Exception):
-    """A class that cannot be a plugin: which, and what is wrong with it."""
+    """The error for a class that cannot be a plugin, with the reason."""
 
 
 def extends(plugin: Any, point: str, semantics: Semantics) -> bool:
@@ -222,7 +222,7 @@ def extends(plugin: Any, point: str, semantics: Semantics) -> bool:
 
 
 def check_plugin(plugin: Any) -> None:
-    """Raises InvalidPlugin: a class without a name, with a misspelt or half an extension point, or none at all."""
+    """Raise InvalidPlugin for a class without a name, or with a misspelt, incomplete or no extension point."""
     where = f"plugin {getattr(plugin, '__qualname__', plugin)!s}"
     name = getattr(plugin, "name", None)
     if not isinstance(plugin, type) or not isinstance(name, str) or not name:

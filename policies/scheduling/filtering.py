@@ -1,4 +1,6 @@
-"""Which nodes can run a pod, plugin by plugin on every node. Source: kubernetes `pkg/scheduler/schedule_one.go`."""
+"""Find the nodes that can run a Pod, plugin by plugin on every node. Source: kubernetes
+`pkg/scheduler/schedule_one.go`.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,15 @@ if TYPE_CHECKING:
 
 MIN_FEASIBLE_NODES: Final = 100
 _LEAST_PERCENT: Final = 5
-"""Minimum number of feasible nodes that kube-scheduler searches. Source: minFeasibleNodesToFind."""
+"""Minimum percentage of nodes that kube-scheduler searches. Source: `numFeasibleNodesToFind`."""
 
 
 class Rejection(NamedTuple):
-    """Which plugins rejected a pod, each node's status (PreFilter's alone where it rejected it), and the error that
-    ended the cycle, empty where none did. Source: kube-scheduler `Diagnosis`."""
+    """The reason why no node fits. Source: kube-scheduler `Diagnosis`.
+
+    `plugins`: the plugins that rejected the Pod. `statuses`: the status of each node, or only that of PreFilter if it
+    rejected the Pod. `error`: the error that ended the cycle, or empty.
+    """
 
     plugins: tuple[str, ...] = ()
     statuses: tuple[Status, ...] = ()
@@ -58,7 +63,10 @@ class Filtered:
 
 
 def find_nodes_that_fit_pod(framework: Framework, state: CycleState, pod: Pod) -> Filtered:
-    """PreFilter, then Filter on every remaining node. Source: upstream `findNodesThatFitPod`, with every node."""
+    """Run PreFilter, then Filter on every remaining node.
+
+    Source: upstream `findNodesThatFitPod`, which stops after enough feasible nodes.
+    """
     node_infos = framework.snapshot.node_infos
     result, plugins = framework.run_pre_filter_plugins(state, pod)
     if result.status is not None:
@@ -82,9 +90,9 @@ def find_nodes_that_fit_pod(framework: Framework, state: CycleState, pod: Pod) -
 
 
 def num_feasible_nodes_to_find(nodes: int, percentage: int = 0) -> int:
-    """After so many feasible nodes the scheduler stops looking; `percentage`: as configured, 0 where it is not.
+    """Return the number of feasible nodes after which kube-scheduler stops searching.
 
-    Source: upstream `numFeasibleNodesToFind`.
+    `percentage`: percentageOfNodesToScore, 0 if unset. Source: upstream `numFeasibleNodesToFind`.
     """
     percentage = percentage or max(50 - nodes // 125, _LEAST_PERCENT)
     return nodes if nodes < MIN_FEASIBLE_NODES else min(nodes, max(nodes * percentage // 100, MIN_FEASIBLE_NODES))

@@ -1,4 +1,4 @@
-"""Plugins other than kube-scheduler's own: written in Python, or only named.
+"""Scheduler plugins that are not part of kube-scheduler: written in Python, or only named in a profile.
 
 A plugin that raises an error, misses the deadline or returns an invalid value causes a PluginFault with its name:
 outcomes that depend on the plugin are not predicted. A plugin that is only named in a profile causes it at the first
@@ -21,12 +21,12 @@ from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 GROUP: Final = "forewarn.scheduler_plugins"
 _TOLD: Final = 200
-"""The maximum number of characters of a plugin's message."""
+"""Maximum characters of a plugin's message."""
 UNKNOWN: Final = "is not one of kube-scheduler's own, and no Python plugin of that name is given"
 
 
 def with_installed() -> dict[str, type]:
-    """Name -> class of every plugin there is: kube-scheduler's own, and those that are installed beside.
+    """Return name -> class of all plugins: those of kube-scheduler, and those of installed distributions.
 
     Raises InvalidPlugin.
     """
@@ -46,7 +46,10 @@ def with_installed() -> dict[str, type]:
 
 
 def guarded(plugin: Any) -> Any:
-    """The class with every method watched over. Raises InvalidPlugin."""
+    """Return a subclass of a plugin whose methods raise PluginFault for errors and invalid results.
+
+    Raises InvalidPlugin.
+    """
     check_plugin(plugin)
     checks = {name: check for name, check in _CHECKS.items() if hasattr(plugin, name)}
     body: dict[str, Any] = {
@@ -63,7 +66,7 @@ def guarded(plugin: Any) -> Any:
 
 @lru_cache(256)
 def named_only(name: str, points: frozenset[str]) -> Any:
-    """A plugin of which nothing is known but that a profile has it at these points."""
+    """Return a plugin class for a plugin without code: each call at these extension points raises PluginFault."""
 
     def refuse(self: Any, *_: Any) -> Any:  # noqa: ARG001
         raise PluginFault(name, UNKNOWN)
@@ -76,7 +79,7 @@ def named_only(name: str, points: frozenset[str]) -> Any:
 def _watched(
     method: Callable[..., Any], name: str, what: str, check: Callable[[Any, tuple[Any, ...]], str] | None
 ) -> Any:
-    """The method; raises PluginFault for whatever is not an answer."""
+    """Return the method wrapped: it raises PluginFault for errors, timeouts and invalid results."""
 
     @wraps(method)
     def run(self: Any, *args: Any) -> Any:
@@ -100,7 +103,7 @@ def _watched(
 
 
 def _static_filter(method: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A wrapper for functions that run later, for each node."""
+    """Return `static_filter` wrapped: the function that it returns raises PluginFault like the other methods."""
 
     def run(self: Any, pod: Any) -> Any:
         passes = method(self, pod)

@@ -1,4 +1,4 @@
-"""The scheduling framework: the plugins of a profile, made, and run at every extension point as upstream runs them.
+"""The scheduling framework: runs the plugins of a profile at every extension point, as upstream does.
 
 Source: kubernetes `pkg/scheduler/framework/runtime/framework.go`.
 """
@@ -62,24 +62,26 @@ __all__ = [
 ]
 
 FILTERS: Final = 6
-"""Units that the filters of one node cost, less what grows with the pod: each plugin charges that itself."""
+"""Units of work for the filters of one node, without costs that grow with the Pod, which plugins charge themselves."""
 
 
 class Framework(ProfilePlugins):
-    """Runs the extension points in the profile's order."""
+    """The plugins of a profile over a Snapshot, run in the order of the profile."""
 
     @property
     def framework(self) -> Framework:
-        """Itself: see `PluginHandle`."""
+        """This object: see `PluginHandle`."""
         return self
 
     def over(self, snapshot: Snapshot) -> Framework:
-        """Return the profile with another snapshot."""
+        """Return the framework of the same profile over another Snapshot."""
         return Framework(snapshot, self.profile)
 
     def run_pre_enqueue_plugins(self, pod: Pod) -> Status | None:
-        """The status of the first plugin that keeps the Pod out of the queue. Source: scheduling queue
-        `runPreEnqueuePlugins`."""
+        """Return the status of the first plugin that keeps the Pod out of the queue, or None.
+
+        Source: scheduling queue `runPreEnqueuePlugins`.
+        """
         for plugin in self.pre_enqueues:
             status = plugin.pre_enqueue(pod)
             if status is not None:
@@ -89,9 +91,9 @@ class Framework(ProfilePlugins):
     def run_pre_filter_plugins(
         self, state: CycleState, pod: Pod, plugins: Sequence[PreFilterPlugin] | None = None
     ) -> tuple[PreFilterResult, tuple[str, ...]]:
-        """The nodes that all plugins leave, and the plugins that restrict them. Source: upstream `RunPreFilterPlugins`.
+        """Return (the nodes that all plugins leave, the plugins that exclude nodes).
 
-        `plugins`: run only these.
+        `plugins`: run only these. Source: upstream `RunPreFilterPlugins`.
         """
         nodes = self.snapshot.node_infos
         names: frozenset[str] | None = None
@@ -119,7 +121,7 @@ class Framework(ProfilePlugins):
         return PreFilterResult(names, rejected), tuple(with_nodes)
 
     def run_filter_plugins(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
-        """The first plugin that rejects the node decides. Source: upstream `RunFilterPlugins`."""
+        """Return the status of the first plugin that rejects the node, or None. Source: upstream `RunFilterPlugins`."""
         for name, passes in self.filters:
             if name in state.skip_filter:
                 continue
@@ -131,7 +133,10 @@ class Framework(ProfilePlugins):
         return None
 
     def run_filter_plugins_with_nominated_pods(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
-        """With the pods that are nominated to the node, then without. Source: `RunFilterPluginsWithNominatedPods`."""
+        """Run the filters with the Pods nominated to the node, then without them. Return the first rejection, or None.
+
+        Source: `RunFilterPluginsWithNominatedPods`.
+        """
         nominated = self._ge_nominated_pods(pod, node_info)
         if nominated:
             state_out, node_info_out = state.clone(), node_info.clone()
@@ -152,13 +157,13 @@ class Framework(ProfilePlugins):
         return [p for p in nominated if p.effective_priority >= priority and p.identity != identity]
 
     def run_add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:
-        """Source: upstream `RunPreFilterExtensionAddPod`."""
+        """Update the plugins' states after a Pod was added. Source: upstream `RunPreFilterExtensionAddPod`."""
         for plugin in self.extensions:
             if plugin.name not in state.skip_filter:
                 plugin.add_pod(state, pod, added, node_info)
 
     def run_remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node_info: NodeInfo) -> None:
-        """Source: upstream `RunPreFilterExtensionRemovePod`."""
+        """Update the plugins' states after a Pod was removed. Source: upstream `RunPreFilterExtensionRemovePod`."""
         for plugin in self.extensions:
             if plugin.name not in state.skip_filter:
                 plugin.remove_pod(state, pod, removed, node_info)
@@ -166,8 +171,11 @@ class Framework(ProfilePlugins):
     def run_post_filter_plugins(
         self, state: CycleState, pod: Pod, statuses: NodeToStatus
     ) -> tuple[PostFilterResult, dict[str, PostFilterResult]]:
-        """(the result, the status of each plugin that ran). The plugins after one that makes room, fails, or reports
-        that nothing helps do not run. Source: upstream `RunPostFilterPlugins`."""
+        """Return (the final result, plugin -> result of each plugin that ran).
+
+        No further plugin runs after one that succeeds, fails, or returns another code than Unschedulable. Source:
+        upstream `RunPostFilterPlugins`.
+        """
         said: dict[str, PostFilterResult] = {}
         reasons: list[str] = []
         for plugin in self.post_filters:
@@ -180,14 +188,18 @@ class Framework(ProfilePlugins):
     def prioritize_nodes(
         self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]
     ) -> dict[str, dict[str, int]] | Status:
-        """Weighted scores by node and plugin, and their `total`; a Status where a plugin fails.
+        """Return node -> plugin -> weighted score, with the sum as `total`; a Status if a plugin fails.
 
         Source: upstream `prioritizeNodes`.
         """
         return self.run_pre_score_plugins(state, pod, nodes) or self.run_score_plugins(state, pod, nodes)
 
     def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
-        """Source: upstream `RunPreScorePlugins`."""
+        """Run PreScore plugins; return the Status of the first that fails, or None. Source: upstream
+        `RunPreScorePlugins`.
+
+        Records plugins that skip in `state.skip_score`.
+        """
         for plugin in self.pre_scores:
             status = plugin.pre_score(state, pod, nodes)
             if status is None:
@@ -201,7 +213,7 @@ class Framework(ProfilePlugins):
     def run_score_plugins(
         self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]
     ) -> dict[str, dict[str, int]] | Status:
-        """Weighted scores by node and plugin, and their `total`; a Status where a plugin fails.
+        """Return node -> plugin -> weighted score, with the sum as `total`; a Status if a plugin fails.
 
         Source: upstream `RunScorePlugins`.
         """
@@ -228,8 +240,8 @@ class Framework(ProfilePlugins):
         return table
 
     def _lacks_for_score(self, plugin: Any) -> str:
-        """Return upstream's error of a plugin that cannot score because the profile lacks its PreScore or PreFilter; ""
-        otherwise.
+        """Return upstream's error if the plugin cannot score without a PreScore or PreFilter missing from the profile;
+        or "".
         """
         before = {"preScore": "needs_pre_score", "preFilter": "scores_what_pre_filter_found"}
         return next(

@@ -1,4 +1,4 @@
-"""One scheduling cycle for all nodes at once: the node of a Pod, or the plugins that reject it.
+"""One scheduling cycle for all nodes at once, with numpy: finds the nodes for a Pod, or the plugins that reject it.
 
 The result equals that of the plugins node by node (tests compare them). Source: kubernetes
 `pkg/scheduler/schedule_one.go` (`findNodesThatPassFilters`, `numFeasibleNodesToFind`), the Score plugins of the default
@@ -72,16 +72,16 @@ _KEPT_CONSTRAINTS: Final = 8192
 
 
 class Found(NamedTuple):
-    """Feasible nodes, as rows, in the order of the search; `evaluated`: the number of evaluated nodes."""
+    """Feasible nodes as row numbers, in the order of the search. `evaluated`: the number of evaluated nodes."""
 
     rows: NDArray[np.intp]
     evaluated: int
 
 
 def found_in_order(feasible: NDArray[np.bool_], order: NDArray[np.intp], percentage: int = 0) -> Found:
-    """Return the nodes that a search in this order finds.
+    """Return the feasible nodes that kube-scheduler finds when it searches in this order.
 
-    `feasible`: [row]; `percentage`: of nodes to score, as configured.
+    `feasible`: [node], bool. `order`: row numbers of nodes. `percentage`: percentageOfNodesToScore, 0 if unset.
     """
     most = num_feasible_nodes_to_find(len(order), percentage)
     if 4 * most < len(order):  # most nodes of a large cluster need not be looked at
@@ -95,10 +95,10 @@ def found_in_order(feasible: NDArray[np.bool_], order: NDArray[np.intp], percent
 
 
 class Cycle:
-    """One pod on one snapshot. Use it with `snapshot.derived.taken()`."""
+    """The scheduling cycle of one Pod on one Snapshot. Use it within `snapshot.derived.taken()`."""
 
     def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
-        """Raises NotValid: the plugins must be asked one by one."""
+        """Evaluate the filters on all nodes. Raises NotValid if columns do not apply."""
         self.snapshot, self.pod = snapshot, pod
         self.matrix: PodMatrix = pod_matrix_of(snapshot)
         self.framework = _framework(snapshot, pod)
@@ -111,7 +111,7 @@ class Cycle:
         return row is not None and bool(self.feasible[row])
 
     def find(self, order: NDArray[np.intp]) -> Found:
-        """The nodes that the scheduler finds, going through them in this order; none where it finds none."""
+        """Return the feasible nodes that kube-scheduler finds when it searches in this order."""
         return found_in_order(self.feasible, order, percentage_of(self.framework))
 
     @property
@@ -124,7 +124,7 @@ class Cycle:
         return self.node_fit.waits()
 
     def best_nodes(self) -> list[str]:
-        """The nodes that may be nominated, by name; none where preemption does not help."""
+        """Return the names of the nodes that preemption may nominate; empty if preemption does not help."""
         return self._answer.best_nodes
 
     @property
@@ -137,11 +137,11 @@ class Cycle:
         return self.node_fit.answer()
 
     def candidate_on(self, name: str) -> Candidate:
-        """Return the victims on a node that may be nominated."""
+        """Return the candidate on a node that may be nominated, with its victims."""
         return next(self.node_fit.candidates(np.array([self.snapshot.rows[name]])))
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
-        """(plugins that reject it, reason -> number of nodes). Raises NotValid."""
+        """Return (plugins that reject the Pod, reason -> number of nodes). Raises NotValid."""
         if not all(hasattr(plugin, "rejections_in_columns") for plugin in self.framework.column_plugins):
             raise NotValid
         plugins, reasons, left = self.static_rejections()
@@ -156,9 +156,10 @@ class Cycle:
         return found.reasons(len(self.snapshot.node_infos))
 
     def static_rejections(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
-        """(plugins that reject nodes whatever runs there, reasons, the nodes that are left). Not to be changed.
+        """Return (plugins that reject nodes regardless of the Pods there, reason -> number of nodes, [node] not
+        rejected).
 
-        Specs that say the same of nodes share it. Raises NotValid.
+        Pods with equal node constraints share the result, so do not modify it. Raises NotValid.
         """
         key, table = self.node_fit.static_key, self.snapshot.objects.nodes
         kept = self.matrix.static_rejections
@@ -179,16 +180,21 @@ class Cycle:
         return plugins, reasons, left & (found.codes < 0)
 
     def scores_by_plugin(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.int64]]:
-        """Plugin -> [place in `rows`]: its weighted score; without those that give nothing. Raises NotValid."""
+        """Return plugin -> [index in `rows`] weighted score, without plugins that score 0 on all nodes. Raises
+        NotValid.
+        """
         return Scores(self.snapshot, self.pod, self.matrix).by_plugin(rows)
 
     def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return the scores of the nodes without common terms. Raises NotValid."""
+        """Return [index in `rows`]: the total scores, minus terms that are equal for all nodes. Raises NotValid."""
         return Scores(self.snapshot, self.pod, self.matrix).of(rows)
 
 
 class _Wanted(NamedTuple):
-    """The requests of a spec for scoring. `resources`: shared by all specs with equal requests; `images`: names."""
+    """The input of a Pod spec for scoring.
+
+    `resources`: scores by requests, shared by all specs with equal requests. `images`: names of the images.
+    """
 
     spec: PodSpec
     plan: ScorePlan
@@ -200,7 +206,7 @@ class Scores:
     """The scores of nodes for a Pod, by its profile. Use it within `snapshot.derived.taken()`."""
 
     def __init__(self, snapshot: Snapshot, pod: Pod, matrix: PodMatrix) -> None:
-        """Raises NotValid."""
+        """Raises NotValid if a Score plugin of the profile has no columns."""
         self.snapshot, self.pod, self.matrix = snapshot, pod, matrix
         self._framework = _framework(snapshot, pod)
         plan = score_plan_of(self._framework.profile)
@@ -209,7 +215,7 @@ class Scores:
         self._plan = plan
 
     def of(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return the scores of the nodes without common terms. Raises NotValid."""
+        """Return [index in `rows`]: the total scores, minus terms that are equal for all nodes. Raises NotValid."""
         wanted = self._wanted()
         scores = wanted.resources.of(rows, self.snapshot)
         for _, worth in self._of_others(rows, wanted):
@@ -217,7 +223,9 @@ class Scores:
         return scores
 
     def by_plugin(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.int64]]:
-        """Plugin -> [place in `rows`]: its weighted score; without those that give nothing. Raises NotValid."""
+        """Return plugin -> [index in `rows`] weighted score, without plugins that score 0 on all nodes. Raises
+        NotValid.
+        """
         wanted = self._wanted()
         weights = self._plan.weights
         least, balance = wanted.resources.parts_of(rows, self.snapshot)
@@ -232,7 +240,10 @@ class Scores:
         return {name: worth for name, worth in found.items() if worth.any()}
 
     def _of_others(self, rows: NDArray[np.intp], wanted: _Wanted) -> Iterator[tuple[str, NDArray[np.int64] | int]]:
-        """Return the scores of plugins that do not read resources, minus those of TaintToleration. Raises NotValid."""
+        """Yield (plugin, weighted scores) for plugins that do not score resources. Raises NotValid.
+
+        Scores of TaintToleration are zero or negative: the maximum is subtracted.
+        """
         charge(len(rows) // 8)
         spec, weights = self.pod.spec, self._plan.weights
         if spec.has_storage and self.snapshot.semantics.storage_capacity_is_scored:
@@ -251,7 +262,7 @@ class Scores:
         yield from self._of_each_node(rows)
 
     def _of_each_node(self, rows: NDArray[np.intp]) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """Return the scores of plugins that score nodes one by one. Raises NotValid: one of them fails."""
+        """Yield (plugin, weighted scores) for plugins that score node by node. Raises NotValid if one of them fails."""
         infos, state, framework = self.snapshot.node_infos, CycleState(), self._framework
         nodes = [infos[row] for row in rows.tolist()] if self._plan.node_by_node else []
         for name in self._plan.node_by_node:
@@ -270,12 +281,12 @@ class Scores:
     def _preferred(
         self, rows: NDArray[np.intp], preferred: Sequence[PreferredSchedulingTerm]
     ) -> NDArray[np.int64] | int:
-        """Upstream NodeAffinity."""
+        """Return the scores of upstream's NodeAffinity."""
         nodes = self.matrix.nodes
         return _normalized(nodes.amounts("preferred", self.pod.spec, partial(preference, preferred))[rows])
 
     def _avoided(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | int:
-        """Upstream TaintToleration, the other way round: the fewer the better."""
+        """Return the inverse of the scores of upstream's TaintToleration: the fewer untolerated taints, the lower."""
         spec, nodes = self.pod.spec, self.matrix.nodes
         if not nodes.where(_is_to_be_avoided)[rows].any():
             return 0
@@ -283,7 +294,9 @@ class Scores:
         return _normalized(nodes.amounts("avoided", spec, count)[rows])
 
     def _spread(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | int:
-        """Upstream PodTopologySpread by the pod's own constraints, of which one is enough, or by the defaults."""
+        """Return the scores of upstream's PodTopologySpread, by the Pod's own constraints if any, otherwise by the
+        defaults.
+        """
         constraints = schedule_anyway(self.pod) if self.pod.spec.topology_spread else self._default_constraints()
         return spread_scores(self.pod, constraints, rows, self.matrix) if constraints else 0
 
@@ -310,7 +323,7 @@ class Scores:
         return found
 
     def _images(self, rows: NDArray[np.intp], wanted: _Wanted) -> NDArray[np.int64] | int:
-        """Upstream ImageLocality; nodes without one of the images are worth nothing."""
+        """Return the scores of upstream's ImageLocality; 0 for nodes without any of the images."""
         if not self.matrix.nodes.anywhere(_has_images):
             return 0
         there = self.matrix.nodes.where(_has_images)[rows]
@@ -327,7 +340,9 @@ class Scores:
         return found
 
     def _default_constraints(self) -> Constraints:
-        """Those of the pod, kept as long as its Services and its controller are the same."""
+        """Return the default spread constraints of the Pod, cached while its Services and its controller are
+        unchanged.
+        """
         pod, objects, kept = self.pod, self.snapshot.objects, self.matrix.default_constraints
         controller = controller_of(pod, objects)
         key = pod.namespace, id(pod.labels), pod.owner
@@ -341,7 +356,7 @@ class Scores:
 
 
 def _framework(snapshot: Snapshot, pod: Pod) -> Framework:
-    """Of the pod's profile. Raises NotValid."""
+    """Return the framework of the Pod's profile. Raises NotValid if columns do not apply to the profile."""
     configuration = configuration_of(snapshot.semantics)
     profile = configuration.profile(pod.spec.scheduler_name)
     if profile is None or configuration.extenders:
@@ -353,12 +368,12 @@ def _framework(snapshot: Snapshot, pod: Pod) -> Framework:
 
 
 def percentage_of(framework: Framework) -> int:
-    """percentageOfNodesToScore as it holds for the profile."""
+    """Return the effective percentageOfNodesToScore of the profile."""
     return configuration_of(framework.snapshot.semantics).percentage(framework.profile)
 
 
 def _normalized(worth: NDArray[np.int64]) -> NDArray[np.int64] | int:
-    """From 0 to 100. Source: upstream `helper.DefaultNormalizeScore`."""
+    """Scale scores to 0…100. Source: upstream `helper.DefaultNormalizeScore`."""
     largest = int(worth.max(initial=0))
     return MAX_NODE_SCORE * worth // largest if largest > 0 else 0
 
@@ -372,7 +387,9 @@ def _has_images(node: Node) -> bool:
 
 
 def _count(found: Rejections, left: NDArray[np.bool_], plugins: set[str], reasons: Counter[str]) -> None:
-    """Add the plugins that reject nodes, of those that are left, and of how many nodes each reason is."""
+    """Add rejections of the nodes in `left` ([node], bool) to `plugins` and to `reasons` (reason -> number of
+    nodes).
+    """
     counts = np.bincount(found.codes[left & (found.codes >= 0)], minlength=len(found.statuses))
     for code in np.flatnonzero(counts).tolist():
         status = found.statuses[code]

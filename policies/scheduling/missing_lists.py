@@ -1,4 +1,4 @@
-"""The assumptions of an answer if the cluster state lacks lists, or the release is a preview."""
+"""The assumptions of an answer if lists are missing from the cluster state, or if the release is a preview."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 _OF_VICTIMS: Final = (DISRUPTION_BUDGET,)
 _OF_CREATED: Final = (RESOURCE_QUOTA, LIMIT_RANGE)
-"""Admission of a new Pod depends on these. PriorityClasses need no note: Pods that name an absent one are reported."""
+"""Kinds that admission of a new Pod depends on.
+
+PriorityClasses need no note: Pods that name a missing class are reported.
+"""
 _OF_CLAIMS: Final = (
     CLAIM,
     "/PersistentVolume",
@@ -31,13 +34,13 @@ _OF_CLAIMS: Final = (
     "storage.k8s.io/CSINode",
     "storage.k8s.io/CSIDriver",
 )
-"""Of the volumes of a pod. Storage capacities and attachments can be absent where these are there."""
+"""Kinds that the volumes of a Pod depend on. Storage capacities and attachments may be missing although these exist."""
 
 
 def assumptions(
     objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool, created: bool = False
 ) -> tuple[str, ...]:
-    """Sentences about absent lists that matter, objects that are kept only in part, and a release that is a preview.
+    """Return sentences about relevant missing lists, objects that are kept only in part, and a preview release.
 
     `pods`: new Pods. `victims`: whether Pods are evicted. `created`: whether controllers create Pods.
     """
@@ -57,7 +60,7 @@ def lists_storage(objects: ClusterObjects) -> bool:
 
 
 def _absent(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool, created: bool) -> list[str]:
-    """The kinds of absent lists that matter."""
+    """Return the kinds of missing lists that matter, as plurals."""
     wanted = [*(_OF_VICTIMS if victims else ()), *(_OF_CREATED if created else ())]
     has_claims = has_devices = selects_namespaces = False
     for pod in pods:

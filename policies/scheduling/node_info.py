@@ -1,4 +1,4 @@
-"""NodeInfo: a node and what its pods occupy. Source: kubernetes `pkg/scheduler/framework/types.go`."""
+"""NodeInfo: a node with its Pods and their resources. Source: kubernetes `pkg/scheduler/framework/types.go`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SERIALS: Final = count(1)
 
 
 class NodeInfo:
-    """A node with its Pods. Those of a Snapshot never change: use a `clone` to add or remove Pods.
+    """A node with its Pods. NodeInfos of a Snapshot never change: use a `clone` to add or remove Pods.
 
     `serial`: unique, so that cached values belong to one state. Requests: `milli_cpu` in thousandths, others in units.
     `non_zero_cpu`, `non_zero_memory`: used by scores. `used_ports`: a set as in upstream; of two Pods with one port,
@@ -63,7 +63,7 @@ class NodeInfo:
         return self.node.name
 
     def clone(self) -> NodeInfo:
-        """A NodeInfo that can be changed (upstream `Snapshot`)."""
+        """Return a copy that may be changed (upstream `Snapshot`)."""
         copy = NodeInfo.__new__(NodeInfo)
         copy.node, copy.semantics = self.node, self.semantics
         copy.serial = next(_SERIALS)
@@ -77,7 +77,7 @@ class NodeInfo:
         return copy
 
     def with_pods(self, pods: Sequence[Pod]) -> NodeInfo:
-        """Return the node with other Pods in this order; computed only from the added and removed Pods."""
+        """Return a copy with these Pods in this order. Only the added and removed Pods are counted."""
         gone = {id(pod): pod for pod in self.pods}
         came = [pod for pod in pods if gone.pop(id(pod), None) is None]
         copy = self.clone()
@@ -97,7 +97,7 @@ class NodeInfo:
         return copy
 
     def add_pod(self, pod: Pod) -> None:
-        """Upstream `AddPodInfo`."""
+        """Add a Pod and its resources (upstream `AddPodInfo`)."""
         self.pods.append(pod)
         affinity = pod.spec.pod_affinity
         if affinity.present:
@@ -109,7 +109,10 @@ class NodeInfo:
             self.used_ports.update(pod.spec.host_ports)
 
     def remove_pod(self, pod: Pod) -> None:
-        """Upstream `RemovePod`; the last Pod takes its place. Raises KeyError if this view is not on the node."""
+        """Remove a Pod and its resources (upstream `RemovePod`). Raises KeyError if this view is not on the node.
+
+        The last Pod takes the position of the removed one.
+        """
         _swap_out(self.pods, pod)
         affinity = pod.spec.pod_affinity
         if affinity.present:
@@ -121,7 +124,7 @@ class NodeInfo:
             self.used_ports.difference_update(pod.spec.host_ports)
 
     def end_pods(self, pods: Sequence[Pod]) -> None:
-        """Mark Pods of this node as terminating: remove them, and add them as they are now, with equal resources."""
+        """Replace Pods of this node by terminating copies at the end of the lists. Resources do not change."""
         with_affinity = [pod for pod in pods if pod.spec.pod_affinity.present]
         apart = [pod for pod in with_affinity if pod.spec.pod_affinity.has_required_anti_affinity]
         ending = {id(pod): pod.ending() for pod in pods}
@@ -135,7 +138,7 @@ class NodeInfo:
             present += [ending[id(pod)] for pod in those]
 
     def count(self, pod: Pod, sign: int) -> None:
-        """Add (1) or subtract (-1) the resources of a Pod."""
+        """Add (`sign` 1) or subtract (-1) the resources of a Pod."""
         occupies = footprint(pod, self.semantics)
         resource = occupies.resource
         self.milli_cpu += sign * resource.milli_cpu
@@ -148,7 +151,7 @@ class NodeInfo:
 
 
 def footprint(pod: Pod, semantics: Semantics) -> PodResource:
-    """The resources of a Pod on a node in this release."""
+    """Return the resources that a Pod uses on a node in this release."""
     return pod.occupies.counted(semantics.counting) if pod.occupies.elsewhere else pod.occupies
 
 

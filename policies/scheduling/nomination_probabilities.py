@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def nomination_probabilities(candidates: Sequence[Candidate], num_candidates: int) -> dict[str, float]:
-    """Node name -> probability that it is nominated, the likeliest first; they sum to 1 (no candidate: empty).
+    """Return node name -> probability of its nomination, the highest first; the sum is 1 (empty without candidates).
 
-    `num_candidates`: how many end the search (`DefaultPreemptionArgs.num_candidates`).
+    `num_candidates`: number of candidates after which the search stops (`DefaultPreemptionArgs.num_candidates`).
     """
     if not candidates:
         return {}
@@ -44,10 +44,11 @@ def nomination_probabilities(candidates: Sequence[Candidate], num_candidates: in
 
 
 def class_probabilities(sizes: Sequence[int], harmless: int, candidates: int) -> list[float]:
-    """Return the probability of each class of equal candidates. `sizes`: their numbers of nodes, best class first.
+    """Return the probability that the nominated node is in each class of equally good candidates.
 
-    `harmless`: the number of nodes without PDB violations (the best nodes). The search compares the first `candidates`
-    nodes of a random order; if all of them have violations, it continues to the first node without.
+    `sizes`: [class], number of nodes, best class first. `harmless`: the number of nodes without PDB violations, which
+    are the best nodes. The search compares the first `candidates` nodes of a random order; if all of them have
+    violations, it continues to the first node without.
     """
     total = sum(sizes)
     seen = min(candidates, total)
@@ -65,7 +66,7 @@ def class_probabilities(sizes: Sequence[int], harmless: int, candidates: int) ->
 
 
 def _missing(total: int, seen: int) -> list[float]:
-    """For every number of nodes from 0 to all: the probability that none of so many is among the ones seen."""
+    """Return [n], for n from 0 to `total`: the probability that `seen` random nodes include none of n given nodes."""
     missed = [1.0]
     for index in range(total):
         missed.append(missed[-1] * max(total - seen - index, 0) / (total - index))

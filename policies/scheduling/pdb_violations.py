@@ -1,4 +1,6 @@
-"""Which potential victims would break a PodDisruptionBudget. Source: upstream `filterPodsWithPDBViolation`."""
+"""Find the potential victims whose eviction violates a PodDisruptionBudget. Source: upstream
+`filterPodsWithPDBViolation`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def matching(pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> Iterator[PodDisruptionBudget]:
-    """Those of a namespace's budgets that preemption counts for a pod."""
+    """Return the PDBs of a namespace that select the Pod, as preemption counts."""
     return (budget for budget in each(budgets, 1.5) if budget.matches(pod.namespace, pod.labels))
 
 
@@ -27,12 +29,11 @@ def filter_pods_with_pdb_violation(
     *,
     first_ends_the_count: bool = False,
 ) -> tuple[list[Pod], list[Pod]]:
-    """(violating, not violating), each in the order given; `budgets` by namespace.
+    """Return (Pods that violate a PDB, other Pods), each in the given order. `budgets`: namespace -> PDBs.
 
-    `matching`: which of a namespace's budgets match a pod, if that is known already. Every pod that matches uses
-    up its budgets, also those that will be reprieved later, and all that match at once; `first_ends_the_count`: none
-    of those after the first that it violates. Upstream has no order of budgets: where one pod has several, its answer
-    may differ from one time to the next. Here they go by name.
+    `matching`: returns the PDBs of a namespace that select a Pod. Every Pod reduces the allowed disruptions of all its
+    PDBs, even if the Pod is reprieved later. `first_ends_the_count`: PDBs after the first violated one are not reduced.
+    Upstream has no order of PDBs, so its result may vary for a Pod with several PDBs. Here PDBs are sorted by name.
     """
     violating: list[Pod] = []
     others: list[Pod] = []
@@ -47,7 +48,8 @@ def filter_victims_with_pdb_violation(
     *,
     first_ends_the_count: bool = False,
 ) -> tuple[list[tuple[Victim, int]], list[Victim]]:
-    """(violating victims, each with the number of its Pods that violate a budget; the others), in the order given.
+    """Return ((victim, number of its Pods that violate a PDB) for violating victims, other victims), in the given
+    order.
 
     Source: upstream `FilterVictimsWithPDBViolation`.
     """
@@ -67,10 +69,10 @@ def violations(
     *,
     first_ends_the_count: bool = False,
 ) -> Iterator[tuple[Pod, Sequence[PodDisruptionBudget]]]:
-    """Each pod with the budgets that its eviction after those before it violates; arguments as above.
+    """Yield (Pod, the PDBs that its eviction violates after the evictions before). Arguments as above.
 
-    A terminating pod uses up its budgets like any other; one in `status.disruptedPods`, whose eviction the API server
-    has accepted, does not.
+    A terminating Pod reduces allowed disruptions like any other. A Pod in `status.disruptedPods` does not: the API
+    server has accepted its eviction.
     """
     allowed: dict[tuple[str, str], int] = {}
     for pod in pods:

@@ -1,4 +1,4 @@
-"""The base class of plugins, and the column form of a profile."""
+"""The base class of plugins, and which plugins of a profile have columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_NODE_SCORE: Final = 100
 
 
 class PluginFault(Exception):
-    """A plugin cannot answer, or not in a way that makes sense: what rests on it cannot be predicted."""
+    """A plugin failed or returned an invalid result: outcomes that depend on the plugin are not predicted."""
 
     def __init__(self, plugin: str, why: str) -> None:
         super().__init__(f"plugin {plugin} {why}")
@@ -25,7 +25,7 @@ class PluginFault(Exception):
 
 
 class PluginHandle(Protocol):
-    """The world as plugins see it: the snapshot, and the framework that runs them."""
+    """The handle that plugins get: the Snapshot, and the framework that runs the plugins."""
 
     snapshot: Snapshot
     framework: Any
@@ -35,19 +35,21 @@ class Plugin:
     """A plugin of a profile; its methods determine its extension points.
 
     `args`: its arguments in the profile. `needs_pre_filter`, `needs_pre_score`: upstream's error at Filter and at Score
-    if the profile lacks its PreFilter or PreScore; "" if the plugin works without.
+    if the plugin's PreFilter or PreScore is not in the profile; "" if the plugin works without.
     """
 
     name: ClassVar[str]
     needs_pre_filter: ClassVar[str] = ""
     needs_pre_score: ClassVar[str] = ""
     scores_what_pre_filter_found: str = ""
-    """Upstream's error at Score if the profile lacks its PreFilter."""
+    """Upstream's error at Score if the plugin's PreFilter is not in the profile; "" if Score works without."""
     foreign: ClassVar[bool] = False
     """True for plugins that are not part of kube-scheduler."""
     makes_room_in_columns: ClassVar[bool | None] = None
-    """Of a PostFilter: whether columns work out what it does, or it does nothing for the pods that they are for; None:
-    neither."""
+    """Whether columns compute the preemption of this PostFilter plugin.
+
+    False: the plugin does nothing for Pods in columns. None: columns do not apply to a profile with the plugin.
+    """
 
     def __init__(self, handle: PluginHandle, args: Any = None) -> None:
         self.handle, self.args = handle, args
@@ -56,18 +58,23 @@ class Plugin:
 
     @classmethod
     def not_in(cls, semantics: Semantics) -> frozenset[str]:  # noqa: ARG003
-        """The extension points that it has methods for, and does not extend in this release."""
+        """Return the extension points that the plugin has methods for but does not have in this release."""
         return frozenset()
 
     @classmethod
     def also_at(cls, semantics: Semantics) -> frozenset[str]:  # noqa: ARG003
-        """The extension points that upstream's plugin extends in this release, and does nothing at for such pods as are
-        predicted: it can be named there."""
+        """Return the extension points without methods that upstream's plugin has in this release.
+
+        Upstream's plugin does nothing there for Pods that are predicted, but a profile may name it there.
+        """
         return frozenset()
 
 
 def default_normalize_score(scores: dict[str, int], *, reverse: bool) -> None:
-    """Bring scores from 0…max to 0…100, or 100…0. Source: upstream `helper.DefaultNormalizeScore`."""
+    """Scale scores from 0…max to 0…100 in place, or to 100…0 with `reverse`.
+
+    Source: upstream `helper.DefaultNormalizeScore`.
+    """
     largest = max(scores.values(), default=0)
     for name, score in scores.items():
         scaled = MAX_NODE_SCORE * score // largest if largest > 0 else 0
@@ -75,9 +82,11 @@ def default_normalize_score(scores: dict[str, int], *, reverse: bool) -> None:
 
 
 class ProfileInColumns(NamedTuple):
-    """The column form of a profile: the plugins with columns (`late`: static ones behind others), or the one without.
+    """The plugins of a profile that have columns.
 
-    `beyond`: by plugin, whether columns do not apply to a Pod with this spec.
+    `without`: the plugin because of which columns do not apply to the profile; "" if they do. `plugins`: plugins with
+    columns. `beyond`: (plugin, function), True if columns do not apply to a Pod with this spec. `static`: plugins that
+    filter by the node alone; `late`: those of them behind a plugin in `plugins`.
     """
 
     without: str = ""
@@ -90,13 +99,13 @@ class ProfileInColumns(NamedTuple):
 
 @lru_cache(64)
 def foreign_at(profile: Profile, point: str) -> tuple[str, ...]:
-    """The plugins of an extension point that are not kube-scheduler's own."""
+    """Return the plugins of an extension point that are not part of kube-scheduler."""
     return tuple(name for name in profile.at(point) if getattr(profile.plugins[name], "foreign", False))
 
 
 @lru_cache(64)
 def columns_of(profile: Profile) -> ProfileInColumns:
-    """Computed once for a profile. None if a plugin is not at all of its extension points."""
+    """Return which plugins of a profile have columns; cached for each profile."""
     plugins, static, late = list[str](), list[str](), list[str]()
     beyond = []
     before, filters = profile.at("preFilter"), profile.at("filter")

@@ -1,4 +1,4 @@
-"""One scheduling cycle of a PodGroup: its Pods are placed one after the other, and bound together or not at all.
+"""One scheduling cycle of a PodGroup: its Pods are scheduled one after the other, and bound together or not at all.
 
 Source: kubernetes `pkg/scheduler/schedule_one_podgroup.go`, plugin GangScheduling (`PlacementFeasible`).
 """
@@ -34,8 +34,8 @@ _DEFAULT_PREEMPTION: Final = "DefaultPreemption"
 class MemberStatus(NamedTuple):
     """The node of one Pod of a PodGroup, or the reason for its rejection.
 
-    `plugins`: those that rejected it. `nominated`: the node to set in its status, empty to clear it, None to keep it.
-    `ran_pre_filter`: whether all PreFilter plugins ran.
+    `plugins`: the plugins that rejected the Pod. `nominated`: the node to set in the Pod's status, empty to clear it,
+    None to keep it. `ran_pre_filter`: whether all PreFilter plugins ran.
     """
 
     node: str = ""
@@ -47,15 +47,15 @@ class MemberStatus(NamedTuple):
 
 
 class NotModelled(Exception):
-    """The cycle of a Pod of a PodGroup depends on what forewarn does not model."""
+    """The error if the cycle of a PodGroup depends on something that forewarn does not model."""
 
 
 Place = "Callable[[Snapshot, Pod], MemberStatus]"
-"""Finds a node for one Pod, without preemption."""
+"""The type of a function that finds a node for one Pod, without preemption."""
 
 
 class MemberCycle(Prediction):
-    """The Filters and Scores of one Pod of a PodGroup. It does not preempt by itself."""
+    """The scheduling cycle of one Pod of a PodGroup: Filters and Scores, without preemption."""
 
     def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
         super().__init__(snapshot, pod, reasons=True)
@@ -66,15 +66,16 @@ class MemberCycle(Prediction):
 
     @cached_property
     def preemption(self) -> Preemption:
-        """Nothing: the PodGroup preempts as a whole."""
+        """No preemption: the PodGroup preempts as a whole."""
         return Preemption(eligible=False)
 
 
 @dataclass(slots=True)
 class Run:
-    """The algorithm's result. `code` None: success. `placed`: Pods that fit, with the snapshot that each saw.
+    """The result of the scheduling algorithm for a PodGroup.
 
-    `tried`: the status of each Pod that was tried, in order.
+    `code` None: success. `placed`: (Pod, node, Snapshot before the Pod) of each Pod that fits. `tried`: the status of
+    each Pod that was tried, in order.
     """
 
     code: Code | None
@@ -85,12 +86,15 @@ class Run:
 
     @property
     def message(self) -> str:
-        """Of the status. Source: upstream `Status.Message`."""
+        """The message of the status. Source: upstream `Status.Message`."""
         return ", ".join(((GROUP_UNSCHEDULABLE,) if self.has_error else ()) + self.reasons)
 
 
 def first_place(snapshot: Snapshot, pod: Pod) -> MemberStatus:
-    """The best node for one Pod, the first by name of several; or the reasons of the nodes. Raises NotModelled."""
+    """Return the best node for one Pod (the first by name if several tie), or the reasons of the nodes.
+
+    Raises NotModelled.
+    """
     if not snapshot.node_infos:
         return MemberStatus(message="no nodes available to schedule pods", nominated="", ran_pre_filter=False)
     cycle = MemberCycle(snapshot, pod)
@@ -105,7 +109,7 @@ def first_place(snapshot: Snapshot, pod: Pod) -> MemberStatus:
 
 
 def predict_pod_group(snapshot: Snapshot, group: PodGroup, pods: Sequence[Pod]) -> PodGroupResult:
-    """The cycle of a PodGroup with these new Pods, where nothing else happens meanwhile. Raises NotModelled."""
+    """Predict the cycle of a PodGroup with these new Pods on this Snapshot. Raises NotModelled."""
     scheduled = snapshot.pods_of_groups.get((group.namespace, group.name), ())
     return schedule_pod_group(snapshot, group, pods, scheduled, first_place)
 
@@ -117,9 +121,9 @@ def run_algorithm(
     scheduled: int,
     place: Callable[[Snapshot, Pod], MemberStatus],
 ) -> Run:
-    """Place each Pod beside those before it. `scheduled`: the PodGroup's Pods that are on nodes already.
+    """Find nodes for the Pods one after the other. Source: upstream `podGroupSchedulingDefaultAlgorithm`.
 
-    Source: upstream `podGroupSchedulingDefaultAlgorithm`.
+    `scheduled`: number of Pods of the PodGroup that are already on nodes. `place`: finds the node of one Pod.
     """
     least, remaining = group.pods_to_schedule, len(pods)
     run = Run(Code.UNSCHEDULABLE, has_error=True)
@@ -148,14 +152,17 @@ def run_algorithm(
 
 
 def _cannot_be_satisfied(least: int, scheduled: int, remaining: int) -> str:
-    """Source: GangScheduling `PlacementFeasible`."""
+    """Return the message for too few Pods. Source: GangScheduling `PlacementFeasible`."""
     return f"minCount ({least}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
 
 
 class PodGroupResult(NamedTuple):
-    """The result of a PodGroup's cycle. `code` None: success, and Pods with a node are bound. `members`: the status of
-    each Pod, in order. `message`: of the PodGroup's condition. `preemption`: victims and nominations, if any.
-    `tried_code`: of the algorithm alone, which decides about the back-off."""
+    """The result of a PodGroup's cycle.
+
+    `code` None: success, and Pods with a node are bound. `members`: the status of each Pod, in order. `message`: the
+    message of the PodGroup's condition. `preemption`: victims and nominations, if any. `tried_code`: the code of the
+    algorithm without PostFilter, which determines the back-off.
+    """
 
     code: Code | None
     members: Sequence[MemberStatus]
@@ -172,9 +179,10 @@ def schedule_pod_group(
     place: Callable[[Snapshot, Pod], MemberStatus],
     order: Sequence[str] = (),
 ) -> PodGroupResult:
-    """The cycle of a PodGroup with these queued Pods. `scheduled`: its Pods on nodes; `order`: of the nodes, by name.
+    """Run the cycle of a PodGroup with these queued Pods.
 
-    Source: upstream `podGroupCycle`, `submitPodGroupAlgorithmResult`.
+    `scheduled`: Pods of the PodGroup on nodes. `place`: finds the node of one Pod. `order`: names of the nodes in the
+    scheduler's order. Source: upstream `podGroupCycle`, `submitPodGroupAlgorithmResult`.
     """
     invalid = why_not_valid(group, pods, scheduled, snapshot)
     if invalid:
@@ -209,7 +217,7 @@ def schedule_pod_group(
 
 
 def _all_fail(pods: Sequence[Pod], why: str) -> PodGroupResult:
-    """Every Pod fails with an error."""
+    """Return the result of a cycle in which every Pod fails with this error."""
     members = [MemberStatus(message=why, error=True, nominated="")] * len(pods)
     return PodGroupResult(Code.ERROR, members, why, tried_code=Code.ERROR)
 
@@ -245,7 +253,7 @@ def why_not_valid(group: PodGroup, pods: Iterable[Pod], scheduled: Iterable[Pod]
 
 
 def without_nominations_of(snapshot: Snapshot, pods: Iterable[Pod]) -> Snapshot:
-    """The cluster without the nominations of these Pods: while they are tried, the queue knows their names alone.
+    """Return the Snapshot without the nominations of these Pods, which kube-scheduler ignores while it tries them.
 
     Source: upstream `nominatedPodToInfo`.
     """
@@ -258,7 +266,7 @@ def without_nominations_of(snapshot: Snapshot, pods: Iterable[Pod]) -> Snapshot:
 
 
 class _PostFiltered(NamedTuple):
-    """`message`: what is appended to the PodGroup's; `error`: why the cycle fails."""
+    """The result of PostFilter. `message`: appended to the PodGroup's message. `error`: why the cycle fails."""
 
     message: str = ""
     preemption: GroupPreemption | None = None
@@ -268,7 +276,7 @@ class _PostFiltered(NamedTuple):
 def _post_filter(
     snapshot: Snapshot, pods: Sequence[Pod], run: Run, preempt: Callable[[], GroupPreemption]
 ) -> _PostFiltered:
-    """Source: upstream `RunPodGroupPostFilterPlugins`."""
+    """Run the PostFilter plugins for the PodGroup. Source: upstream `RunPodGroupPostFilterPlugins`."""
     reasons: list[str] = []
     for plugin in framework_of(snapshot, pods[0]).profile.at("postFilter"):
         if plugin == _DYNAMIC_RESOURCES and snapshot.semantics.devices_are_allocated:

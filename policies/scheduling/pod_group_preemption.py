@@ -1,4 +1,4 @@
-"""Preemption for a PodGroup: victims anywhere in the cluster make room for all its Pods at once.
+"""Preemption for a PodGroup: victims in the whole cluster, so that all Pods of the PodGroup fit at once.
 
 Source: kubernetes `pkg/scheduler/framework/preemption/podgrouppreemption.go`.
 """
@@ -29,20 +29,22 @@ ONGOING: Final = "ongoing preemption on nominated nodes"
 
 
 class Placed(Protocol):
-    """The result of the algorithm on the cluster without the potential victims."""
+    """The result of the scheduling algorithm on the cluster without the potential victims."""
 
     code: Code | None
     placed: list[tuple[Pod, str, Snapshot]]
 
     @property
     def message(self) -> str:
-        """Why the PodGroup does not fit even then."""
+        """The reason why the PodGroup does not fit even without the potential victims."""
 
 
 class GroupPreemption(NamedTuple):
-    """Preemption for a PodGroup. `nominations`: Pod's identity -> node, of all Pods that get or keep one; None where
-    preemption does not help. `victims`: most important first. `is_final`: no other plugin can help; `is_error`: the
-    cycle fails."""
+    """The result of preemption for a PodGroup.
+
+    `nominations`: Pod identity -> node, for all Pods that get or keep a nomination; None if preemption does not help.
+    `victims`: most important first. `is_final`: no other plugin can help. `is_error`: the cycle fails.
+    """
 
     message: str
     nominations: Mapping[str, str] | None = None
@@ -64,8 +66,11 @@ def preempt_for_group(
     run_algorithm: Callable[[Snapshot], Placed],
     order: Sequence[str] = (),
 ) -> GroupPreemption:
-    """The victims of the PodGroup. `pods`: its queued Pods; `run_algorithm`: places them; `order`: the names of all
-    nodes in kube-scheduler's order, by which equally important victims are compared. Source: upstream `Preempt`."""
+    """Find the victims of the PodGroup. Source: upstream `Preempt`.
+
+    `pods`: the queued Pods of the PodGroup. `run_algorithm`: schedules them on a Snapshot. `order`: the names of all
+    nodes in kube-scheduler's order, in which equally important victims are compared.
+    """
     infos = [snapshot.node_infos[snapshot.rows[name]] for name in order] or snapshot.node_infos
     try:
         lower = victims_below(group.priority, infos, snapshot)
@@ -95,14 +100,14 @@ def preempt_for_group(
 
 
 def _policy(snapshot: Snapshot, group: PodGroup, pods: Iterable[Pod]) -> str:
-    """Source: upstream `resolvePreemptionPolicy`."""
+    """Return the effective preemption policy of the PodGroup. Source: upstream `resolvePreemptionPolicy`."""
     if snapshot.semantics.pod_groups_have_preemption_policies:
         return group.preemption_policy
     return PREEMPT_NEVER if any(pod.preemption_policy == PREEMPT_NEVER for pod in pods) else ""
 
 
 def without_victims(snapshot: Snapshot, victims: Iterable[Victim]) -> Snapshot:
-    """The cluster without all these victims; budgets and nominations stay."""
+    """Return the Snapshot without these victims. PDBs and nominations do not change."""
     gone = {id(pod) for victim in victims for pod in victim.pods}
     charge(len(gone))
     changed = {
@@ -114,7 +119,10 @@ def without_victims(snapshot: Snapshot, victims: Iterable[Victim]) -> Snapshot:
 
 
 def _assignment(pod: Pod, node: str, snapshot: Snapshot) -> Assignment:
-    """`snapshot`: as the Pod's cycle saw it, with the Pods before it in their places."""
+    """Return the assignment of a Pod to its node, with the state of PreFilter on `snapshot`.
+
+    `snapshot`: the state that the Pod's cycle used, with the Pods before it on their nodes.
+    """
     framework, state = framework_of(snapshot, pod), CycleState()
     framework.run_pre_filter_plugins(state, pod)
     return Assignment(pod, node, state, framework)

@@ -1,5 +1,6 @@
-"""Which Pods kube-scheduler schedules as a part of a PodGroup. Source: kubernetes 1.37
-`pkg/scheduler/schedule_one_podgroup.go`; gate GenericWorkload.
+"""Find out whether kube-scheduler schedules a Pod as part of a PodGroup.
+
+Source: kubernetes 1.37 `pkg/scheduler/schedule_one_podgroup.go`; gate GenericWorkload.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def is_scheduled_by_group(pod: Pod, snapshot: Snapshot) -> bool:
 
 
 def of_a_group(pod: Pod, snapshot: Snapshot) -> str:
-    """Why a Pod of a PodGroup is not predicted alone; empty for any other Pod."""
+    """Return why a Pod of a PodGroup is not predicted alone; empty for any other Pod."""
     if not is_scheduled_by_group(pod, snapshot):
         return ""
     why = why_group_not_predicted(pod, snapshot) or "kube-scheduler schedules the group as a whole"
@@ -27,7 +28,7 @@ def of_a_group(pod: Pod, snapshot: Snapshot) -> str:
 
 
 def why_group_not_predicted(pod: Pod, snapshot: Snapshot) -> str:
-    """Why the PodGroup of a Pod is not predicted either; empty if it is."""
+    """Return why the PodGroup of a Pod is not predicted either; empty if it is."""
     objects = snapshot.objects
     if not objects.semantics.groups_are_preempted_together:
         return f"PodGroups are predicted for Kubernetes 1.37, not for {objects.semantics.release}"

@@ -65,7 +65,7 @@ NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node where preemption would help. `victims`: most important first."""
+    """A node on which preemption helps. `victims`: most important first."""
 
     node_name: str
     victims: tuple[Pod, ...]
@@ -74,8 +74,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """The result of preemption. `best_candidates`: those that remain after all criteria, by name; any may be
-    nominated."""
+    """The result of preemption.
+
+    `statuses`: node -> why preemption does not help there. `best_candidates`: the candidates that tie for the lowest
+    cost, by name; kube-scheduler may nominate any of them.
+    """
 
     eligible: bool = True
     ineligible_reason: str = ""
@@ -84,7 +87,7 @@ class Preemption:
     best_candidates: tuple[Candidate, ...] = ()
     potential_nodes: int = 0
     num_candidates: int = 0
-    """So many candidates end the search."""
+    """Number of candidates after which the search stops."""
 
     def reasons(self, nodes: int) -> Counter[str]:
         """Return why preemption helps on no node: reason -> number of nodes. `nodes`: the number of all nodes."""
@@ -94,7 +97,7 @@ class Preemption:
 
 
 def pod_eligible_to_preempt_others(pod: Pod, statuses: NodeToStatus, snapshot: Snapshot) -> str:
-    """Why the Pod may not preempt; "" if it may. Source: upstream `PodEligibleToPreemptOthers`."""
+    """Return why the Pod may not preempt; "" if it may. Source: upstream `PodEligibleToPreemptOthers`."""
     if pod.preemption_policy == PREEMPT_NEVER:
         return NEVER
     nominated = pod.nominated_node_name
@@ -107,9 +110,10 @@ def pod_eligible_to_preempt_others(pod: Pod, statuses: NodeToStatus, snapshot: S
 
 
 def preempt(handle: PluginHandle, state: CycleState, pod: Pod, statuses: NodeToStatus) -> Preemption:
-    """A dry run on every node that fits without some of its Pods. Source: upstream `Preempt`, `DryRunPreemption`.
+    """Run a dry run of preemption on every node that other Pods keep from fitting.
 
-    Upstream evaluates a random part of more than 100 nodes; this function evaluates all.
+    Upstream evaluates a random part of more than 100 nodes; this function evaluates all. Source: upstream `Preempt`,
+    `DryRunPreemption`.
     """
     if state.in_columns is not None:
         told: Preemption = state.in_columns.preempt()
@@ -138,14 +142,16 @@ def preempt(handle: PluginHandle, state: CycleState, pod: Pod, statuses: NodeToS
 
 
 def potential_victims(pod: Pod, node_info: NodeInfo) -> list[Pod]:
-    """The Pods of lower priority, in any state and with any owner. PodGroups do not count."""
+    """Return the Pods of lower priority, in any state and with any owner. PodGroups do not count."""
     priority = pod.effective_priority
     return [other for other in node_info.pods if other.effective_priority < priority]
 
 
 class Assignment(NamedTuple):
-    """A preemptor's Pod and the node that it would run on (upstream `ProposedAssignment`). `state`: of its PreFilter,
-    without the potential victims."""
+    """A Pod of the preemptor and its proposed node (upstream `ProposedAssignment`).
+
+    `state`: the state after PreFilter, without the potential victims.
+    """
 
     pod: Pod
     node_name: str
@@ -154,9 +160,9 @@ class Assignment(NamedTuple):
 
 
 class Domain:
-    """The nodes on which Pods of a preemptor must fit, and the Pods. Source: upstream `domain`.
+    """The nodes on which the Pods of a preemptor must fit. Source: upstream `domain`.
 
-    `nodes`: copies, which this changes. Victims' Pods on other nodes change the states of the plugins only.
+    `nodes`: copies, which this object changes. Victims' Pods on other nodes change only the states of the plugins.
     """
 
     def __init__(self, snapshot: Snapshot, nodes: Mapping[str, NodeInfo], assignments: Sequence[Assignment]) -> None:
@@ -168,7 +174,7 @@ class Domain:
         self._here = {each.node_name for each in assignments}
 
     def remove(self, victim: Victim) -> None:
-        """Evict the victim."""
+        """Remove the Pods of the victim from the nodes and from the states of the plugins."""
         for pod in victim.pods:
             info = self._nodes.get(pod.node_name)
             if info is not None:
@@ -177,7 +183,7 @@ class Domain:
                 each.framework.run_remove_pod(each.state, each.pod, pod, info or self._other(pod))
 
     def add(self, victim: Victim) -> None:
-        """Let the victim run."""
+        """Add the Pods of the victim to the nodes and to the states of the plugins again."""
         for pod in victim.pods:
             info = self._nodes.get(pod.node_name)
             if info is not None:
@@ -189,8 +195,9 @@ class Domain:
         return self._snapshot.node_infos[self._snapshot.rows[pod.node_name]]
 
     def rejection(self, nodes: AbstractSet[str] | None = None) -> Status | None:
-        """Why one of the Pods does not fit on its node; None if all fit. `nodes`: check only the Pods of these
-        nodes."""
+        """Return why one of the Pods does not fit on its node; None if all fit. `nodes`: check only Pods on these
+        nodes.
+        """
         added: list[tuple[NodeInfo, Pod]] = []
         status = None
         for number, (pod, name, state, framework) in enumerate(self._assignments, 1):
@@ -208,10 +215,10 @@ class Domain:
         return status
 
     def reprieve(self, victims: Sequence[Victim]) -> tuple[list[Victim], int]:
-        """(the victims that must be evicted, how many of their Pods violate a disruption budget).
+        """Return (the victims that must be evicted, the number of PDB violations). Source: `SelectVictimsOnNode`.
 
-        All victims are removed already. Each is added again if all Pods of the preemptor still fit, first those that
-        violate a budget, and the most important of these first.
+        All victims must be removed before. Each is added again if all Pods of the preemptor still fit: first victims
+        that violate a PDB, and the most important of these first.
         """
         work, semantics = meter(), self._snapshot.semantics
         violating, others = filter_victims_with_pdb_violation(
@@ -242,10 +249,10 @@ class Domain:
 def select_victims_on_node(
     handle: PluginHandle, state: CycleState, pod: Pod, node_info: NodeInfo
 ) -> Candidate | Status:
-    """The victims on this node; a Status if preemption does not help there. Source: `SelectVictimsOnNode`.
+    """Return the candidate on this node with its victims; a Status if preemption does not help there.
 
     All Pods of lower priority are removed first. Then each is reprieved if the new Pod still fits: those of violated
-    PDBs before the others, and the most important first.
+    PDBs before the others, and the most important first. Source: `SelectVictimsOnNode`.
     """
     snapshot = handle.snapshot
     try:
@@ -269,14 +276,17 @@ def select_victims_on_node(
 
 
 def pick_nodes_for_preemption(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """The best candidates by node name; upstream selects any of them. Source: upstream `pickOneNodeForPreemption`."""
+    """Return the candidates with the lowest cost by node name; upstream selects any of them.
+
+    Source: upstream `pickOneNodeForPreemption`.
+    """
     ranked = [(cost(candidate), candidate) for candidate in candidates]
     least = min((rank for rank, _ in ranked), default=None)
     return tuple(sorted((c for rank, c in ranked if rank == least), key=lambda c: c.node_name))
 
 
 def cost(candidate: Candidate) -> tuple[int, int, int, int, int]:
-    """The cost of preempting all victims of a candidate; see `cost_of`."""
+    """Return the cost of preempting all victims of a candidate; see `cost_of`."""
     victims = candidate.victims
     priorities = [victim.effective_priority for victim in victims]
     starts = [start_time(victim) for victim in victims]
@@ -286,11 +296,12 @@ def cost(candidate: Candidate) -> tuple[int, int, int, int, int]:
 def cost_of(
     violations: int, first: int, priorities: Sequence[int], starts: Sequence[int]
 ) -> tuple[int, int, int, int, int]:
-    """The criteria in the order of comparison; smaller is better. `priorities`, `starts`: [victim], in any order.
+    """Return the criteria for a node in the order of comparison; smaller is better.
 
-    PDB violations, the priority `first` of the most important victim, the sum of priorities, the number of victims, and
-    how long the oldest victim of the highest priority has run. With PodGroups, the Pods' own priorities count, and the
-    most important victim may not have the highest one. Source: `pickOneNodeForPreemption`.
+    The criteria: PDB violations, the priority `first` of the most important victim, the sum of priorities, the number
+    of victims, and the negative start time of the oldest victim of the highest priority. `priorities`, `starts`:
+    [victim], in any order. With PodGroups, the priorities of the Pods count, and the most important victim may not have
+    the highest one. Source: `pickOneNodeForPreemption`.
     """
     highest = max(priorities)
     oldest = min(start for start, priority in zip(starts, priorities, strict=True) if priority == highest)

@@ -1,4 +1,4 @@
-"""The plugins of a profile, made, and by extension point.
+"""The plugins of a profile as objects, by extension point.
 
 Source: kubernetes `pkg/scheduler/framework/runtime/framework.go` (`NewFramework`).
 """
@@ -36,10 +36,9 @@ if TYPE_CHECKING:
 
 
 class ProfilePlugins:
-    """The plugins of one profile over one Snapshot, made when they are first asked for.
+    """The plugins of one profile over one Snapshot, created on first use.
 
-    It is what plugins see of the world, too. They do not keep it alive: what is worked out for one answer is gone with
-    it, and does not wait for a collector.
+    Plugins get a weak reference to this object as their handle, so that its memory is freed without garbage collection.
     """
 
     def __init__(self, snapshot: Snapshot, profile: Profile) -> None:
@@ -47,7 +46,7 @@ class ProfilePlugins:
         self._made: dict[str, Any] = {}
 
     def plugin(self, name: str) -> Any:
-        """A plugin of the profile, made when it is first asked for."""
+        """Return a plugin of the profile; create it on first use."""
         made: Any = self._made.get(name)
         if made is None:
             made = self._made[name] = self.profile.plugins[name](proxy(self), self.profile.args.get(name))
@@ -55,36 +54,36 @@ class ProfilePlugins:
 
     @property
     def without_columns(self) -> str:
-        """The plugin that keeps this profile from being answered in columns; empty where there is none."""
+        """The plugin because of which columns do not apply to this profile; empty if they apply."""
         return columns_of(self.profile).without
 
     @property
     def preempts(self) -> bool:
-        """Whether a PostFilter preempts, for a profile with columns."""
+        """Whether a PostFilter plugin preempts, for a profile with columns."""
         return columns_of(self.profile).preempts
 
     def beyond_columns(self, pod: Pod) -> str:
-        """Return the plugin that excludes such a Pod from columns; empty if none."""
+        """Return the plugin because of which columns do not apply to this Pod; empty if they apply."""
         return next((name for name, beyond in columns_of(self.profile).beyond if beyond(pod.spec)), "")
 
     @property
     def column_plugins(self) -> list[Any]:
-        """The plugins that put what pods on nodes decide into columns."""
+        """The plugins that filter all nodes at once by the Pods there."""
         return [self.plugin(name) for name in columns_of(self.profile).plugins]
 
     @property
     def static_plugins(self) -> list[Any]:
-        """The plugins that look at nodes alone."""
+        """The plugins that filter by the node alone."""
         return [self.plugin(name) for name in columns_of(self.profile).static]
 
     @property
     def has_foreign_columns(self) -> bool:
-        """Whether one of the plugins is not kube-scheduler's own."""
+        """Whether a Filter plugin is not part of kube-scheduler."""
         return bool(foreign_at(self.profile, "filter"))
 
     @property
     def late_static_plugins(self) -> list[Any]:
-        """Those of them that are asked after plugins that look at pods."""
+        """The plugins of `static_plugins` that run after a plugin of `column_plugins`."""
         return [self.plugin(name) for name in columns_of(self.profile).late]
 
     def _at(self, point: str) -> list[Any]:
@@ -92,28 +91,30 @@ class ProfilePlugins:
 
     @cached_property
     def pre_enqueues(self) -> list[PreEnqueuePlugin]:
-        """The PreEnqueue plugins, in order. Those of other points likewise."""
+        """The PreEnqueue plugins in the order of the profile."""
         return self._at("preEnqueue")
 
     @cached_property
     def queue_sort(self) -> QueueSortPlugin:
-        """The one plugin that orders the queue."""
+        """The QueueSort plugin."""
         found: QueueSortPlugin = self._at("queueSort")[0]
         return found
 
     @cached_property
     def pre_filters(self) -> list[PreFilterPlugin]:
-        """See `pre_enqueues`; those that have nothing to do there are left out."""
+        """The PreFilter plugins in the order of the profile, without those that have no method for it."""
         return [plugin for plugin in self._at("preFilter") if hasattr(plugin, "pre_filter")]
 
     @cached_property
     def extensions(self) -> list[PreFilterExtensions]:
-        """The PreFilter plugins that keep their state true on trial."""
+        """The PreFilter plugins with PreFilterExtensions, which update their state in dry runs."""
         return [plugin for plugin in self._at("preFilter") if hasattr(plugin, "remove_pod")]
 
     @cached_property
     def filters(self) -> list[tuple[str, Callable[[CycleState, Pod, NodeInfo], Status | None]]]:
-        """(name, Filter) in order; a plugin whose PreFilter the profile lacks fails as upstream's does."""
+        """(name, Filter method) in the order of the profile. A plugin whose PreFilter is not in the profile fails as in
+        upstream.
+        """
         prepared = self.profile.at("preFilter")
         found = []
         for plugin in self._at("filter"):
@@ -123,42 +124,42 @@ class ProfilePlugins:
 
     @cached_property
     def post_filters(self) -> list[PostFilterPlugin]:
-        """See `pre_enqueues`."""
+        """The PostFilter plugins in the order of the profile."""
         return self._at("postFilter")
 
     @cached_property
     def pre_scores(self) -> list[PreScorePlugin]:
-        """See `pre_enqueues`."""
+        """The PreScore plugins in the order of the profile."""
         return self._at("preScore")
 
     @cached_property
     def scores(self) -> list[Any]:
-        """The Score plugins, in order; some normalize too."""
+        """The Score plugins in the order of the profile; some are NormalizeScore plugins too."""
         return self._at("score")
 
     @cached_property
     def reserves(self) -> list[ReservePlugin]:
-        """See `pre_enqueues`."""
+        """The Reserve plugins in the order of the profile."""
         return self._at("reserve")
 
     @cached_property
     def permits(self) -> list[PermitPlugin]:
-        """See `pre_enqueues`."""
+        """The Permit plugins in the order of the profile."""
         return self._at("permit")
 
     @cached_property
     def pre_binds(self) -> list[PreBindPlugin]:
-        """See `pre_enqueues`."""
+        """The PreBind plugins in the order of the profile."""
         return self._at("preBind")
 
     @cached_property
     def binds(self) -> list[BindPlugin]:
-        """See `pre_enqueues`."""
+        """The Bind plugins in the order of the profile."""
         return self._at("bind")
 
     @cached_property
     def post_binds(self) -> list[PostBindPlugin]:
-        """See `pre_enqueues`."""
+        """The PostBind plugins in the order of the profile."""
         return self._at("postBind")
 
 

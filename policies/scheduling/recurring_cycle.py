@@ -1,8 +1,8 @@
-"""Repeated cycles of unschedulable Pods: equal Pods share results.
+"""Repeated scheduling cycles of unschedulable Pods: Pods with equal specs or requests share results.
 
 A scheduler under pressure mostly retries Pods, in a cluster that has changed on few nodes. So the static result of a
-spec is cached, Pods with equal requests share the nodes that lack resources, and preemption costs are recomputed only
-for changed nodes. The result equals that of `Cycle` (tests compare them). Source: kubernetes
+spec is cached, Pods with equal requests share the nodes with insufficient resources, and preemption costs are
+recomputed only for changed nodes. The result equals that of `Cycle` (tests compare them). Source: kubernetes
 `pkg/scheduler/schedule_one.go`.
 """
 
@@ -51,22 +51,22 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 _KEPT: Final = 4096
-"""Specs that are remembered at most."""
+"""Maximum number of cached specs."""
 _KEPT_REQUESTS: Final = 256
-"""Requests, each at one priority: some 400 kB each at 5,000 nodes."""
+"""Maximum number of cached requests, each at one priority: about 400 kB each at 5,000 nodes."""
 _STATIC_TABLES: Final = "nodes", "csi_nodes", "csi_drivers", "storage_classes", "device_classes", "semantics"
 """The inputs of static results, besides the spec, its claims and their volumes."""
 _static_tables: Final = attrgetter(*_STATIC_TABLES)
 
 
 def _claims_of(snapshot: Snapshot, pod: Pod) -> Iterator[PersistentVolumeClaim | None]:
-    """The claims that a pod names; None for those that do not exist."""
+    """Yield the PersistentVolumeClaims that a Pod names; None for a missing one."""
     claims = snapshot.objects.claims
     return (claims.get((pod.namespace, v.claim_name)) for v in pod.spec.volumes if v.claim_name is not None)
 
 
 def _storage_of(snapshot: Snapshot, pod: Pod) -> list[object]:
-    """The claims of a pod and their volumes."""
+    """Return the PersistentVolumeClaims of a Pod and their PersistentVolumes; None for missing ones."""
     volumes = snapshot.objects.volumes
     return [
         each for claim in _claims_of(snapshot, pod) for each in (claim, claim and volumes.get(("", claim.volume_name)))
@@ -89,13 +89,13 @@ class RecurringCycles:
         read, its static result)."""
         self._requests: dict[tuple[int, Hashable], Request] = {}
         self._left: dict[Hashable, int] = {}
-        """What specs say of the nodes -> its number."""
+        """Static result of a spec for all nodes -> a number that identifies it."""
 
     def cycle(self, snapshot: Snapshot, pod: Pod) -> RecurringCycle | None:
-        """A cycle of a pod; None where `Cycle` or the plugins must be asked. Use it with `snapshot.derived.taken()`.
+        """Return the cycle of a Pod; None if it is not supported. Use it within `snapshot.derived.taken()`.
 
-        If static filters and resources reject all nodes, no later filter runs: constraints of the pod, and those of
-        other pods against it, do not matter until preemption finds a node with enough resources.
+        If static filters and resources reject all nodes, no later filter runs: constraints of the Pod, and those of
+        other Pods against it, do not matter until preemption finds a node with enough resources.
         """
         tables = _static_tables(snapshot.objects)
         if any(map(is_not, tables, self._tables)):
@@ -132,7 +132,10 @@ class RecurringCycles:
         return known[2]
 
     def _read(self, snapshot: Snapshot, pod: Pod) -> Spec | None:
-        """None if filters before resources reject nodes for more than the spec, or PreFilter plugins reject the pod."""
+        """Return the static result of a spec; None if it is not supported.
+
+        Unsupported: filters before resources that depend on other Pods, and PreFilter plugins that reject the Pod.
+        """
         spec = pod.spec
         if snapshot.extended_resources or any(volume.ephemeral for volume in spec.volumes):
             return None
@@ -210,7 +213,7 @@ def recurring_cycles_of(snapshot: Snapshot) -> RecurringCycles:
 
 
 class RecurringCycle:
-    """One pod on one snapshot, of a profile that preempts."""
+    """The scheduling cycle of one Pod on one Snapshot, for a profile that preempts."""
 
     preempts = True
 
@@ -223,13 +226,19 @@ class RecurringCycle:
         request: Request,
         nominations: Nominations,
     ) -> None:
-        """Valid if no node has enough resources (`nodes` is 0), or without constraints (see `constrained`)."""
+        """Update the shared results for this Snapshot.
+
+        The cycle is valid if no node has enough resources (`nodes` is 0), or without constraints (see `constrained`).
+        """
         self.snapshot, self.pod = snapshot, pod
         self._matrix, self._spec, self._request = matrix, spec, request
         own = nominations.of(pod)
         counts = own is not None and own.priority >= pod.effective_priority
         self._own = Own(own, request, matrix) if own is not None and counts else None
-        """If the Pod is among the nominated Pods: no other Pod sees the nodes as it does."""
+        """The node that the Pod itself is nominated to, without this nomination; None for a Pod without a nomination.
+
+        Only this Pod's cycle sees the node in this state.
+        """
         room = request.rooms.get(spec.leaves)
         if room is None:
             room = request.rooms[spec.leaves] = Room()
@@ -242,14 +251,14 @@ class RecurringCycle:
 
     @cached_property
     def constrained(self) -> bool:
-        """Whether constraints follow resources: of the Pod, or of other Pods against it."""
+        """Whether filters after resources may reject nodes: by constraints of the Pod, or of other Pods against it."""
         if self._spec.constrained:
             return True
         return bool(kinds_with_anti_affinity(self._matrix) and terms_against(self.pod, self._matrix, self.snapshot))
 
     @cached_property
     def _cycle(self) -> Cycle:
-        """The cycle with all constraints. Raises NotValid."""
+        """The complete cycle of the Pod, with all constraints. Raises NotValid."""
         return Cycle(self.snapshot, self.pod)
 
     def fits_on(self, name: str) -> bool:
@@ -261,24 +270,24 @@ class RecurringCycle:
 
     @property
     def feasible(self) -> NDArray[np.bool_]:
-        """[node]: whether it can run the pod now."""
+        """[node], bool: whether the node can run the Pod now."""
         found = self._spec.open & ~self._request.full
         if self._own is not None:
             found[self._own.row] = self._spec.open[self._own.row] and not self._own.full
         return found
 
     def find(self, order: NDArray[np.intp]) -> Found:
-        """The nodes that the scheduler finds, going through them in this order; none where it finds none."""
+        """Return the feasible nodes that kube-scheduler finds when it searches in this order."""
         if not self.nodes:
             return Found(order[:0], len(order))
         return found_in_order(self.feasible, order, self._spec.percentage)
 
     def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return the scores of the nodes without common terms. Raises NotValid."""
+        """Return [index in `rows`]: the total scores, minus terms that are equal for all nodes. Raises NotValid."""
         return Scores(self.snapshot, self.pod, self._matrix).of(rows)
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
-        """(who rejects it, reasons and of how many nodes). Not to be changed."""
+        """Return (plugins that reject the Pod, reason -> number of nodes). Do not modify the result."""
         own = self._own
         if own is None or not self._spec.left[own.row]:
             return self._room.rejection(self._spec)
@@ -296,7 +305,9 @@ class RecurringCycle:
         return has_terminating_victim(self.pod.effective_priority, self.snapshot.node_infos[row], self.snapshot)
 
     def best_nodes(self) -> list[str]:
-        """The nodes that may be nominated, by name; none where preemption does not help. Raises NotValid."""
+        """Return the names of the nodes that preemption may nominate; empty if preemption does not help. Raises
+        NotValid.
+        """
         matrix, snapshot, priority = self._matrix, self.snapshot, self.pod.effective_priority
         if snapshot.may_preempt_groups(priority):  # the priority of a PodGroup may be lower than that of its Pods
             raise NotValid("of Pods that belong to PodGroups")
@@ -343,7 +354,7 @@ class RecurringCycle:
         return +reasons
 
     def _helped(self, lower: LowerPriorityPods) -> NDArray[np.intp]:
-        """The nodes that have room without all pods of lower priority."""
+        """Return the nodes (row numbers) with enough resources without all Pods of lower priority."""
         helped = self._request.helped.get(self._spec.leaves)
         if helped is None:
             helped = self._request.helped[self._spec.leaves] = Helped()
@@ -373,7 +384,7 @@ class RecurringCycle:
         return [Occupancy(lower.amounts(d.resource, self._matrix), present, d.limit) for d, present in demands]
 
     def candidate_on(self, name: str) -> Candidate:
-        """Return the victims on a node that may be nominated."""
+        """Return the candidate on a node that may be nominated, with its victims."""
         if self.constrained:
             return self._cycle.candidate_on(name)
         snapshot, matrix = self.snapshot, self._matrix

@@ -1,4 +1,4 @@
-"""What identical requests have in common: what a spec leaves of the nodes, and which nodes lack resources."""
+"""Results that Pods with equal requests share: which nodes have sufficient resources, also after preemption."""
 
 from __future__ import annotations
 
@@ -27,11 +27,14 @@ _KEPT_CHANGES: Final = 4096
 _FEW: Final = 16
 """The number of nodes below which a Python loop is faster than numpy over all nodes."""
 _AGAIN: Final = 8
-"""The maximum number of changes to each of them: a node with nominated Pods changes for each of these Pods."""
+"""Maximum number of changes for each changed node: a node with nominated Pods changes for each of these Pods."""
 
 
 class Demand(NamedTuple):
-    """Some of a resource. `row`: its place in the columns; `limit`: [node], what may be requested beside it."""
+    """A requested resource.
+
+    `row`: its row in the columns. `limit`: [node], the largest amount that other Pods may use.
+    """
 
     resource: str
     row: int
@@ -39,10 +42,10 @@ class Demand(NamedTuple):
 
 
 class Spec(NamedTuple):
-    """The static result of a spec.
+    """The static result of a Pod spec.
 
-    `open`: [node], nodes that fit without other Pods; `plugins`, `reasons`: static rejections; `left`: [node], all
-    others.
+    `open`: [node], bool: the node fits without other Pods. `plugins`, `reasons`: static rejections. `left`: [node],
+    bool: no static rejection.
     """
 
     spec: PodSpec
@@ -53,9 +56,9 @@ class Spec(NamedTuple):
     reasons: Counter[str]
     left: NDArray[np.bool_]
     leaves: int
-    """The number of what it says of the nodes: the same for all specs with the same `open`, `left` and reasons."""
+    """A number that is equal for all specs with the same `open`, `left` and static rejections."""
     nominated: bool
-    """Report whether columns support a Pod that is nominated."""
+    """Whether columns support a nominated Pod with this spec."""
     has_foreign: bool
     """Whether a plugin that is not kube-scheduler's own may reject nodes."""
     preemption: DefaultPreemptionArgs | None
@@ -63,15 +66,15 @@ class Spec(NamedTuple):
     constrained: bool
     """Whether constraints other than resources may reject nodes. Their filters run after resources."""
     reached: NDArray[np.bool_]
-    """[node]: whether its bound volumes can be mounted there."""
+    """[node], bool: whether the Pod's bound volumes can be mounted there."""
     is_reached: bool
-    """Whether they can be mounted on one of the `open` nodes."""
+    """Whether the volumes can be mounted on one of the `open` nodes."""
     percentage: int
-    """percentageOfNodesToScore of its profile."""
+    """percentageOfNodesToScore of the profile."""
 
 
 class Request:
-    """A request at one priority, on the current nodes. Its result for a node changes with the node."""
+    """A request at one priority, and the nodes with insufficient resources for it."""
 
     def __init__(self, demands: Sequence[Demand], priority: int) -> None:
         self.demands, self._priority = demands, priority
@@ -80,20 +83,20 @@ class Request:
         self._nominations: Nominations | None = None
         self._nominated = -1
         self._age = 0
-        """The number of evaluations of all nodes."""
+        """Number of evaluations of all nodes."""
         self._changes: list[int] = []
-        """The nodes that have changed since, as rows."""
+        """Row numbers of the nodes that changed since the last evaluation of all nodes."""
         self.rooms: dict[int, Room] = {}
         self.helped: dict[int, Helped] = {}
         self.present: list[NDArray[np.int64]] = []
-        """[node] of each demand: what is requested there, nominated pods included."""
+        """One [node] array for each demand: the requested amount there, with nominated Pods."""
         self.lacks: list[NDArray[np.bool_]] = []
-        """[node] of each demand: whether there is too little."""
+        """One [node] bool array for each demand: whether the resource is insufficient."""
         self.full: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.costs: KeptCosts | None = None
 
     def sync(self, columns: Columns, nominations: Nominations) -> None:
-        """Become those of these nodes. Raises NotValid."""
+        """Update the arrays for these nodes and nominations. Raises NotValid."""
         if self._columns is columns and self._nominations is nominations and self._nominated == nominations.version:
             return
         rows = self._changed(columns, nominations)
@@ -108,7 +111,7 @@ class Request:
         self._nominations, self._nominated = nominations, nominations.version
 
     def _changed(self, columns: Columns, nominations: Nominations) -> list[int] | None:
-        """The rows that differ from what is known; None where these are many."""
+        """Return the rows that changed since the last update; None if all nodes must be evaluated."""
         if self._columns is None or self._nominations is not nominations or len(self._changes) > _KEPT_CHANGES:
             return None
         changes = nominations.changed_since(self._nominated)
@@ -123,7 +126,7 @@ class Request:
         return list({*rows.tolist(), *nominated}) if len(rows) <= _FEW else None
 
     def _go_through(self, columns: Columns, nominations: Nominations) -> None:
-        """In the arrays that are there, if they are of as many nodes: to make new ones takes as long."""
+        """Evaluate all nodes. Reuses the arrays if the number of nodes is the same."""
         if not self.present or len(self.full) != len(columns.serials):
             shape = len(columns.serials)
             self.present = [np.zeros(shape, np.int64) for _ in self.demands]
@@ -152,7 +155,7 @@ class Request:
         self.full[row] = full
 
     def changes_since(self, seen: tuple[int, int]) -> tuple[Sequence[int] | None, tuple[int, int]]:
-        """(the rows that have changed since then, None where these are many; what to ask with next time)."""
+        """Return (the rows that changed since `seen`, or None for too many; the value of `seen` for the next call)."""
         age, count = seen
         now = self._age, len(self._changes)
         if age != self._age or now[1] - count > _AGAIN * _FEW:
@@ -174,27 +177,27 @@ class Request:
 
 
 class Room:
-    """The nodes on which a request fits, among those that a spec allows, and the resources that it lacks."""
+    """The nodes on which a request fits, among those that a spec allows, and the insufficient resources."""
 
     def __init__(self) -> None:
         self._seen = -1, 0
         self._open: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._lacks: list[NDArray[np.bool_]] = []
         self.nodes = 0
-        """The number of nodes that fit."""
+        """Number of nodes on which the request fits."""
         self.lacking: list[int] = []
-        """Of each demand, how many have too little."""
+        """[demand]: number of nodes with an insufficient amount of the resource."""
         self._told: tuple[Sequence[int], tuple[frozenset[str], Counter[str]]] | None = None
-        """The last rejection, and what was lacking then."""
+        """(`lacking`, result) of the last call of `rejection`."""
 
     def rejection(self, spec: Spec) -> tuple[frozenset[str], Counter[str]]:
-        """Who rejects a spec, and why; not to be changed."""
+        """Return (plugins that reject the spec, reason -> number of nodes). Do not modify the result."""
         if self._told is None or self._told[0] != self.lacking:
             self._told = [*self.lacking], rejection_of(spec, self.lacking)
         return self._told[1]
 
     def sync(self, request: Request, spec: Spec) -> None:
-        """Become that of the nodes as the request has them."""
+        """Update the counts after changes of the request's nodes."""
         rows, self._seen = request.changes_since(self._seen)
         if rows is None:
             self._open = spec.open & ~request.full
@@ -223,11 +226,11 @@ class Helped:
 
     @property
     def rows(self) -> NDArray[np.intp]:
-        """The nodes as rows of the columns."""
+        """Row numbers of the nodes."""
         return np.flatnonzero(self._nodes) if self.count else np.zeros(0, np.intp)
 
     def rows_but(self, row: int, *, helps: bool) -> NDArray[np.intp]:
-        """The same, if this holds of one node."""
+        """Return `rows`, with node `row` included or excluded according to `helps`."""
         if bool(self._nodes[row]) == helps:
             return self.rows
         nodes = self._nodes.copy()
@@ -256,7 +259,10 @@ class Helped:
 
 
 def rejection_of(spec: Spec, lacking: Sequence[int]) -> tuple[frozenset[str], Counter[str]]:
-    """(who rejects it, reasons and of how many nodes). `lacking`: of each demand, how many nodes have too little."""
+    """Return (plugins that reject the spec, reason -> number of nodes).
+
+    `lacking`: [demand], number of nodes with an insufficient amount.
+    """
     reasons, plugins = spec.reasons.copy(), spec.plugins
     for demand, count in zip(spec.demands, lacking, strict=True):
         if count:
@@ -266,8 +272,10 @@ def rejection_of(spec: Spec, lacking: Sequence[int]) -> tuple[frozenset[str], Co
 
 
 class Own:
-    """The node to which the Pod itself is nominated, without its nomination. `present`, `lacks`: of each demand, what
-    is requested there, and whether there is too little."""
+    """The node that the Pod itself is nominated to, without its nomination.
+
+    `present`, `lacks`: [demand], the requested amount there, and whether the resource is insufficient.
+    """
 
     def __init__(self, nominated: Nominated, request: Request, matrix: PodMatrix) -> None:
         row = self.row = nominated.row

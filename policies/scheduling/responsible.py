@@ -1,4 +1,4 @@
-"""The profile that schedules a Pod, and components outside of forewarn that take part in the decision.
+"""Find the profile that schedules a Pod, and the parts of the decision that forewarn does not model.
 
 Source: kubernetes `pkg/scheduler/eventhandlers.go` (`responsibleForPod`), `pkg/scheduler/extender.go`.
 """
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 
 def framework_of(snapshot: Snapshot, pod: Pod) -> Framework:
-    """The plugins that decide about a pod, which is one of ours."""
+    """Return the framework of the Pod's profile, which must exist."""
     profile = configuration_of(snapshot.semantics).profile(pod.spec.scheduler_name)
     assert profile is not None
     return Framework(snapshot, profile)
 
 
 def not_predicted(pod: Pod, snapshot: Snapshot) -> str:
-    """Why a Pod cannot be predicted; "" if it can."""
+    """Return why a Pod cannot be predicted; "" if it can."""
     return not_scheduled(pod, snapshot) or unmodelled(pod, snapshot)
 
 
 def unmodelled(pod: Pod, snapshot: Snapshot) -> str:
-    """The part of kube-scheduler's decision about a Pod that is not modelled; "" if everything is."""
+    """Return the part of kube-scheduler's decision about a Pod that is not modelled; "" if everything is."""
     return of_a_group(pod, snapshot) or not_modelled(
         pod, snapshot.objects, snapshot.extended_resources, snapshot.device_selectors
     )
 
 
 def not_scheduled(pod: Pod, snapshot: Snapshot) -> str:
-    """Why kube-scheduler, with the known profiles, does not schedule a Pod."""
+    """Return why kube-scheduler, with the known profiles, does not schedule a Pod; "" if it does."""
     semantics = snapshot.semantics
     if semantics.unknown:
         return semantics.unknown
@@ -60,7 +60,7 @@ def not_scheduled(pod: Pod, snapshot: Snapshot) -> str:
 
 
 def asked_of_extenders(extenders: Sequence[Extender], *, fits: bool, preempts: bool) -> str:
-    """The possible decision of an extender, as a reason not to predict; "" without one."""
+    """Return the possible decision of an extender, as a reason not to predict; "" without one."""
     for extender in extenders:
         if fits and extender.filter_verb:
             return f"{named(extender)} may reject the nodes that the plugins leave, and cannot be asked"

@@ -1,4 +1,4 @@
-"""One scheduling cycle for one pod. Source: kubernetes `pkg/scheduler/schedule_one.go`."""
+"""Predict one scheduling cycle of a Pod. Source: kubernetes `pkg/scheduler/schedule_one.go`."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ __all__ = ["NO_PREEMPTION", "Prediction"]
 
 
 class Prediction(SchedulingCycle):
-    """kube-scheduler's decision about a Pod. Everything is computed at first use, and then kept."""
+    """The predicted decision of kube-scheduler about a Pod. Each property is computed on first use and cached."""
 
     @cached_property
     def best_nodes(self) -> list[str]:
-        """The nodes that may be chosen, by name: those of the best score, else those the tie-breaks leave."""
+        """Names of the nodes that kube-scheduler may select: those with the best score, or the best preemption
+        candidates.
+        """
         if self.not_predicted:
             return []
         if not self.fits:
@@ -50,7 +52,7 @@ class Prediction(SchedulingCycle):
 
     @cached_property
     def _best_in_columns(self) -> list[str]:
-        """The nodes of the best score; empty where these are few, or columns cannot tell."""
+        """Names of the nodes with the best score; empty for few nodes, or if columns do not apply."""
         feasible = self.feasible
         if not pays(len(feasible)) or "_scored" in self.__dict__:  # every plugin's score is known: it tells as well
             return []
@@ -68,12 +70,12 @@ class Prediction(SchedulingCycle):
 
     @property
     def nominated_node(self) -> str:
-        """The node that preemption would empty for it: the first by name where several tie; empty if there is none."""
+        """Node that preemption nominates, the first by name if several tie; empty without preemption."""
         return self._nominated.node_name if self._nominated else ""
 
     @property
     def victims(self) -> tuple[Pod, ...]:
-        """The pods that would be evicted on the nominated node, most important first."""
+        """The Pods that preemption evicts, most important first."""
         return self._nominated.victims if self._nominated else ()
 
     @property
@@ -83,7 +85,9 @@ class Prediction(SchedulingCycle):
 
     @cached_property
     def nomination_probabilities(self) -> Mapping[str, float]:
-        """Node name -> probability that preemption nominates it; 1 in all for the best ones up to 100 nodes."""
+        """Node name -> probability that preemption nominates it. Up to 100 nodes, the best nodes share a probability of
+        1.
+        """
         return nomination_probabilities(self.candidates, self.preemption.num_candidates)
 
     @property
@@ -93,26 +97,27 @@ class Prediction(SchedulingCycle):
 
     @property
     def looked_for(self) -> int:
-        """After so many feasible nodes the scheduler stops looking for more."""
+        """Number of feasible nodes after which kube-scheduler stops searching."""
         nodes = len(self.snapshot.node_infos)
         return num_feasible_nodes_to_find(nodes, self.configuration.percentage(self.framework.profile))
 
     @property
     def not_scored(self) -> str:
-        """Why the best of several feasible nodes is unknown; "" if it is known."""
+        """The reason why the best of several feasible nodes is unknown; "" if it is known."""
         return "" if self._best_in_columns else self._scored[1]
 
     @property
     def node(self) -> str:
-        """The node of the Pod: a feasible node (its nominated node first), otherwise the nominated node; may be
-        empty."""
+        """The node of a Pod that fits (its nominated node first), otherwise the node nominated by preemption; may be
+        empty.
+        """
         if not self.fits:
             return self.nominated_node
         own = self.pod.nominated_node_name
         return own if own in self.feasible else self.best_nodes[0]
 
     def snapshot_after(self) -> Snapshot:
-        """The cluster for the cycle of the next Pod: the Pod on its node, or nominated to the node of its victims.
+        """Return the Snapshot for the next Pod's cycle: the Pod on its node, or nominated while its victims terminate.
 
         Selecting the best of many nodes is expensive: use this only if another Pod follows.
         """
@@ -124,22 +129,22 @@ class Prediction(SchedulingCycle):
         return self._with_devices(node).with_pods([self.snapshot.bound(self.pod, node)], ())
 
     def in_the_end(self) -> Snapshot:
-        """The cluster with the Pod on its node and without its victims."""
+        """Return the Snapshot with the Pod on its node and without its victims."""
         node = self.node
         if not node:
             return self.snapshot
         return self._with_devices(node).with_pods([self.snapshot.bound(self.pod, node)], self.victims)
 
     def _with_devices(self, node: str) -> Snapshot:
-        """The cluster with the pod's claims allocated as on that node."""
+        """Return the Snapshot with the Pod's ResourceClaims allocated for that node."""
         if not self.pod.device_claims and not self.snapshot.extended_resources:
             return self.snapshot
         return self.snapshot.with_claims(allocated_on(self._state, node))
 
     def settled(self, snapshot: Snapshot, with_ties: bool) -> Prediction:
-        """The result without the cluster state, for callers that keep many predictions.
+        """Return a prediction with the same outcome that does not keep the cluster state in memory.
 
-        `snapshot`: replaces the snapshot. `with_ties`: keep all nodes that may be nominated, not only the first.
+        `snapshot`: replaces the Snapshot. `with_ties`: keep all nodes that may be nominated, not only the first.
         """
         feasible = self.feasible if with_ties else self.feasible[:1]
         best_nodes = [] if self.fits else self.best_nodes if with_ties else self.best_nodes[:1]
@@ -149,7 +154,7 @@ class Prediction(SchedulingCycle):
 
     @property
     def _is_sampled(self) -> bool:
-        """True if more nodes than kube-scheduler evaluates are candidates."""
+        """True if there are more candidates than kube-scheduler evaluates."""
         if self.fits or self._nominated is None:
             return False
         if self._columns is not None:
@@ -168,12 +173,12 @@ class Prediction(SchedulingCycle):
 
     @property
     def may_be_elsewhere(self) -> bool:
-        """True if the node of the victims is random."""
+        """True if the nominated node is random."""
         return not self.fits and (len(self.best_nodes) > 1 or self._is_sampled)
 
     @cached_property
     def outcome(self) -> str:
-        """`fits`, `preempts`, `pending` or `not-predicted`."""
+        """The outcome: `fits`, `preempts`, `pending` or `not-predicted`."""
         if self.not_predicted:
             return "not-predicted"
         return "fits" if self.fits else "preempts" if self._nominated else "pending"
@@ -191,7 +196,7 @@ class Prediction(SchedulingCycle):
         return *of_placement(Facts(self.pod, self.framework, *facts)), *awaited, *assumed
 
     def to_dict(self) -> dict[str, Any]:
-        """The answer for programs: the keys of the batch format. Works out everything."""
+        """Return the prediction as a JSON object with the keys of the batch format. Computes all properties."""
         answer: dict[str, Any] = {"outcome": self.outcome}
         if self.not_predicted:
             nothing: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The scheduling cycle of one pod, plugin by plugin or in columns.
+"""The scheduling cycle of one Pod, plugin by plugin or for all nodes at once in columns.
 
 Source: kubernetes `pkg/scheduler/schedule_one.go` (`schedulingCycle`).
 """
@@ -45,7 +45,10 @@ NO_PREEMPTION: Final = "no plugin of the profile preempts"
 
 
 class _Decision(NamedTuple):
-    """The names of the feasible nodes; otherwise the first candidate by name. `fault`: why neither is known."""
+    """The names of the feasible nodes; without any, the first preemption candidate by name.
+
+    `fault`: why the decision is not predicted.
+    """
 
     feasible: Sequence[str] = ()
     nominated: Candidate | None = None
@@ -53,7 +56,7 @@ class _Decision(NamedTuple):
 
 
 class SchedulingCycle:
-    """The results of the plugins of the Pod's profile. Everything is computed at first use, and then kept.
+    """The results of the plugins of the Pod's profile. Each property is computed on first use and cached.
 
     `reasons`: True if the caller needs more than the outcome. Without reasons, the outcome is computed in columns if
     all plugins of the profile have columns; statuses and candidates are computed separately if needed. With reasons,
@@ -65,7 +68,7 @@ class SchedulingCycle:
     def __init__(
         self, snapshot: Snapshot, pod: Pod, known: VectorizedAnswer | None = None, *, reasons: bool = False
     ) -> None:
-        """`known`: the outcome, if it has been worked out."""
+        """`known`: the outcome, if it has been computed already."""
         self.pod = pod
         self.snapshot = snapshot
         self._reasons = reasons
@@ -74,29 +77,31 @@ class SchedulingCycle:
 
     @cached_property
     def configuration(self) -> SchedulerConfiguration:
-        """The scheduler that the cluster has."""
+        """The configuration of the cluster's scheduler."""
         return configuration_of(self.snapshot.semantics)
 
     @property
     def not_predicted(self) -> str:
-        """Why the Pod cannot be predicted; "" if it can. There are then no nodes, victims or statuses."""
+        """The reason why the Pod cannot be predicted; then there are no nodes, victims or statuses. "" if it can be
+        predicted.
+        """
         return self._decision.fault
 
     @property
     def unmodelled(self) -> str:
-        """`not_predicted`, where the pod is scheduled by rules that are not modelled; empty for any other reason."""
+        """`not_predicted`, if the reason is a part of the decision that is not modelled; otherwise empty."""
         if not self.not_predicted or not_scheduled(self.pod, self.snapshot):
             return ""
         return unmodelled(self.pod, self.snapshot)
 
     @cached_property
     def framework(self) -> Framework:
-        """The plugins of the pod's profile, over the snapshot."""
+        """The plugins of the Pod's profile over the Snapshot."""
         return framework_of(self.snapshot, self.pod)
 
     @property
     def without_columns(self) -> str:
-        """Why every plugin runs on every node, as text after "because"; "" if columns give the outcome."""
+        """The reason why every plugin runs on every node, as text after "because"; "" if columns give the outcome."""
         return "" if self._refused else why_not_in_columns(self.framework, self.pod)
 
     @cached_property
@@ -120,7 +125,10 @@ class SchedulingCycle:
 
     @property
     def _held_back(self) -> str:
-        """Why the Pod is not in the queue; `not_predicted` covers kube-scheduler's own plugins."""
+        """The reason why a PreEnqueue plugin keeps the Pod out of the queue, or "".
+
+        `not_predicted` covers kube-scheduler's own plugins.
+        """
         framework = self.framework
         if not foreign_at(framework.profile, "preEnqueue"):
             return ""
@@ -141,7 +149,7 @@ class SchedulingCycle:
 
     @property
     def _extenders(self) -> list[Extender]:
-        """The extenders for this Pod."""
+        """The extenders that manage this Pod."""
         extenders = self.configuration.extenders
         return [e for e in extenders if e.is_interested(self.pod.spec.request.scalars)] if extenders else []
 
@@ -163,25 +171,25 @@ class SchedulingCycle:
 
     @cached_property
     def _columns(self) -> VectorizedAnswer | None:
-        """The outcome without its reasons, where these are not wanted and columns can tell."""
+        """The outcome in columns, without reasons; None if reasons are requested or columns do not apply."""
         if self._refused or self._reasons:
             return None
         return self._known or vectorized_answer(self.framework, self.pod)
 
     @property
     def in_columns(self) -> WholeAnswer | None:
-        """The whole answer in columns, if reasons are requested and columns apply."""
+        """The complete answer in columns, if reasons are requested and columns apply."""
         whole: WholeAnswer | None = self._state.in_columns
         return whole
 
     @property
     def pre_filter(self) -> Status | None:
-        """Why PreFilter rejected the Pod; None if it did not."""
+        """The status with which PreFilter rejected the Pod; None if it did not."""
         return self._filtered.rejected
 
     @property
     def feasible(self) -> list[str]:
-        """The nodes that can run it now, by name."""
+        """Names of the nodes that can run the Pod without preemption."""
         return list(self._decision.feasible)
 
     @property
@@ -199,7 +207,7 @@ class SchedulingCycle:
 
     @property
     def statuses(self) -> Mapping[str, Status]:
-        """Why each other node does not fit; empty if PreFilter rejected the Pod."""
+        """Node -> why the Pod does not fit there; empty if PreFilter rejected the Pod."""
         if self.not_predicted or self._filtered.rejected is not None:
             return {}
         filtered = self._filtered
@@ -208,7 +216,9 @@ class SchedulingCycle:
         return {i.name: filtered.statuses.get(i.name) for i in self.snapshot.node_infos if i.name not in feasible}
 
     def status_of(self, node: str) -> list[tuple[str, Status]]:
-        """Return the entry of one node in `statuses`, if it exists; other nodes are not evaluated."""
+        """Return [(node, status)] of one node from `statuses`; empty if it has none. Evaluates no other nodes'
+        statuses.
+        """
         if self.not_predicted or node not in self.snapshot.rows or self._filtered.rejected is not None:
             return []
         filtered = self._filtered
@@ -218,7 +228,7 @@ class SchedulingCycle:
 
     @property
     def rejection(self) -> Rejection:
-        """Why no node fits, for the queue and the condition of the Pod."""
+        """The reason why no node fits, for the queueing hints and the condition of the Pod."""
         filtered = self._filtered
         if filtered.error:
             found = [filtered.rejected, *filtered.statuses.by_node.values()]
@@ -230,12 +240,14 @@ class SchedulingCycle:
 
     @property
     def scores(self) -> Mapping[str, Mapping[str, int]]:
-        """Weighted score by node and plugin, and `total`; empty unless several nodes are feasible, and scored."""
+        """Node -> plugin -> weighted score, and `total`; empty with fewer than two feasible nodes, or if scores are
+        unknown.
+        """
         return self._scored[0]
 
     @cached_property
     def _scored(self) -> tuple[Mapping[str, Mapping[str, int]], str]:
-        """(the scores, why they are not known)."""
+        """(scores, why they are unknown)."""
         feasible = self.feasible
         if len(feasible) < 2:
             return {}, ""
@@ -259,7 +271,7 @@ class SchedulingCycle:
         return scores, ""
 
     def _scores_in_columns(self, feasible: Sequence[str]) -> dict[str, dict[str, int]]:
-        """Weighted scores by node and plugin, and `total`, without plugins that give no points.
+        """Return node -> plugin -> weighted score, and `total`, without plugins that score 0 on all nodes.
 
         Raises NotValid.
         """
@@ -291,5 +303,5 @@ class SchedulingCycle:
 
     @property
     def candidates(self) -> Sequence[Candidate]:
-        """The nodes on which preemption helps, with the victims."""
+        """The nodes on which preemption helps, with their victims."""
         return () if self.not_predicted else self.preemption.candidates

@@ -1,4 +1,4 @@
-"""Which score plugins of a profile have columns, and their weights."""
+"""Find the Score plugins of a profile that have columns, and their weights."""
 
 from __future__ import annotations
 
@@ -34,16 +34,15 @@ _DEFAULT_ARGS: Final = {
     PodTopologySpread.name: PodTopologySpreadArgs(),
     TaintToleration.name: None,
 }
-"""Score plugins that score all nodes at once, and the arguments that this is valid for."""
+"""Score plugin with columns -> the arguments for which its columns are valid."""
 _SCORE_NOTHING: Final = frozenset({"DynamicResources", "VolumeBinding"})
-"""Score plugins that give nothing to Pods without device claims, if storage capacity is not scored."""
+"""Score plugins that score 0 for Pods without device claims, if storage capacity is not scored."""
 
 
 class ScorePlan(NamedTuple):
-    """The scoring of a profile.
+    """The Score plugins of a profile.
 
-    `weights`: of plugins that score all nodes at once, 0 for plugins that the profile lacks; `node_by_node`: other
-    plugins.
+    `weights`: plugin with columns -> weight, 0 if it is not in the profile. `node_by_node`: names of the other plugins.
     """
 
     weights: Mapping[str, int]
@@ -52,7 +51,10 @@ class ScorePlan(NamedTuple):
 
 @lru_cache(64)
 def score_plan_of(profile: Profile) -> ScorePlan | None:
-    """Return None if a Score plugin is not one of kube-scheduler's own, or the profile lacks its PreScore."""
+    """Return the Score plugins of a profile; cached.
+
+    None if a Score plugin is not part of kube-scheduler, or its PreScore is not in the profile.
+    """
     weights, others, before = dict.fromkeys(_DEFAULT_ARGS, 0), list[str](), profile.at("preScore")
     for name in profile.at("score"):
         plugin = profile.plugins[name]

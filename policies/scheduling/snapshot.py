@@ -1,4 +1,4 @@
-"""The cluster as one scheduling cycle sees it. Source: kubernetes `pkg/scheduler/backend/cache/snapshot.go`."""
+"""The cluster state of one scheduling cycle. Source: kubernetes `pkg/scheduler/backend/cache/snapshot.go`."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _KEPT: Final = (
 )
 """Derived value -> its source table: the value is valid as long as the table is the same object."""
 _CLONING: Final = 8
-"""Units that a copy of a node costs, and its place in the tables."""
+"""Units of work to copy a NodeInfo and update the tables."""
 
 
 class Snapshot:
-    """Nodes with their Pods, by name, and all other input of plugins. Immutable; safe to read from any thread."""
+    """The nodes with their Pods, and all other input of plugins. Immutable; safe to read from any thread."""
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class Snapshot:
         columns: Columns,
         base: Snapshot | None = None,
     ) -> None:
-        """`base`: a snapshot of the same nodes, in other states maybe."""
+        """`base`: a Snapshot of the same nodes, perhaps in other states, whose derived values are reused."""
         self.objects = objects
         self.node_infos = node_infos
         self.columns = columns
         self.rows: Mapping[str, int] = base.rows if base else {info.name: row for row, info in enumerate(node_infos)}
-        """Node name -> its place in `node_infos` and in the columns."""
+        """Node name -> index in `node_infos` and in the columns."""
         self.derived: DerivedTables = base.derived if base else DerivedTables()
         self.budgets_before: Mapping[str, tuple[PodDisruptionBudget, ...]] = {}
-        """Those of an older snapshot."""
+        """`budgets` of an older Snapshot."""
         if base:
             self.budgets_before = base.__dict__.get("budgets", base.budgets_before)
         for name, table in _KEPT:
@@ -80,8 +80,11 @@ class Snapshot:
         *,
         in_place: bool = False,
     ) -> Snapshot:
-        """The snapshot of these objects. `base`: an older snapshot that differs only in the nodes `dirty` (None:
-        all). `in_place`: `base` is not used any longer, so the new snapshot takes over its tables."""
+        """Return the Snapshot of these objects.
+
+        `base`: an older Snapshot that differs only in the nodes `dirty` (None: all). `in_place`: the new Snapshot takes
+        over the tables of `base`, which must not be used afterwards.
+        """
         if base is None or dirty is None:
             return cls._rebuild(objects, {})
         gone = [name for name in dirty if name in base.rows and ("", name) not in objects.nodes]
@@ -95,10 +98,7 @@ class Snapshot:
         return base.with_node_infos(objects, changed, in_place=in_place)
 
     def without_nodes(self, names: Iterable[str]) -> Snapshot:
-        """The snapshot without some nodes; it takes over the derived values of the other nodes.
-
-        Its objects do not change.
-        """
+        """Return a Snapshot without these nodes, which takes over the derived values. `objects` does not change."""
         rows = np.array(sorted(self.rows[name] for name in names), np.intp)
         gone = set(rows.tolist())
         left = [info for row, info in enumerate(self.node_infos) if row not in gone]
@@ -113,7 +113,10 @@ class Snapshot:
     def with_node_infos(
         self, objects: ClusterObjects, changed: Mapping[int, NodeInfo], *, in_place: bool = False
     ) -> Snapshot:
-        """Return the snapshot with some changed nodes. `in_place`: the caller no longer uses this snapshot."""
+        """Return a Snapshot with these objects and changed nodes (row -> NodeInfo).
+
+        `in_place`: the new Snapshot takes over the tables; this Snapshot must not be used afterwards.
+        """
         if not changed:
             return Snapshot(objects, self.node_infos, self.columns, self)
         node_infos = self.node_infos if in_place and isinstance(self.node_infos, list) else list(self.node_infos)
@@ -123,7 +126,7 @@ class Snapshot:
         return Snapshot(objects, node_infos, columns, self)
 
     def with_nodes(self, infos: Sequence[NodeInfo]) -> Snapshot:
-        """The snapshot with more nodes at the end. Their names must be new."""
+        """Return a Snapshot with these nodes appended. Their names must be new."""
         nodes = _over(self.objects.nodes, {("", info.name): info.node for info in infos})
         pods = _over(self.objects.pods_by_node, {info.name: tuple(info.pods) for info in infos})
         every = [*self.node_infos, *infos]
@@ -137,9 +140,9 @@ class Snapshot:
         return cls(objects, node_infos, Columns.build(node_infos))
 
     def with_pods(self, bound: Iterable[Pod], gone: Iterable[Pod]) -> Snapshot:
-        """The snapshot with these Pods on their nodes, and the others evicted and gone.
+        """Return a Snapshot with `bound` Pods added to their nodes, and `gone` Pods evicted and removed.
 
-        PDBs allow fewer disruptions; nominations of these Pods, and those that they took from others, are removed.
+        PDBs allow fewer disruptions. Nominations of bound Pods, and those that preemptors clear, are removed.
         """
         bound, gone = list(bound), list(gone)
         changed: dict[str, NodeInfo] = {}
@@ -161,7 +164,10 @@ class Snapshot:
         nominated: Mapping[str, tuple[Pod, ...]],
         charged: Mapping[tuple[str, str], PodDisruptionBudget],
     ) -> Snapshot:
-        """With other pods on some nodes, by name, these nominated, and some budgets as evictions leave them."""
+        """Return a Snapshot with changed nodes (name -> NodeInfo), other nominations and changed PDBs.
+
+        `nominated`: node -> all Pods nominated to it. `charged`: (namespace, name) -> PDB after evictions.
+        """
         pods_by_node = _over(self.objects.pods_by_node, {name: tuple(info.pods) for name, info in changed.items()})
         budgets = _over(self.objects.budgets, charged) if charged else self.objects.budgets
         objects = replace(self.objects, pods_by_node=pods_by_node, nominated=nominated, budgets=budgets)
@@ -171,11 +177,11 @@ class Snapshot:
         return after
 
     def with_budgets(self, changed: Mapping[tuple[str, str], PodDisruptionBudget]) -> Snapshot:
-        """As it would be with these disruption budgets in the place of those of their names."""
+        """Return a Snapshot in which these PDBs replace those of the same (namespace, name)."""
         return self.with_node_states({}, self.objects.nominated, changed) if changed else self
 
     def with_preemptions(self, cycles: Sequence[tuple[Pod, str, Sequence[Pod]]]) -> Snapshot:
-        """The snapshot after preemptions on different nodes: (Pod, node, victims).
+        """Return the Snapshot after preemptions on different nodes: (Pod, node, victims).
 
         The Pods are nominated, and their victims are terminating. Nominated Pods of lower priority lose a node with
         victims. Source: upstream `prepareCandidateAsync`.
@@ -194,7 +200,7 @@ class Snapshot:
         return self.with_node_states(changed, nominated, charged_budgets(self.budgets, evicted))
 
     def bound(self, pod: Pod, node: str) -> Pod:
-        """The pod as it would be on a node of this snapshot."""
+        """Return the Pod bound to a node of this Snapshot, with topology labels if the release adds them."""
         carries = self.semantics.pods_carry_topology_labels
         return pod.bound_to(node, self.node_infos[self.rows[node]].node.labels if carries else {})
 
@@ -204,12 +210,12 @@ class Snapshot:
         return self.objects.semantics
 
     def get(self, name: str) -> NodeInfo | None:
-        """The node of this name."""
+        """Return the NodeInfo of this name, or None."""
         row = self.rows.get(name)
         return None if row is None else self.node_infos[row]
 
     def nominated_pods(self, node_name: str) -> tuple[Pod, ...]:
-        """Pending Pods that are nominated to the node and count for its resources."""
+        """Return the Pending Pods that are nominated to the node and count for its resources."""
         pods = self.objects.nominated.get(node_name, ())
         if not self.semantics.gated_nominations_count and any(pod.spec.gated for pod in pods):
             return tuple(pod for pod in pods if not pod.spec.gated)
@@ -222,10 +228,10 @@ class Snapshot:
 
     @cached_property
     def pods_of_groups(self) -> Mapping[tuple[str, str], tuple[Pod, ...]]:
-        """(namespace, name) of each PodGroup -> its Pods on all nodes, if preemption treats PodGroups as units;
-        otherwise empty.
+        """(namespace, name) of each PodGroup -> its Pods on all nodes; empty unless preemption treats PodGroups as
+        units.
 
-        A node may be removed before its Pods are.
+        Includes Pods on removed nodes.
         """
         if not self.preempts_by_group:
             return {}
@@ -239,7 +245,7 @@ class Snapshot:
 
     @cached_property
     def _lowest_grouped_priority(self) -> int | None:
-        """The lowest priority of a Pod of a PodGroup on a node, or of its PodGroup; None without any."""
+        """The lowest priority of PodGroups with Pods on nodes, and of these Pods; None without any."""
         groups = self.objects.pod_groups
         own = {pod.effective_priority for pods in self.pods_of_groups.values() for pod in pods}
         return min(own | {groups[key].priority for key in self.pods_of_groups if key in groups}, default=None)
@@ -253,16 +259,16 @@ class Snapshot:
 
     @cached_property
     def device_pools(self) -> Pools:
-        """All slices of devices, by the nodes that reach them."""
+        """All pools of devices from ResourceSlices, with the nodes that have access."""
         return Pools(self.objects.resource_slices.values(), self.semantics)
 
     @cached_property
     def device_selectors(self) -> Selectors:
-        """The evaluated device selectors, as far as they were used."""
+        """Cached results of device selectors."""
         return selectors_of(self.objects.resource_slices)
 
     def with_claims(self, claims: Iterable[ResourceClaim]) -> Snapshot:
-        """As it would be with these claims in the state in which they are given."""
+        """Return a Snapshot in which these ResourceClaims replace those of the same name."""
         given = {(claim.namespace, claim.name): claim for claim in claims}
         if not given:
             return self
@@ -271,34 +277,34 @@ class Snapshot:
 
     @cached_property
     def devices_in_use(self) -> InUse:
-        """What claims have of devices."""
+        """The devices and capacities that are allocated to ResourceClaims."""
         return InUse.of(claim.allocation for claim in self.objects.resource_claims.values())
 
     @cached_property
     def extended_resources(self) -> Mapping[str, DeviceClass]:
-        """Extended resource -> the DeviceClass that provides it where no device plugin does."""
+        """Extended resource -> the DeviceClass that provides it on nodes without a device plugin for it."""
         if not self.semantics.enabled("DRAExtendedResource") or not self.objects.device_classes:
             return {}
         return classes_of_resources(self.objects.device_classes)
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
-        """Labels of a namespace, none where it is not known."""
+        """Return the labels of a namespace; empty if it is unknown."""
         found = self.objects.namespaces.get(("", namespace))
         return found.labels if found else {}
 
     @cached_property
     def have_pods_with_affinity(self) -> list[NodeInfo]:
-        """Nodes with pods that have affinity or anti-affinity to pods."""
+        """The nodes with Pods that have Pod affinity or anti-affinity."""
         return [info for info in self.node_infos if info.pods_with_affinity]
 
     @cached_property
     def have_pods_with_required_anti_affinity(self) -> list[NodeInfo]:
-        """Nodes with pods that have required anti-affinity."""
+        """The nodes with Pods that have required Pod anti-affinity."""
         return [info for info in self.node_infos if info.pods_with_required_anti_affinity]
 
     @cached_property
     def used_claims(self) -> frozenset[tuple[str, str]]:
-        """(namespace, name) of every claim that a pod on a node uses."""
+        """(namespace, name) of every PersistentVolumeClaim that a Pod on a node uses."""
         return frozenset(
             (pod.namespace, volume.claim_name)
             for info in self.node_infos
@@ -319,7 +325,7 @@ class Snapshot:
 
     @cached_property
     def budgets(self) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
-        """Namespace -> its disruption budgets; the very tuple of the last snapshot where none of them has changed."""
+        """Namespace -> PDBs. A tuple without changes is the same object as in the last Snapshot."""
         by_namespace: dict[str, list[PodDisruptionBudget]] = {}
         honours_empty = self.semantics.empty_selectors_count
         for (namespace, _), budget in sorted(self.objects.budgets.items(), key=itemgetter(0)):
@@ -330,12 +336,12 @@ class Snapshot:
 
     @cached_property
     def nominations(self) -> Mapping[str, str]:
-        """Identity of a nominated pod -> the node that it is nominated to."""
+        """Identity of a nominated Pod -> its nominated node."""
         return {pod.identity: node for node, pods in self.objects.nominated.items() for pod in pods}
 
     @cached_property
     def volumes_of_class(self) -> Mapping[str, list[PersistentVolume]]:
-        """Storage class -> its volumes, by name."""
+        """StorageClass name -> its PersistentVolumes, sorted by name."""
         found: dict[str, list[PersistentVolume]] = {}
         for _, volume in sorted(self.objects.volumes.items(), key=lambda item: item[0]):
             found.setdefault(volume.storage_class, []).append(volume)
@@ -343,7 +349,7 @@ class Snapshot:
 
     @cached_property
     def attachments(self) -> Mapping[str, list[VolumeAttachment]]:
-        """Node name -> volumes attached to it."""
+        """Node name -> its VolumeAttachments."""
         found: dict[str, list[VolumeAttachment]] = {}
         for attachment in self.objects.attachments.values():
             found.setdefault(attachment.node_name, []).append(attachment)
@@ -351,7 +357,7 @@ class Snapshot:
 
 
 def _over(table: Mapping[K, V], changes: Mapping[K, V]) -> Mapping[K, V]:
-    """A table with some of its entries replaced: two layers, however often that is done."""
+    """Return a table with some entries replaced, as at most two layers."""
     if not changes:
         return table
     layer, below = table.maps if isinstance(table, ChainMap) else ({}, cast("MutableMapping[K, V]", table))
@@ -359,7 +365,7 @@ def _over(table: Mapping[K, V], changes: Mapping[K, V]) -> Mapping[K, V]:
 
 
 def _unless_the_same(before: tuple[V, ...], now: Sequence[V]) -> tuple[V, ...]:
-    """The values as the previous tuple if all are identical."""
+    """Return `before` if all its values are identical to `now`, else `now` as a tuple."""
     if len(before) == len(now) and all(map(operator.is_, before, now)):
         return before
     return tuple(now)
@@ -368,7 +374,7 @@ def _unless_the_same(before: tuple[V, ...], now: Sequence[V]) -> tuple[V, ...]:
 def _replaced(
     budgets: Mapping[str, tuple[PodDisruptionBudget, ...]], changed: Mapping[tuple[str, str], PodDisruptionBudget]
 ) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
-    """Budgets by namespace, some of them in another state."""
+    """Return namespace -> PDBs with changed PDBs replaced. `changed`: (namespace, name) -> PDB."""
     found = dict(budgets)
     for namespace in {namespace for namespace, _ in changed}:
         found[namespace] = tuple(changed.get((namespace, budget.name), budget) for budget in found[namespace])
@@ -380,7 +386,7 @@ def _node_info(objects: ClusterObjects, name: str) -> NodeInfo:
 
 
 def _next_info(objects: ClusterObjects, before: NodeInfo) -> NodeInfo:
-    """A node as it is now, of which an older state is known."""
+    """Return the current NodeInfo of a node, computed from an older one."""
     node, pods = objects.nodes["", before.name], objects.pods_by_node.get(before.name, ())
     if node is before.node and objects.semantics == before.semantics:
         return before.with_pods(pods)

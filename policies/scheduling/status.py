@@ -1,4 +1,4 @@
-"""The answers of plugins, and their state during one cycle. Source: kube-scheduler `framework/interface.go`."""
+"""Results of plugins, and their state during one cycle. Source: kube-scheduler `framework/interface.go`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.node_info import NodeInfo
 
 NOT_FOUND: Final = "not found"
-"""The error of upstream's CycleState for an absent key."""
+"""The error of upstream's CycleState for a missing key."""
 
 
 class Code(StrEnum):
-    """A plugin's answer about a Pod, or about a Pod on a node; success has no Status (None)."""
+    """The result code of a plugin for a Pod, or for a Pod on a node. Success has no Status (None)."""
 
     ERROR = "Error"
     UNSCHEDULABLE = "Unschedulable"
@@ -27,7 +27,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A failure: the reasons, and the plugin."""
+    """A result other than success: code, reasons, and the plugin."""
 
     code: Code
     reasons: tuple[str, ...] = ()
@@ -39,15 +39,15 @@ class Status:
         return self.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
     def of(self, plugin: str) -> Status:
-        """The status with this plugin."""
+        """Return the status with this plugin."""
         return replace(self, plugin=plugin)
 
     def while_running(self, what: str, plugin: str) -> Status:
-        """A fault as the framework reports it: `running "X" filter plugin: …`."""
+        """Return an error status with the framework's prefix: `running "X" filter plugin: …`."""
         return Status(Code.ERROR, (f"{what}: {', '.join(self.reasons)}",), plugin)
 
     def to_dict(self) -> dict[str, Any]:
-        """As recorded answers have it."""
+        """Return the status as a JSON object, as in recorded answers."""
         plugin = {"plugin": self.plugin} if self.plugin else {}
         return {"code": str(self.code), **plugin, "reasons": list(self.reasons)}
 
@@ -56,22 +56,22 @@ SKIP: Final = Status(Code.SKIP)
 
 
 def unschedulable(*reasons: str) -> Status:
-    """Not now: preemption may help."""
+    """Return a rejection that preemption may resolve."""
     return Status(Code.UNSCHEDULABLE, reasons)
 
 
 def unresolvable(*reasons: str) -> Status:
-    """A status for nodes that preemption cannot help."""
+    """Return a rejection that preemption cannot resolve."""
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
 
 
 def failed(*reasons: str) -> Status:
-    """The cycle cannot be finished (upstream: an error, retried later)."""
+    """Return an error, which ends the cycle (upstream retries the Pod later)."""
     return Status(Code.ERROR, reasons)
 
 
 class CycleState:
-    """The state of plugins during one cycle, by plugin name, and the plugins with nothing to do."""
+    """The state of plugins during one cycle: `data` by plugin name, and the plugins that skip the cycle."""
 
     __slots__ = ("data", "in_columns", "skip_filter", "skip_pre_bind", "skip_score")
 
@@ -81,10 +81,10 @@ class CycleState:
         self.skip_score: set[str] = set()
         self.skip_pre_bind: set[str] = set()
         self.in_columns: Any = None
-        """The whole answer in columns (whole_answer.py), if columns apply."""
+        """The complete answer in columns (whole_answer.py), if columns apply."""
 
     def clone(self) -> CycleState:
-        """A copy: what has `clone` is copied, the rest is shared."""
+        """Return a copy. Values of `data` with a `clone` method are cloned; everything else is shared."""
         copy = CycleState()
         copy.data = {key: value.clone() if hasattr(value, "clone") else value for key, value in self.data.items()}
         copy.skip_filter, copy.skip_score = self.skip_filter, self.skip_score
@@ -100,7 +100,7 @@ class PreFilterResult(NamedTuple):
 
 
 class PostFilterResult(NamedTuple):
-    """The result of PostFilter. `status` None: it made room on the nominated node. `details`: further results."""
+    """The result of PostFilter. `status` None: the Pod is nominated to the node. `details`: plugin-specific results."""
 
     status: Status | None = None
     nominated_node_name: str = ""
@@ -108,23 +108,25 @@ class PostFilterResult(NamedTuple):
 
 
 class PermitResult(NamedTuple):
-    """The result of Permit. None: the Pod may be bound. WAIT: it waits for a number of seconds, at most 15 minutes."""
+    """The result of Permit. `status` None: the Pod may be bound. WAIT: it waits for `timeout` seconds, at most 15
+    minutes.
+    """
 
     status: Status | None = None
     timeout: float = 0.0
 
 
 class NodeToStatus:
-    """Why nodes were rejected; nodes without an entry share one status."""
+    """The status of each rejected node. Nodes without an entry share the status `absent`."""
 
     def __init__(self, absent: Status | None = None) -> None:
         self.by_node: dict[str, Status] = {}
         self.absent = absent or unresolvable()
 
     def get(self, name: str) -> Status:
-        """The status of a node."""
+        """Return the status of a node."""
         return self.by_node.get(name, self.absent)
 
     def nodes_with(self, code: Code, nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
-        """The nodes with this code (upstream `NodesForStatusCode`)."""
+        """Return the nodes whose status has this code (upstream `NodesForStatusCode`)."""
         return [node for node in nodes if self.get(node.name).code is code]

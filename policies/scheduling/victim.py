@@ -1,4 +1,4 @@
-"""Victims: what preemption evicts or reprieves as a unit, a Pod or all Pods of a PodGroup on all nodes.
+"""Victims: the units that preemption evicts or reprieves, a Pod or all Pods of a PodGroup on all nodes.
 
 Source: kubernetes `pkg/scheduler/framework/preemption/types.go` (`getCrossNodesVictims`), `util.go`
 (`MoreImportantVictim`, `GetPodPriority`).
@@ -21,7 +21,7 @@ NOW: Final = 2**62
 
 
 class MissingNode(Exception):
-    """A Pod of a victim is on a node that is removed. Source: upstream `newDomainVictim`."""
+    """The error if a Pod of a victim is on a node that is removed. Source: upstream `newDomainVictim`."""
 
     def __init__(self, node: str) -> None:
         found = f'nodeinfo not found for node name "{node}"'
@@ -29,8 +29,10 @@ class MissingNode(Exception):
 
 
 class Victim(NamedTuple):
-    """Pods that preemption evicts together. `priority`: of their PodGroup, or of the Pod. `is_group`: they belong to
-    a PodGroup."""
+    """Pods that preemption evicts together.
+
+    `priority`: the priority of the Pod or of its PodGroup. `is_group`: the Pods belong to a PodGroup.
+    """
 
     pods: tuple[Pod, ...]
     priority: int
@@ -43,7 +45,10 @@ class Victim(NamedTuple):
 
 
 def pod_priority(pod: Pod, snapshot: Snapshot) -> int:
-    """The priority by which preemption compares a Pod: its PodGroup's. Source: upstream `GetPodPriority`."""
+    """Return the priority by which preemption compares a Pod: that of its PodGroup, if any.
+
+    Source: upstream `GetPodPriority`.
+    """
     if pod.spec.pod_group and snapshot.preempts_by_group:
         group = snapshot.objects.pod_groups.get((pod.namespace, pod.spec.pod_group))
         if group is not None:
@@ -52,7 +57,7 @@ def pod_priority(pod: Pod, snapshot: Snapshot) -> int:
 
 
 def victims_on(node_infos: Iterable[NodeInfo], snapshot: Snapshot) -> list[Victim]:
-    """All possible victims on these nodes. A victim with Pods on other nodes includes these. Raises MissingNode.
+    """Return all possible victims on these nodes, with their Pods on other nodes. Raises MissingNode.
 
     Source: upstream `getCrossNodesVictims`.
     """
@@ -77,7 +82,10 @@ def victims_on(node_infos: Iterable[NodeInfo], snapshot: Snapshot) -> list[Victi
 
 
 def victims_below(priority: int, node_infos: Iterable[NodeInfo], snapshot: Snapshot) -> list[Victim]:
-    """Victims of lower priority, terminating ones too. Raises MissingNode. Source: upstream `isPreemptionAllowed`."""
+    """Return the victims of lower priority, including terminating ones. Raises MissingNode.
+
+    Source: upstream `isPreemptionAllowed`.
+    """
     return [victim for victim in victims_on(node_infos, snapshot) if victim.priority < priority]
 
 
@@ -90,7 +98,7 @@ def has_terminating_victim(priority: int, node_info: NodeInfo, snapshot: Snapsho
 
 
 def victims_by_importance(victims: Sequence[Victim], semantics: Semantics) -> list[Victim]:
-    """The most important victims first."""
+    """Return the victims sorted, the most important first."""
     if semantics.unstarted_victims_in_order:
         return sorted(victims, key=lambda victim: victim.importance)
     by_pod = {id(victim.pods[0]): victim for victim in victims}
@@ -98,10 +106,10 @@ def victims_by_importance(victims: Sequence[Victim], semantics: Semantics) -> li
 
 
 def by_importance(pods: Sequence[Pod], semantics: Semantics) -> list[Pod]:
-    """Pods without groups by priority, then by start time, the earliest first. Source: `MoreImportantPod`.
+    """Sort Pods without PodGroups by priority, then by start time, the earliest first. Source: `MoreImportantPod`.
 
     Upstream compares a Pod that has not started by the current time. If it reads the time for each comparison, the
-    later of such Pods comes first; if it reads the time once for each Pod, their order remains.
+    later of such Pods is first; if it reads the time once for each Pod, their order remains.
     """
     if semantics.unstarted_victims_in_order or all(pod.start_time is not None for pod in pods):
         return sorted(pods, key=importance)
@@ -114,10 +122,10 @@ def by_importance(pods: Sequence[Pod], semantics: Semantics) -> list[Pod]:
 
 
 def importance(pod: Pod) -> tuple[int, int]:
-    """Sort key of a Pod without a group, the most important first."""
+    """Return the sort key of a Pod without a PodGroup, the most important first."""
     return -pod.effective_priority, start_time(pod)
 
 
 def start_time(pod: Pod) -> int:
-    """Seconds since 1970; NOW where it has not started."""
+    """Return the start time in seconds since 1970; NOW for a Pod that has not started."""
     return NOW if pod.start_time is None else pod.start_time

@@ -1,4 +1,4 @@
-"""The complete answer for one Pod over all nodes, in columns: the reasons of each node, and the victims on each.
+"""The complete answer for one Pod over all nodes, in columns: the reason of each node, and the victims on each.
 
 The result equals that of `find_nodes_that_fit_pod` and `preempt` by plugins node by node; tests compare them.
 """
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint, NodeFitProblem, RequiredAffinity
 
 LEAST_NODES: Final = 16
-"""On fewer nodes the plugins themselves are as quick."""
+"""Minimum number of nodes for columns. With fewer nodes, running the plugins is as fast."""
 
 
 def pays(nodes: int) -> bool:
-    """Report whether columns are faster than the plugins."""
+    """Report whether columns are faster than the plugins for this number of nodes."""
     return nodes >= LEAST_NODES
 
 
 class WholeAnswer:
-    """One pod on one snapshot."""
+    """The answer in columns for one Pod on one Snapshot."""
 
     def __init__(self, framework: Framework, pod: Pod, fit: NodeFit | None = None) -> None:
         """`fit`: its outcome, if known. Raises NotValid: the plugins must be asked one by one."""
@@ -53,7 +53,7 @@ class WholeAnswer:
 
     @cached_property
     def filtered(self) -> Filtered:
-        """Return the nodes that pass the filters. Source: upstream `findNodesThatFitPod`."""
+        """The nodes that pass the filters, and why the others do not. Source: upstream `findNodesThatFitPod`."""
         infos, statuses = self._framework.snapshot.node_infos, NodeToStatus()
         if self._restricting:
             statuses.absent = unresolvable(left_out(self._restricting))
@@ -66,7 +66,10 @@ class WholeAnswer:
         return Filtered(nodes, statuses, restricting=self._restricting)
 
     def preempt(self) -> Preemption:
-        """A dry run on every node where other pods are in its way. Source: upstream `Preempt`, `DryRunPreemption`."""
+        """Run a dry run of preemption on every node that other Pods keep from fitting.
+
+        Source: upstream `Preempt`, `DryRunPreemption`.
+        """
         framework, pod, snapshot = self._framework, self._pod, self._framework.snapshot
         potential = self._found.where(Code.UNSCHEDULABLE) & self._left_by_pre_filter
         rows = np.flatnonzero(potential)
@@ -95,24 +98,24 @@ class WholeAnswer:
 
 
 class WithoutLower(Present):
-    """Return the used amounts of each node without Pods of lower priority."""
+    """The amounts in use on each node without the Pods of lower priority."""
 
     def __init__(self, lower: LowerPriorityPods, matrix: PodMatrix) -> None:
         self._lower, self._matrix = lower, matrix
 
     def of(self, demand: CapacityConstraint) -> NDArray[np.int64]:
-        """[node]: of a resource, or as a constraint counts."""
+        """Return [node]: the amount in use of a resource, or of the count of a constraint."""
         if demand.constraint is None:
             return demand.present - self._lower.total(demand.resource, self._matrix)
         constraint = demand.constraint
         return demand.present - self._lower.amounts_at(constraint.per_kind, constraint.counts).total
 
     def affinity_met(self, affinity: RequiredAffinity) -> NDArray[np.bool_]:
-        """[node]: whether the pod finds there those that it must be near."""
+        """Return [node], bool: whether the Pod's required affinity is met."""
         return affinity.when_gone(np.arange(len(affinity.now)), self._lower.kind)
 
     def affinity_met_with_nominated(self, problem: NodeFitProblem, affinity: RequiredAffinity) -> NDArray[np.bool_]:
-        """[node]: the same. Raises NotValid: a nominated pod is one that the pod must be near."""
+        """Return [node], bool: as `affinity_met`. Raises NotValid if a nominated Pod matches the affinity."""
         if problem.of_nominated(affinity.per_kind).any():
             raise NotValid
         return self.affinity_met(affinity)

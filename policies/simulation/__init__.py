@@ -1,1 +1,1 @@
-"""Through time: what becomes of a cluster, one event after the other. Nothing here waits: time is a number."""
+"""Simulation of a cluster over time, event by event. Nothing here waits: time is a number."""

@@ -1,4 +1,4 @@
-"""Snapshots without some objects: a Deployment's ReplicaSet, or the owner of a Pod.
+"""Complete cluster snapshots with missing objects: a Deployment's ReplicaSet, or the owner of a Pod.
 
 As upstream's controllers do, a workload adopts matching Pods without a controller. A Deployment without a ReplicaSet
 gets one with the Pods that its selector matches; otherwise, it would recreate all of them.
@@ -34,7 +34,7 @@ _ADOPTING: Final = (REPLICA_SET, "apps/StatefulSet", "apps/DaemonSet")
 def completed(
     workloads: Iterable[WorkloadState], pods: Iterable[PodState]
 ) -> tuple[list[WorkloadState], list[PodState]]:
-    """Fill in what the snapshot lacks; return all workloads and Pods.
+    """Return all workloads and Pods, with missing objects added.
 
     Adds a missing ReplicaSet for each Deployment and Job statuses that were not read, and sets the owner of Pods
     without a controller.
@@ -55,7 +55,7 @@ def completed(
 
 
 def _read_job_statuses(every: dict[Key, WorkloadState], pods: Sequence[PodState]) -> None:
-    """The counts of Jobs apart from their Pods: most terminated Pods have been deleted."""
+    """Set the status of Jobs that have none in `every`, because most of their terminated Pods no longer exist."""
     jobs = [state for state in every.values() if state.key[0] == _JOB and state.status is None]
     ended: dict[Key, list[str]] = {}
     for pod in pods if jobs else ():
@@ -68,7 +68,7 @@ def _read_job_statuses(every: dict[Key, WorkloadState], pods: Sequence[PodState]
 
 
 def selector_of(obj: ApiObject) -> LabelSelector | None:
-    """A workload's selector; None where it has none, or one that cannot be read, or an empty one."""
+    """Return the selector of a workload; None if it is missing, invalid or empty."""
     try:
         selector = parse_label_selector(at(obj, "spec", "selector"))
     except InvalidSelector:
@@ -79,7 +79,7 @@ def selector_of(obj: ApiObject) -> LabelSelector | None:
 def _missing_replica_set(
     deployment: WorkloadState, pods: Sequence[PodState], every: dict[Key, WorkloadState]
 ) -> WorkloadState | None:
-    """A ReplicaSet for the pods that a Deployment's selector matches; None where there are none."""
+    """Return a ReplicaSet for the Pods that a Deployment's selector matches; None without such Pods."""
     selector = selector_of(deployment.object)
     if selector is None:
         return None
@@ -110,7 +110,7 @@ class _Owners:
                 self._by_namespace.setdefault(namespace, []).append((selector, owner))
 
     def adopt(self, state: PodState) -> PodState:
-        """The pod with its controller, where one is found."""
+        """Return the Pod with the workload that adopts it as its owner, or unchanged."""
         pod = state.pod
         if pod.owner is not None or pod.terminal:
             return state

@@ -1,4 +1,4 @@
-"""The API server: what is stored, and who hears of it. Each method is one write, at the moment when it is stored.
+"""The simulated API server: stored objects, and watchers of changes. Each method is one write at the current time.
 
 Source: kubernetes `pkg/registry/core/pod` (storage.go: `setPodNodeAndMetadata`; strategy.go: `CheckGracefulDelete`).
 """
@@ -34,12 +34,15 @@ if TYPE_CHECKING:
 PodKey = tuple[str, str]
 BUDGET: Final = "policy/PodDisruptionBudget"
 EPOCH: Final = 1780272000.0
-"""Time 0 of a simulation without a clock of its own: 2026-06-01T00:00:00Z, in seconds since 1970."""
+"""Time 0 of a simulation without its own clock: 2026-06-01T00:00:00Z, in seconds since 1970."""
 
 
 class Change(NamedTuple):
-    """A created (`old` None), changed, or deleted (`new` None) object. `kind`: Pod, Node, Workload, Status, Claim,
-    Volume or PodGroup. If only the condition PodScheduled of a Pod changed, `new` is `old`."""
+    """A created (`old` None), changed, or deleted (`new` None) object.
+
+    `kind`: Pod, Node, Workload, Status, Claim, Volume or PodGroup. If only the condition PodScheduled of a Pod changed,
+    `new` is `old`.
+    """
 
     kind: str
     old: Any
@@ -47,8 +50,11 @@ class Change(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """Stored data of a Pod that only some readers need: the exact time of its deletion, and its last condition
-    PodScheduled: (reason, message)."""
+    """Stored data of a Pod that only some readers need.
+
+    `told`: the exact time of its deletion in simulated seconds. `condition`: its last condition PodScheduled, (reason,
+    message).
+    """
 
     told: float | None = None
     condition: tuple[str, str] = ("", "")
@@ -56,33 +62,36 @@ class Stored(NamedTuple):
 
 _NOTHING_STORED: Final = Stored()
 _NO_BUDGETS: Final = ("Node", "Claim", "Volume", "PodGroup")
-"""Kinds that no disruption budget depends on."""
+"""Kinds whose changes do not affect PDBs."""
 
 
 class ApiServer:
-    """All stored objects. Each change calls the `watchers` in their order."""
+    """The stored objects. Each change calls all `watchers` in order."""
 
     def __init__(
         self, clock: Clock, timeline: Timeline, epoch: float = EPOCH, base: ClusterObjects | None = None
     ) -> None:
-        """`base`: the claims and volumes of time 0."""
+        """Start without objects, except for the PersistentVolumeClaims and PersistentVolumes of `base`.
+
+        `epoch`: time 0 in seconds since 1970.
+        """
         self.clock, self.timeline, self.epoch = clock, timeline, epoch
         self.recreated: Collection[str] = ()
-        """The `group/Kind` of controllers that are not simulated, and create their pods again."""
+        """The `group/Kind`s of controllers that are not simulated and recreate their Pods."""
         self.pods: dict[PodKey, PodState] = {}
         self.storage = StoredClaims(base or ClusterObjects(), self.pods, self._tell)
         self.stored: dict[str, Stored] = {}
         self._places: dict[PodKey, int] = {}
-        """In the order of creation."""
+        """Key of a Pod -> its position in the order of creation."""
         self._numbers = count()
         self._never_bound: set[PodKey] = set()
-        """Pods that were deleted before the start, and had no node."""
+        """Keys of Pods that were deleted before the start without ever having a node."""
         self.by_controller: dict[Key, dict[PodKey, PodState]] = {}
         self.tally = PodTally(controller_of)
         self.by_node: dict[str, dict[PodKey, PodState]] = {}
         self.nodes: dict[str, Node] = {}
         self._missing_nodes: set[str] = set()
-        """Nodes that are in `by_node` and not there."""
+        """Names in `by_node` of nodes that do not exist."""
         self.workloads: dict[Key, WorkloadState] = {}
         self.revision = 0
         """Number of changes of Pods, workloads and PDBs."""
@@ -90,7 +99,7 @@ class ApiServer:
         self._by_kind: dict[str, dict[Key, None]] = {}
         self._budgets: dict[str, dict[Key, PodDisruptionBudget]] = {}
         self._budgets_of: dict[tuple[str, int], tuple[Mapping[str, str], list[Key]]] = {}
-        """By namespace and identity of the labels, which are kept so that no other labels get this identity."""
+        """(namespace, id of labels) -> (the labels, which keeps their id unique; the keys of matching PDBs)."""
         self.watchers: list[Callable[[Change], None]] = []
         self._uids = 0
         self.quotas: Quotas | None = None
@@ -101,28 +110,31 @@ class ApiServer:
             clock, timeline, lambda: (state.pod for state in self.pods.values()), partial(self._tell, "PodGroup")
         )
         self.seconds_to_start: Callable[[], float] | None = None
-        """From when a pod is bound until it is ready; None: none."""
+        """Returns the seconds between the binding of a Pod and its readiness; None: a Pod is ready at once."""
 
     @property
     def seconds(self) -> float:
-        """Now, in seconds since 1970."""
+        """The current time in seconds since 1970."""
         return self.epoch + self.clock.now
 
     def pod(self, namespace: str, name: str) -> Pod | None:
-        """The pod of this name, None where there is none."""
+        """Return the Pod of this name, or None."""
         state = self.pods.get((namespace, name))
         return None if state is None else state.pod
 
     # Pods
 
     def refusal(self, pod: Pod, template: ApiObject | None) -> str:
-        """Why a quota rejects a new Pod; "" if none does, and the quotas are charged: the Pod must be stored next."""
+        """Return why a quota rejects a new Pod; "" if none does.
+
+        In that case the quotas are charged, so the Pod must be stored next.
+        """
         if self.quotas is None or (pod.namespace, pod.name) in self.pods:
             return ""
         return self.quotas.refusal(pod, template)
 
     def create_pod(self, pod: Pod, template: ApiObject | None, **times: Any) -> bool:
-        """Store a new pod; False where its name is taken."""
+        """Store a new Pod; return False if its name is in use."""
         key = pod.namespace, pod.name
         if key in self.pods:
             return False
@@ -141,7 +153,7 @@ class ApiServer:
         return True
 
     def load_pod(self, state: PodState) -> None:
-        """A pod that was there before anything happened."""
+        """Store a Pod that exists at time 0."""
         self._uids += 1
         self._note_origin(state.pod, before=True)
         if not state.pod.uid:
@@ -151,8 +163,10 @@ class ApiServer:
             self._never_bound.add((state.pod.namespace, state.pod.name))
 
     def bind(self, pod: Pod, node: str) -> bool:
-        """Bind a Pod. Its kubelet starts it at once; it becomes ready then or later. False if it is gone, bound, or
-        terminating."""
+        """Bind a Pod. Its kubelet starts it at once; it becomes ready then or later.
+
+        Returns False if the Pod no longer exists, is bound, or is terminating.
+        """
         key = pod.namespace, pod.name
         state = self.pods.get(key)
         if state is None or state.pod.uid != pod.uid or state.pod.node_name or state.terminating:
@@ -170,7 +184,7 @@ class ApiServer:
         return True
 
     def _have_run(self, key: PodKey, uid: str) -> None:
-        """Make a Pod ready, unless it is terminating or gone."""
+        """Set a Pod to ready, unless it is terminating or no longer exists."""
         state = self.pods.get(key)
         if state is not None and state.pod.uid == uid and not state.terminating:
             self._run(state, state.pod)
@@ -197,7 +211,7 @@ class ApiServer:
             self._put(state, replace(state, pod=pod))
 
     def patch_disruption_target(self, key: PodKey) -> bool:
-        """Set the condition DisruptionTarget for a preemption; False if the Pod is gone."""
+        """Set the condition DisruptionTarget for a preemption; return False if the Pod no longer exists."""
         state = self.pods.get(key)
         if state is None:
             return False
@@ -205,8 +219,10 @@ class ApiServer:
         return True
 
     def disrupt(self, key: PodKey, uid: str) -> bool:
-        """Set the condition DisruptionTarget for another disruption. A Pod has one such condition, and the last
-        reason counts. False if this Pod is gone."""
+        """Set the condition DisruptionTarget for another disruption; return False if this Pod no longer exists.
+
+        A Pod has one such condition, and the last reason counts.
+        """
         state = self.pods.get(key)
         if state is None or state.pod.uid != uid:
             return False
@@ -215,7 +231,7 @@ class ApiServer:
         return True
 
     def update_pod(self, new: Pod, template: ApiObject | None) -> None:
-        """A person's change of a pod: labels, tolerations, gates, annotations."""
+        """Apply a user's change of labels, tolerations or scheduling gates to a stored Pod."""
         state = self.pods.get((new.namespace, new.name))
         if state is None:
             return
@@ -226,8 +242,11 @@ class ApiServer:
     def delete_pod(
         self, key: PodKey, event: str, *, by: str = "", message: str = "", force: bool = False, disrupted: bool = False
     ) -> bool:
-        """DELETE a Pod. `event`: its name in the timeline. `disrupted`: set the condition DisruptionTarget first, if
-        the Pod is removed at once. False if it is gone; a second deletion has no effect."""
+        """DELETE a Pod; return False if it no longer exists. A second deletion has no effect.
+
+        `event`: name of the deletion in the timeline. `by`: the preemptor. `force`: remove the Pod at once.
+        `disrupted`: set the condition DisruptionTarget first, if the Pod is removed at once.
+        """
         state = self.pods.get(key)
         if state is None:
             return False
@@ -269,7 +288,10 @@ class ApiServer:
         self.stored[uid] = Stored(changed.get("told", told), changed.get("condition", known))
 
     def _put(self, old: PodState | None, new: PodState | None) -> None:
-        """Store a Pod. A changed Pod keeps its position in the tables, which have the order of creation."""
+        """Store a new or changed Pod, or remove one (`new` None), and notify the watchers.
+
+        A changed Pod keeps its position in the tables, which have the order of creation.
+        """
         if old is not None:  # which may have been given its end meanwhile
             self.tally.count(self.pods.get((old.pod.namespace, old.pod.name)), -1)
         if new is not None:
@@ -303,7 +325,9 @@ class ApiServer:
         return self.by_node[name]
 
     def strays(self) -> list[PodState]:
-        """The pods on nodes that are not there, and those that ended without one, in the order of creation."""
+        """Return the Pods on nodes that do not exist, and terminating Pods that never had a node, in the order of
+        creation.
+        """
         lost = (self.by_node[node].keys() for node in self._missing_nodes)
         keys = {key for key in self._never_bound if key in self.pods}.union(*lost)
         return [self.pods[key] for key in sorted(keys, key=self._places.__getitem__)]
@@ -331,15 +355,15 @@ class ApiServer:
             self._tell("Node", old, None)
 
     def keys_of(self, kind: str) -> list[Key]:
-        """The workloads of a kind."""
+        """Return the keys of the workloads of a kind."""
         return list(self._by_kind.get(kind, ()))
 
     def owned(self, key: Key) -> list[WorkloadState]:
-        """The workloads that one controls."""
+        """Return the workloads that a workload controls."""
         return [self.workloads[each] for each in self._owned.get(key, ())]
 
     def budgets_of(self, namespace: str, labels: Mapping[str, str]) -> list[Key]:
-        """The disruption budgets that select pods of a namespace with these labels."""
+        """Return the keys of the PDBs that select Pods of a namespace with these labels."""
         budgets = self._budgets.get(namespace)
         if not budgets:
             return []
@@ -364,7 +388,7 @@ class ApiServer:
         self._tell("Workload", old, state)
 
     def set_status(self, key: Key, status: Any) -> None:
-        """Set an object's status."""
+        """Set the status of a workload or PDB, if it exists."""
         old = self.workloads.get(key)
         if old is not None:
             self.workloads[key] = replace(old, status=status)
@@ -389,7 +413,7 @@ class ApiServer:
 
 
 def controller_of(pod: Pod) -> Key | None:
-    """The identity of the workload that controls a pod."""
+    """Return the key of the workload that controls a Pod, which may not exist; None without a controller."""
     owner = pod.owner
     if owner is None:
         return None

@@ -1,4 +1,4 @@
-"""Changes by users: each arrival as the API server stores it."""
+"""Apply changes by users: each arrival as the API server stores it."""
 
 from __future__ import annotations
 

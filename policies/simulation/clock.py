@@ -1,4 +1,4 @@
-"""Virtual time: scheduled events, and actors whose steps take time."""
+"""Simulated time: scheduled events, and actors whose steps take time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Steps = "Generator[float | None, None, None]"
 
 
 class Clock:
-    """Virtual seconds and scheduled events. Events at the same time run in the order in which they were scheduled."""
+    """Simulated seconds and scheduled events. Events at the same time run in the order in which they were scheduled."""
 
     def __init__(self, now: float) -> None:
         self.now = now
@@ -26,15 +26,19 @@ class Clock:
         """The actor of the current step."""
 
     def at(self, time: float, call: Callable[[], None], number: int | None = None) -> None:
-        """Do something at a time; at once where that has passed. `number`: as if it had been arranged when that was
-        reserved."""
+        """Schedule a call at a time; at the current time if it has passed.
+
+        `number`: a reserved number, which determines the order among calls at the same time.
+        """
         if time < self.now:
             time = self.now
         heappush(self._due, (time, next(self._numbers) if number is None else number, call))
 
     def reserve(self) -> int:
-        """A number for an event that is scheduled later, but runs before events of the same time that are scheduled
-        from now on."""
+        """Return a number for an event that is scheduled later.
+
+        The event runs before events of the same time that are scheduled from now on.
+        """
         number = next(self._numbers)
         self._numbers = count(number + _RESERVED)
         return number
@@ -44,24 +48,26 @@ class Clock:
         return bool(self._due) and self._due[0][:2] < (time, number)
 
     def spawn(self, steps: Generator[float | None, None, None]) -> Task:
-        """Start an actor, at this moment."""
+        """Start an actor at the current time."""
         task = Task(self, steps)
         self.at(self.now, task.step)
         return task
 
     @property
     def next_time(self) -> float | None:
-        """When something is due next, None where nothing is."""
+        """The time of the next event, or None."""
         return self._due[0][0] if self._due else None
 
     def advance(self) -> None:
-        """Go to what is due next, and do it."""
+        """Advance to the next event and run it. Raises IndexError without events."""
         self.now, _, call = heappop(self._due)
         call()
 
 
 class Task:
-    """A running actor. `parked`: waits for a wake-up. `done`: has ended. `then_wake`: the actor to continue."""
+    """A running actor. `parked`: it waits for a wake-up. `done`: it has ended. `then_wake`: the actor to wake at its
+    end.
+    """
 
     __slots__ = ("_clock", "_steps", "done", "parked", "then_wake")
 
@@ -71,7 +77,7 @@ class Task:
         self.then_wake: Task | None = None
 
     def step(self) -> None:
-        """Run its next step; the yielded value schedules the one after it."""
+        """Run the next step, and schedule the step after it by the yielded value."""
         self._clock.running = self
         for seconds in self._steps:
             if seconds is None:
@@ -84,7 +90,7 @@ class Task:
             self.then_wake.wake()
 
     def wake(self) -> None:
-        """Go on, if it waits to be woken."""
+        """Continue the actor at the current time, if it is parked."""
         if self.parked:
             self.parked = False
             self._clock.at(self._clock.now, self.step)

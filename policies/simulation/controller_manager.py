@@ -1,8 +1,8 @@
 """All components except the scheduler: kubelets and kube-controller-manager, one write after the other.
 
-They process changes in the order of storage: for each change first the kubelet (in the world of the recordings;
-otherwise kubelets are independent), then the PDBs, then the workload's controller. Events at set times (a Pod has
-terminated, a delayed sync, garbage collection) follow after all changes are processed.
+They process changes in the order of storage: for each change first the kubelet (in recorded scenarios; otherwise
+kubelets are independent), then the PDBs, then the workload's controller. Events at set times (a Pod has terminated, a
+delayed sync, garbage collection) follow after all changes are processed.
 """
 
 from __future__ import annotations
@@ -53,31 +53,34 @@ ARRIVAL: Final = 1e-3
 
 
 class ControllerManager(ControllerWrites):
-    """One actor that deals with changes in their order."""
+    """One actor that processes changes in order."""
 
     def __init__(
         self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies, *, grows_only: bool = False
     ) -> None:
-        """`grows_only`: the world of the recordings: ReplicaSets and StatefulSets delete no pods, kubelets are a part
-        of this one actor, and the collector of lost pods deletes them in one write."""
+        """Start without pending work.
+
+        `grows_only`: the rules of recorded scenarios: ReplicaSets and StatefulSets delete no Pods, kubelets are part of
+        this actor, and Pod garbage collection deletes a Pod in one write.
+        """
         super().__init__(clock, api, view, latencies, grows_only=grows_only)
         self._due: deque[Due] = deque()
         self._timers: deque[Due] = deque()
         self._arriving: list[Change] | None = None
         self._delayed: dict[Key, float] = {}
         self._collected: set[Key] = set()
-        """Workloads whose dependents are being garbage-collected, with these dependents."""
+        """Workloads whose dependents are being garbage-collected."""
         self._pod_gc = PodGarbageCollector(self, partial(self._put_timer, Collect()))
         self._idle: set[Key] = set()
         """Objects whose last sync had nothing to do, without a change since."""
         self._rolled_out: set[Key] = set()
         """DaemonSets whose last sync had nothing to do; since then only Pods on removed nodes changed."""
         self._seen = -1
-        """The API server's revision when all budgets were last brought up to date."""
+        """The API server's revision at the last update of all PDBs."""
         self.terminations: dict[str, float] = {}
-        """uid -> time at which a deleted Pod is gone."""
+        """uid of a deleted Pod -> time in simulated seconds at which it has terminated."""
         self.unreadable: dict[Key, str] = {}
-        """Objects that their controllers cannot read, with the reason."""
+        """Key of an object that its controller cannot read -> the error."""
         self._task = clock.spawn(self._run())
 
     @property
@@ -98,15 +101,18 @@ class ControllerManager(ControllerWrites):
         self._put(*map(Sync, keys))
 
     def take_on(self, keys: Sequence[Key]) -> None:
-        """Workloads that have been loaded while it is under way, with their pods."""
+        """Sync workloads that were loaded with their Pods during the simulation."""
         for key in keys:
             self._count_pods(key)
         self._set_statuses(key for key in keys if key[0] in REVISED)
         self._put(*(Sync(key) for key in keys))
 
     def set_statuses(self) -> None:
-        """Bring the status of every budget up to date, before anything happens, and note of StatefulSets and DaemonSets
-        which template their pods are of: one that is changed at once is rolled out."""
+        """Set the status of every PDB, StatefulSet and DaemonSet before the start.
+
+        The status of a StatefulSet or DaemonSet records the template of its Pods, so that an immediate change is rolled
+        out.
+        """
         self._set_statuses([key for kind in (*REVISED, BUDGET) for key in self.api.keys_of(kind)])
 
     def _set_statuses(self, keys: Iterable[Key]) -> None:
@@ -121,7 +127,7 @@ class ControllerManager(ControllerWrites):
                     self.api.set_status(key, action.status)
 
     def _told(self, key: Key, error: InvalidObject) -> str:
-        """The message of an error; it names the top workload for an error in a Pod without a name."""
+        """Return the message of an error; it names the top workload for an error in a Pod without a name."""
         if error.ref is not None and error.ref.name:
             return str(error)
         state = self.api.workloads.get(key)
@@ -159,15 +165,17 @@ class ControllerManager(ControllerWrites):
         return state is None or bool(state.pod.node_name and state.pod.node_name not in self.api.nodes)
 
     def _keep_for_its_job(self, state: PodState) -> None:
-        """Keep a removed Pod for its Job, with the time of its end from its kubelet; the recordings have none. Source:
-        pkg/controller/job `getFinishedTime`."""
+        """Keep a removed Pod for its Job, with the time of its termination from its kubelet.
+
+        Recorded scenarios have no such time. Source: pkg/controller/job `getFinishedTime`.
+        """
         owner = controller_of(state.pod)
         if owner is not None and owner[0] == JOB and owner in self.api.workloads:
             ended = state.finished if self.grows_only else float(floor(self.api.seconds))
             self.view.keep(owner, replace(state, gone=True, finished=ended))
 
     def arrive(self, change: Callable[[], None]) -> None:
-        """Apply a user's change now; controllers see it after earlier arrivals, before other queued work.
+        """Apply a user's change now; controllers process it after earlier arrivals, before other queued work.
 
         With `grows_only`, put it first in the queue and apply it when the queue reaches it.
         """
@@ -221,7 +229,7 @@ class ControllerManager(ControllerWrites):
             yield from self._workload_changed(due.old, due.new)
 
     def _arrived(self, change: Callable[[], list[Change]]) -> Generator[float | None, None, None]:
-        """Process an arrival first; reactions wait for a moment."""
+        """Process an arrival before other work, then pause for ARRIVAL seconds."""
         for what in change():
             yield from self._deal_with(what)
         yield from self._all_budgets()
@@ -241,7 +249,7 @@ class ControllerManager(ControllerWrites):
                 self._wake_controller(owner)
 
     def _kubelet_ends(self, state: PodState) -> None:
-        """Remove a Pod after it has terminated, counted from the time at which its kubelet learned of the deletion."""
+        """Schedule the removal of a Pod for when it has terminated. The kubelet learns of the deletion now."""
         uid, key = state.pod.uid, (state.pod.namespace, state.pod.name)
         ends = self.clock.now + termination_seconds(state)
         self.terminations[uid] = ends
@@ -255,7 +263,7 @@ class ControllerManager(ControllerWrites):
         self.api.remove_pod(key, uid)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> Generator[float | None, None, None]:
-        """Sync DaemonSets; in the world of the recordings all of them, also for a deleted node."""
+        """Sync the DaemonSets that a node concerns; in recorded scenarios all of them, also for a deleted node."""
         if new is None:
             self._pod_gc.node_removed()
         keys = self.api.keys_of(DAEMON_SET)
@@ -298,12 +306,12 @@ class ControllerManager(ControllerWrites):
     # Budgets
 
     def _budgets(self, state: PodState) -> Generator[float | None, None, None]:
-        """Bring those up to date that select a pod."""
+        """Sync the PDBs that select a Pod."""
         for key in self.api.budgets_of(state.pod.namespace, state.pod.labels):
             yield from self._sync(key)
 
     def _all_budgets(self) -> Generator[float | None, None, None]:
-        """Update all PDBs; skipped without a change since the last time, such as when many nodes are lost at once."""
+        """Sync all PDBs; skipped without a change since the last time, such as when many nodes are lost at once."""
         if self._seen == self.api.revision:
             return
         self._seen = self.api.revision
@@ -313,8 +321,10 @@ class ControllerManager(ControllerWrites):
     # Workloads
 
     def _are_idle(self, state: PodState) -> bool:
-        """True if no reader of a Pod would do anything. Delayed syncs do not count: the sync of this change may be
-        the one that others wait for."""
+        """True if neither the PDBs nor the controllers of a Pod would do anything.
+
+        Delayed syncs do not count: the sync of this change may be the one that others wait for.
+        """
         owner = controller_of(state.pod)
         keys = self.api.budgets_of(state.pod.namespace, state.pod.labels)
         if owner is not None:
@@ -333,13 +343,18 @@ class ControllerManager(ControllerWrites):
             self._requeue(key, self.clock.now + delay)
 
     def _delay_of(self, key: Key) -> float:
-        """Seconds between a change of a Pod and the sync of its workload. Reading thousands of Pods takes time,
-        during which further changes accumulate."""
+        """Return the seconds between a change of a Pod and the sync of its workload.
+
+        Reading thousands of Pods takes time, during which further changes accumulate.
+        """
         count = len(self.api.by_controller.get(key, ()))
         return SYNC_DELAY.get(key[0], 0.0) + (count * _LOOK if count > _MANY else 0.0)
 
     def _wake_controller(self, key: Key) -> None:
-        """Sync a workload after a change of it, its status or its Pods; one sync for many changes."""
+        """Sync the controller of a workload after a change of the workload, its status or its Pods.
+
+        Many changes result in one sync.
+        """
         state = self.api.workloads.get(key)
         if state is not None and state.controller is not None:
             count = len(self.api.by_controller.get(key, ()))
@@ -371,7 +386,7 @@ class ControllerManager(ControllerWrites):
             self._idle.add(key)
 
     def _only_waits(self, key: Key, actions: Sequence[Action]) -> bool:
-        """True if the only action is another sync at a time when one is due anyway."""
+        """True if the only action is a sync at a time at which one is scheduled anyway."""
         due = [action.at - self.api.epoch for action in actions if isinstance(action, Requeue) and action.key == key]
         return len(due) == len(actions) and self._delayed.get(key) == min(due)
 
@@ -385,13 +400,13 @@ class ControllerManager(ControllerWrites):
         self._after(key)
 
     def _after(self, key: Key) -> None:
-        """Try again later where a quota refused a pod."""
+        """Schedule a retry if a quota rejected a Pod of the workload."""
         seconds = self.refusals.back_off(key)
         if seconds is not None:
             self._requeue(key, self.clock.now + seconds)
 
     def _reconcile(self, key: Key) -> Sequence[Action]:
-        """The actions of the controller; none for a DaemonSet that is rolled out."""
+        """Return the actions of the controller; none for a DaemonSet that is rolled out."""
         if key in self._rolled_out:
             return ()
         actions = reconcile(self.view, key, self.api.seconds)

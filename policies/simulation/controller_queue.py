@@ -1,4 +1,4 @@
-"""What waits for the controllers: changes, due syncs and arrivals."""
+"""The work items of the controllers: changes, due syncs and arrivals."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ if TYPE_CHECKING:
 
 
 class Sync(NamedTuple):
-    """A workload is due."""
+    """A sync of a workload or PDB."""
 
     key: Key
 
 
 class Collect(NamedTuple):
-    """The collector of lost pods is due."""
+    """A round of Pod garbage collection."""
 
 
 class Gone(NamedTuple):
-    """A pod has ended."""
+    """The end of a Pod's termination."""
 
     key: tuple[str, str]
     uid: str
 
 
 class Arrive(NamedTuple):
-    """An arrival: `change` stores it, and returns the changes other than Pods."""
+    """A user's change. `change` stores it, and returns the changes other than Pods."""
 
     change: Callable[[], list[Change]]
 
 
 Due = Change | Sync | Collect | Gone | Arrive
 NOT_WATCHED: Final = ("Status", "Claim", "Volume", "PodGroup")
-"""Changes that no controller here waits for."""
+"""Kinds of changes that controllers ignore."""

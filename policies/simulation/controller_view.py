@@ -29,10 +29,10 @@ class ControllerView:
         draw: Callable[[], float] | None = None,
         default_class: str = "",
     ) -> None:
-        """A view of the simulated API server for controllers.
+        """`admission`: converts an API object to a Pod with defaults; may raise InvalidObject.
 
-        `admission`: converts an API object to a Pod with defaults; may raise InvalidObject. `draw`: random numbers for
-        choices that upstream leaves open; None for none. `default_class`: the default StorageClass.
+        `draw`: random numbers for choices that upstream leaves open; None for none. `default_class`: the default
+        StorageClass.
         """
         self._default_class = default_class
         self._draw = draw
@@ -43,12 +43,12 @@ class ControllerView:
         self._released: dict[Key, set[str]] = {}
 
     def admit_by(self, admission: Callable[[ApiObject], Pod]) -> None:
-        """Admit new Pods differently from now on."""
+        """Replace the function that admits new Pods."""
         self._admission = admission
         self._admitted.clear()
 
     def keep(self, key: Key, state: PodState) -> None:
-        """Keep a Job's removed Pod; the Job still counts it."""
+        """Keep a Job's removed Pod, unless the Job has counted it already."""
         released = self._released.get(key, set())
         if state.pod.uid in released:
             released.discard(state.pod.uid)
@@ -56,25 +56,27 @@ class ControllerView:
             self._gone.setdefault(key, {})[state.pod.uid] = state
 
     def release(self, key: Key, uid: str) -> None:
-        """A Job has counted a pod, which may be there for a while yet."""
+        """Record that a Job has counted a terminated Pod, which may still exist for a while."""
         if self._gone.get(key, {}).pop(uid, None) is None:
             self._released.setdefault(key, set()).add(uid)
 
     def forget(self, key: Key) -> None:
-        """Remove a workload."""
+        """Drop the removed Pods that are stored for a deleted workload."""
         self._gone.pop(key, None)
         self._released.pop(key, None)
 
     def workload(self, key: Key, /) -> WorkloadState | None:
-        """The object of this identity."""
+        """Return the workload of this key, or None."""
         return self._api.workloads.get(key)
 
     def owned(self, key: Key, /) -> Sequence[WorkloadState]:
-        """The workloads that it controls."""
+        """Return the workloads that this workload controls."""
         return self._api.owned(key)
 
     def pods_of(self, key: Key, /) -> Sequence[PodState]:
-        """The pods that it controls."""
+        """Return the Pods that this workload controls: removed Pods of a Job included, Pods that the Job has counted
+        excluded.
+        """
         present = self._api.by_controller.get(key, {}).values()
         gone, released = self._gone.get(key, {}), self._released.get(key)
         if not gone and not released:
@@ -82,38 +84,38 @@ class ControllerView:
         return [*gone.values(), *(state for state in present if state.pod.uid not in (released or ()))]
 
     def counts(self, key: Key, /) -> PodCounts | None:
-        """The number of Pods that it controls."""
+        """Return the numbers of active and ready Pods that this workload controls."""
         return self._api.tally.by_controller.get(key, PodCounts())
 
     def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Iterable[Tally]:
-        """The pods that a budget's selector matches; it is read once, and each tally is held against it once."""
+        """Return the tallies of the Pods that a PDB's selector matches. Each tally is matched once."""
         known = self._selected.get(state.key)
         if known is None or known.object is not state.object:
             known = self._selected[state.key] = _Selected(state.object, selector())
         return known.of(self._api.tally.by_labels.get(state.key[1], {}))
 
     def pods_on(self, node: str, /) -> Sequence[PodState]:
-        """The pods that are bound to a node."""
+        """Return the Pods that are bound to a node."""
         return list(self._api.by_node.get(node, {}).values())
 
     def claim(self, namespace: str, name: str, /) -> PersistentVolumeClaim | None:
-        """The PersistentVolumeClaim of this name."""
+        """Return the PersistentVolumeClaim of this name, or None."""
         return self._api.storage.claim((namespace, name))
 
     def default_storage_class(self) -> str:
-        """The class of claims that name none."""
+        """Return the name of the default StorageClass."""
         return self._default_class
 
     def lot(self, _name: str, /) -> float:
-        """A random number for an iteration over a Go map."""
+        """Return a random number for an iteration over a Go map; 0 without random numbers."""
         return 0.0 if self._draw is None else self._draw()
 
     def nodes(self) -> Mapping[str, Node]:
-        """The nodes by name."""
+        """Return name -> node."""
         return self._api.nodes
 
     def admit(self, template: ApiObject, make: Callable[[], ApiObject], /) -> Pod:
-        """A Pod of the template after admission; computed once for each template."""
+        """Return a Pod of the template after admission; computed once for each template."""
         known = self._admitted.get(id(template))
         if known is None:
             known = self._admitted[id(template)] = template, self._admission(make())
@@ -128,7 +130,7 @@ class _Selected:
         self._looked_at, self._found = 0, list["Tally"]()
 
     def of(self, tallies: Mapping[int, Tally]) -> Sequence[Tally]:
-        """Those of all that there are by now."""
+        """Return the matching tallies among all tallies of the namespace so far."""
         if self._selector is not None and self._looked_at < len(tallies):
             new = islice(tallies.values(), self._looked_at, None)
             self._found += [tally for tally in new if self._selector.matches(tally.labels)]

@@ -1,7 +1,8 @@
-"""kube-controller-manager at work: the workers of each controller beside those of the others.
+"""kube-controller-manager with several workers for each controller, which run concurrently.
 
-Source: kubernetes `cmd/kube-controller-manager/app` (how many workers), client-go `util/workqueue` (an object is with
-one worker at a time; changes that come meanwhile are one more look), `pkg/controller/replicaset` (`slowStartBatch`).
+Source: kubernetes `cmd/kube-controller-manager/app` (numbers of workers), client-go `util/workqueue` (only one worker
+processes an object at a time; changes during its sync result in one more sync), `pkg/controller/replicaset`
+(`slowStartBatch`).
 """
 
 from __future__ import annotations
@@ -44,27 +45,27 @@ _WORKERS: Final = {BUDGET: 1, DAEMON_SET: 2}
 _USUAL_WORKERS: Final = 5
 _TOLD_OF_FAILURES: Final = ("apps/ReplicaSet", "/ReplicationController")
 _APART: Final = 1e-5
-"""Seconds between reading the clock and setting a timer by it, with dice."""
+"""Maximum seconds between reading the clock and setting a timer by it, with random latencies."""
 _SHARED: Final = (DEPLOYMENT, "apps/ReplicaSet")
 """Kinds whose controllers write the same objects."""
 _AT_ONCE: Final = ("apps/ReplicaSet", "/ReplicationController", DAEMON_SET, JOB)
-"""Kinds whose pods are made in batches, and deleted all at once."""
+"""Kinds whose Pods are created in batches, and deleted all at once."""
 
 
 class ControllerWorkers(ControllerManager):
-    """A queue and some workers for each kind; who collects pods works beside them."""
+    """Controllers with a queue and several workers for each kind. Garbage collection runs concurrently."""
 
     def __init__(self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies) -> None:
         self._queues: dict[str, deque[Key]] = {}
         self._busy = Counter[str]()
-        """Workers by kind."""
+        """Kind -> number of busy workers."""
         self._queued: set[Key] = set()
         self._worked_on: set[Key] = set()
         self._unnamed = 0
         super().__init__(clock, api, view, latencies)
 
     def arrive(self, change: Callable[[], None]) -> None:
-        """Somebody changes something; everybody hears of it at once."""
+        """Apply a user's change now; all controllers process it at once."""
         change()
         for _ in self._all_budgets():
             pass
@@ -89,7 +90,7 @@ class ControllerWorkers(ControllerManager):
         self._put(due)
 
     def _enqueue_of(self, state: PodState) -> None:
-        """All who look at a pod that has changed. See `_pod_changed`."""
+        """Queue the PDBs and the workload of a changed Pod. See `_pod_changed`."""
         pod = state.pod
         for key in self.api.budgets_of(pod.namespace, pod.labels):
             self._enqueue(key)
@@ -108,7 +109,7 @@ class ControllerWorkers(ControllerManager):
         yield from ()
 
     def _enqueue(self, key: Key) -> None:
-        """It comes into its queue, where it is not there yet."""
+        """Add an object to the queue of its kind, unless it is queued; start a worker if one is free."""
         self._idle.discard(key)
         if key in self._queued:
             return
@@ -134,7 +135,7 @@ class ControllerWorkers(ControllerManager):
         self._busy[kind] -= 1
 
     def _next(self, queue: deque[Key]) -> Key | None:
-        """Take out the first that is with no other worker."""
+        """Remove and return the first queued object that no other worker processes; None without one."""
         if queue and queue[0] not in self._worked_on:  # as mostly
             return queue.popleft()
         key = next((key for key in queue if key not in self._worked_on), None)
@@ -177,7 +178,7 @@ class ControllerWorkers(ControllerManager):
     def _written(
         self, key: Key, action: SetStatus | UpdateWorkload | UpdateConflict, read: dict[Key, WorkloadState]
     ) -> Generator[float | None, None, bool]:
-        """Report whether a write succeeds.
+        """Execute a write, and return whether it succeeds.
 
         A Deployment whose status was written is not read again in the same sync: its next status is rejected. A
         ReplicaSet's controller retries a status write once, over any change. Source: `getNewReplicaSet`,
@@ -222,7 +223,9 @@ class ControllerWorkers(ControllerManager):
         return isinstance(old, DaemonSetStatus) and isinstance(new, DaemonSetStatus) and old.revision != new.revision
 
     def _batches(self, key: Key, actions: Sequence[Action]) -> Iterator[Sequence[Action]]:
-        """Return the writes of one batch. An ordered StatefulSet has at most one new Pod at a time."""
+        """Yield the actions in batches of concurrent writes. An ordered StatefulSet has at most one new Pod at a
+        time.
+        """
         if len(actions) == 1:
             yield actions
             return
@@ -261,7 +264,7 @@ class ControllerWorkers(ControllerManager):
             self._requeue(action.key, self.clock.now + SYNC_DELAY[JOB])
 
     def _create(self, action: CreatePod) -> Generator[float | None, None, None]:
-        """The API server draws a name when it stores the pod."""
+        """Create a Pod. The API server generates a missing name when it stores the Pod."""
         if action.pod.name:
             yield from super()._create(action)
             return

@@ -48,16 +48,16 @@ DAEMON_SET: Final = "apps/DaemonSet"
 DEPLOYMENT: Final = "apps/Deployment"
 REPLICA_SET: Final = "apps/ReplicaSet"
 REVISED: Final = ("apps/StatefulSet", DAEMON_SET)
-"""Kinds that keep their revisions as objects."""
+"""Kinds with ControllerRevision objects."""
 
 
 class ControllerWrites:
-    """Executes the actions of controllers."""
+    """Executes the actions of controllers as requests to the API server."""
 
     def __init__(
         self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies, *, grows_only: bool = False
     ) -> None:
-        """`grows_only`: the world of the recordings, whose writes take other times."""
+        """`grows_only`: the rules of recorded scenarios, in which writes have other durations."""
         self.grows_only = grows_only
         self.clock, self.api, self.view, self.latencies = clock, api, view, latencies
         self._numbers: dict[Key, int] = {}
@@ -129,7 +129,7 @@ class ControllerWrites:
             self.api.remove_workload(action.key)
 
     def _named(self, verb: str, key: Key) -> tuple[str, str]:
-        """The inputs for the duration of a write; fewer in the recordings."""
+        """Return the (verb, name) that determine the duration of a write; recorded scenarios distinguish fewer."""
         return ("create" if verb == "create" else "update", key[2]) if self.grows_only else (verb, f"{key[1]}/{key[2]}")
 
     def _create_claim(self, claim: PersistentVolumeClaim) -> Generator[float | None, None, None]:
@@ -151,12 +151,12 @@ class ControllerWrites:
             yield from self._apply(owner)
 
     def _creating(self, action: CreatePod, name: str) -> float:
-        """Seconds until a Pod is stored."""
+        """Return the seconds until a Pod is stored."""
         takes = self.latencies.replacement if action.owner[0] in REVISED else partial(self.latencies.write, "create")
         return takes(name)
 
     def _store(self, pod: Pod, action: CreatePod) -> None:
-        """The pod is there, where its workload is there still."""
+        """Store a new Pod, if its workload still exists and no quota rejects the Pod."""
         key = action.owner
         state = self.api.workloads.get(key)
         if state is None:
@@ -177,7 +177,7 @@ class ControllerWrites:
         return f"{stem}-{number}"
 
     def _free_name(self, namespace: str, name: str) -> str:
-        """The name, or where it is taken one like it: of a set that surges the old pod of the node is still there."""
+        """Return the name, or a similar one if it is in use: a DaemonSet that surges keeps the old Pod of the node."""
         if (namespace, name) not in self.api.pods:
             return name
         for number in count(2):
@@ -192,7 +192,7 @@ class ControllerWrites:
     def delete(
         self, namespace: str, name: str, *, force: bool, message: str, disrupted: bool = False
     ) -> Generator[float | None, None, None]:
-        """DELETE a Pod. See `ApiServer.delete_pod`."""
+        """DELETE a Pod after the duration of a write. See `ApiServer.delete_pod`."""
         yield self.latencies.write("delete", f"{namespace}/{name}")
         self.api.delete_pod((namespace, name), "deleted", message=message, force=force, disrupted=disrupted)
 

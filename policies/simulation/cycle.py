@@ -1,4 +1,4 @@
-"""One scheduling cycle: the node of a Pod, or the reason for its failure and the preemption.
+"""One scheduling cycle in a simulation: the node of a Pod, or the reason for its rejection, and the preemption.
 
 Source: kubernetes `pkg/scheduler/schedule_one.go` (`schedulingAlgorithm`), `framework/types.go` (`FitError`).
 """
@@ -43,7 +43,7 @@ NO_CLAIMS: Final = "no new claims to deallocate"
 
 
 class NotPredicted(InvalidObject):
-    """The result depends on something that is not modelled."""
+    """The error if the result depends on something that is not modelled."""
 
 
 class Fits(NamedTuple):
@@ -55,8 +55,8 @@ class Fits(NamedTuple):
 class Rejected(NamedTuple):
     """The Pod is unschedulable.
 
-    `plugins`: those that rejected it, none for an error. `nominated`: the node to set in its status, empty to clear it,
-    None to keep it. `candidate`: the victims to evict.
+    `plugins`: the plugins that rejected the Pod, empty for an error. `nominated`: the node to set in the Pod's status,
+    empty to clear it, None to keep it. `candidate`: the victims to evict.
     """
 
     message: str
@@ -65,7 +65,7 @@ class Rejected(NamedTuple):
     candidate: Candidate | None = None
     error: bool = False
     broken: tuple[tuple[str, int], ...] = ()
-    """Disruption budgets, as `namespace/name`, that the victims break, and how many pods too many each."""
+    """(`namespace/name` of a PDB, number of its violations by the victims)."""
     best_nodes: Sequence[str] = ()
     """The nodes that may be nominated, by name."""
     is_sampled: bool = False
@@ -73,7 +73,7 @@ class Rejected(NamedTuple):
 
 
 class SchedulingAlgorithm:
-    """Cycles one after the other.
+    """The scheduling algorithm, which keeps state from cycle to cycle.
 
     `choose`: selects one of several equal candidates for preemption; upstream uses the order of a Go map. `tie`:
     selects one of several nodes with the best score; None: as upstream.
@@ -89,12 +89,12 @@ class SchedulingAlgorithm:
         self._next_start = 0
         """The position in the order of nodes at which the next cycle starts (upstream `nextStartNodeIndex`)."""
         self._known: tuple[Snapshot | None, dict[Any, Rejected]] = None, {}
-        """The result for equal Pods while nothing changes: unschedulable, and preemption does not help."""
+        """(Snapshot, equal Pods -> their result), for unschedulable Pods that preemption does not help."""
         self._order: tuple[Sequence[str], NDArray[np.intp]] | None = None
         self.recurring = RecurringCycles()
 
     def schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
-        """Return the result of a cycle. Raises NotPredicted: it depends on something that is not modelled."""
+        """Return the result of a cycle. Raises NotPredicted."""
         why = of_a_group(pod, snapshot)
         if why:
             raise NotPredicted(f"not predicted: Pod {pod.key}: {why}")
@@ -117,7 +117,7 @@ class SchedulingAlgorithm:
         return result
 
     def place(self, snapshot: Snapshot, pod: Pod) -> MemberStatus:
-        """A node for one Pod of a PodGroup, without preemption. Raises NotPredicted."""
+        """Find a node for one Pod of a PodGroup, without preemption. Raises NotPredicted."""
         if not snapshot.node_infos:
             return MemberStatus(message=NO_NODES, nominated="", ran_pre_filter=False)
         if len(snapshot.node_infos) > MIN_FEASIBLE_NODES:
@@ -160,8 +160,10 @@ class SchedulingAlgorithm:
         return self._rejected(prediction)
 
     def _at_once(self, snapshot: Snapshot, pod: Pod, *, member: bool = False) -> Fits | Rejected | None:
-        """All nodes at once, where there are many; None where the plugins must be asked one by one. `member`: a Pod of
-        a PodGroup, which does not preempt."""
+        """Return the result over all nodes at once; None if the plugins must run node by node.
+
+        `member`: the Pod belongs to a PodGroup and does not preempt.
+        """
         with snapshot.derived.taken():
             try:
                 recurring = None if member else self.recurring.cycle(snapshot, pod)
@@ -179,7 +181,7 @@ class SchedulingAlgorithm:
         return result
 
     def _rows(self, snapshot: Snapshot) -> NDArray[np.intp]:
-        """The nodes in the order of this cycle. Immutable."""
+        """Return the row numbers of the nodes in the order of this cycle. Do not modify."""
         names = self._nodes.list()
         if self._order is None or self._order[0] is not names:
             rows = np.fromiter((snapshot.rows[name] for name in names), np.intp, len(names))
@@ -200,7 +202,7 @@ class SchedulingAlgorithm:
         return Fits(infos[rows[top_place(best)]].name)
 
     def _nowhere(self, cycle: Cycle | RecurringCycle) -> Rejected:
-        """Raises NotValid."""
+        """Return the rejection and the preemption of a Pod that fits on no node. Raises NotValid."""
         snapshot, pod = cycle.snapshot, cycle.pod
         if not cycle.preempts:
             raise NotValid
@@ -230,7 +232,7 @@ class SchedulingAlgorithm:
         self._next_start = (self._next_start + prediction.evaluated_nodes) % total
 
     def _host(self, prediction: Prediction) -> str:
-        """The best node."""
+        """Return the best node of a Pod that fits, and advance the start of the next cycle."""
         start, scores = self._next_start, prediction.scores
         self._go_on(prediction)
         if not scores:
@@ -268,7 +270,7 @@ class SchedulingAlgorithm:
 
 
 def _check_devices(snapshot: Snapshot, pod: Pod, node: str | None) -> None:
-    """Raise NotPredicted for extended resources of a DeviceClass: which devices are in use is not simulated."""
+    """Raise NotPredicted for extended resources of a DeviceClass, because devices in use are not simulated."""
     extended = extended_resources_of(pod, snapshot.extended_resources)
     info = None if node is None else snapshot.get(node)
     if extended and (info is None or not all(info.node.allocatable.scalars.get(name) for name in extended)):
@@ -277,13 +279,13 @@ def _check_devices(snapshot: Snapshot, pod: Pod, node: str | None) -> None:
 
 
 def _with_preemption(snapshot: Snapshot, message: str, why: str) -> str:
-    """With the reason why preemption does not help."""
+    """Return the message with the reason why preemption does not help."""
     claims = "" if snapshot.semantics.successful_preemptions_are_reported else f"{NO_CLAIMS}, "
     return f"{message} {claims}preemption: {why}"
 
 
 def _with_candidate(snapshot: Snapshot, message: str, candidate: Candidate) -> str:
-    """With what preemption does, in releases that say so."""
+    """Return the message with the result of preemption, in releases that report it."""
     if not snapshot.semantics.successful_preemptions_are_reported:
         return message
     found = f"found a potential placement for pod on node {candidate.node_name}"
@@ -291,7 +293,7 @@ def _with_candidate(snapshot: Snapshot, message: str, candidate: Candidate) -> s
 
 
 def _no_node(cycle: Cycle | RecurringCycle) -> Rejected:
-    """Why no node can run a Pod that does not preempt."""
+    """Return the rejection of a Pod that does not preempt."""
     plugins, reasons = cycle.rejection()
     return Rejected(fit_error(len(cycle.snapshot.node_infos), reasons), plugins)
 
@@ -308,9 +310,9 @@ def volumes_on(snapshot: Snapshot, pod: Pod, node: str) -> PodVolumes | None:
 
 
 def broken_budgets(snapshot: Snapshot, victims: Sequence[Pod]) -> tuple[tuple[str, int], ...]:
-    """The budgets that the eviction of these victims violates, and how many victims violate each.
+    """Return (`namespace/name` of a PDB, number of victims that violate it) for all violated PDBs.
 
-    A count of disruptions. Preemption compares nodes by another number: there Pods that stay use up budgets too.
+    This counts disruptions. Preemption compares nodes by another number, because there reprieved Pods count too.
     """
     first_ends = snapshot.semantics.first_violated_budget_ends_the_count
     found = violations(victims, snapshot.budgets, first_ends_the_count=first_ends)
@@ -318,9 +320,9 @@ def broken_budgets(snapshot: Snapshot, victims: Sequence[Pod]) -> tuple[tuple[st
 
 
 def fit_error(nodes: int, reasons: Mapping[str, int], pre_filter: Status | None = None) -> str:
-    """Return upstream's exact message: a condition with the same message is not written again.
+    """Return upstream's exact message for an unschedulable Pod. `reasons`: reason -> number of nodes.
 
-    `reasons`: the number of nodes by reason.
+    The text matters because kube-scheduler does not write a condition again if the message is the same.
     """
     message = f"0/{nodes} nodes are available:"
     if pre_filter is not None:

@@ -1,4 +1,4 @@
-"""A node that is drained: cordoned, and its pods evicted as their budgets allow.
+"""Drain a node: cordon it, and evict its Pods when their PDBs allow it.
 
 Sources: kubectl `pkg/drain`; kubernetes `pkg/registry/core/pod/storage/eviction.go`.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.latencies import Latencies
 
 RETRY: Final = 5.0
-"""Seconds after which an eviction that a budget forbade is tried again."""
+"""Seconds between attempts of an eviction that a PDB blocks."""
 
 
 def drain(clock: Clock, api: ApiServer, latencies: Latencies, name: str) -> None:
@@ -53,7 +53,7 @@ def _stays(state: PodState) -> bool:
 
 
 def evict(api: ApiServer, state: PodState, message: str) -> bool:
-    """Evict a Pod; False if it is gone, or a PDB blocks it. Updates the status of the PDB at once."""
+    """Evict a Pod; return False if it no longer exists or a PDB blocks it. Updates the status of the PDB at once."""
     key = state.pod.namespace, state.pod.name
     stored = api.pods.get(key)
     if stored is None or stored.pod.uid != state.pod.uid or not _is_allowed(api, stored):
@@ -64,13 +64,13 @@ def evict(api: ApiServer, state: PodState, message: str) -> bool:
 
 
 def left_on(api: ApiServer, name: str) -> list[str]:
-    """The Pods, `namespace/name`, that keep a node from being empty; not those that drain skips."""
+    """Return the Pods (`namespace/name`) that remain on a node, without those that drain skips."""
     states = api.by_node.get(name, {}).values()
     return [s.pod.key for s in states if not (s.pod.owner and s.pod.owner.kind in ("DaemonSet", "Node"))]
 
 
 def forbidden_by(api: ApiServer, state: PodState) -> list[str]:
-    """The PodDisruptionBudgets, `namespace/name`, that forbid the eviction of a pod; none where it is allowed."""
+    """Return the PDBs (`namespace/name`) that block the eviction of a Pod; empty if it is allowed."""
     if _is_allowed(api, state):
         return []
     budgets = api.budgets_of(state.pod.namespace, state.pod.labels)
@@ -96,12 +96,12 @@ def _is_allowed(api: ApiServer, state: PodState) -> bool:
 
 
 def _is_beyond_budgets(state: PodState) -> bool:
-    """Source: `canIgnorePDB`."""
+    """True for a Pod that PDBs do not protect: terminal, Pending or terminating. Source: `canIgnorePDB`."""
     return state.pod.terminal or state.pod.phase == "Pending" or state.terminating
 
 
 def _is_free(api: ApiServer, state: PodState, key: Key) -> bool:
-    """True if the eviction of a Pod needs no allowed disruption: the Pod is not ready."""
+    """True if the eviction of a Pod needs no allowed disruption, because the Pod is not ready."""
     if state.ready is not None:
         return False
     status = _status(api, key)

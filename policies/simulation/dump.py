@@ -1,4 +1,4 @@
-"""A cluster's dump as the world of a simulation, and what shall arrive in it."""
+"""A cluster snapshot as the world of a simulation."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 MINUTE: Final = 60.0
 QUIET: Final = 660.0
-"""Seconds in which nothing happens, after which all has settled: longer than the queue's flush and a Job's back-off."""
+"""Seconds without events after which a run ends: longer than the queue's flush period and a Job's back-off."""
 LATEST: Final = 7_030 * 365.25 * 86_400
 _NAMED: Final = 5
-"""Kinds in a sentence."""
+"""Maximum number of kinds in a sentence."""
 _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
@@ -46,7 +46,7 @@ class DumpCache(Cache):
         super().__init__()
         self.budgets: dict[Key, ApiObject] = {}
         self.times: dict[Key, dict[str, Any]] = {}
-        """Pod -> the fields of its PodState that are not in its view, where they are not as usual."""
+        """Pod -> the fields of its PodState that its view does not contain."""
         self.recreated = frozenset[str]()
         """The `group/Kind` of controllers that are not simulated, and create their Pods again by the configuration."""
 
@@ -82,8 +82,11 @@ def _times(obj: ApiObject) -> dict[str, Any]:
 
 
 def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float, quiet: float = QUIET) -> World:
-    """The world of a dump. Time 0 is a minute after the last time that is in it, but before the year 9000: beyond it
-    there are no calendars. Raises InvalidObject."""
+    """Return the world of a cluster snapshot. Raises InvalidObject.
+
+    Time 0 is a minute after the latest time in the snapshot, but before the year 9000, beyond which there are no
+    calendars.
+    """
     cluster = cache.snapshot()
     epoch = min(max((state["created"] for state in cache.times.values()), default=0.0) + MINUTE, LATEST)
     workloads, pods = completed(_workloads(cluster), _pods(cluster, cache))
@@ -164,6 +167,6 @@ def _unknown(pod: Pod, recreated: frozenset[str]) -> str:
 
 
 def _lost(pod: Pod, cluster: ClusterSnapshot) -> WorkloadKey | None:
-    """The absent workload that a Pod belongs to; None if it exists."""
+    """Return the missing workload that a Pod belongs to; None if it exists."""
     key = controller_of(pod)
     return key if key and not pod.terminal and key[0] in POD_TEMPLATE_PATHS and key not in cluster.workloads else None

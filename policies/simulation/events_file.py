@@ -33,7 +33,7 @@ _NODE: Final = ("cordon", "uncordon", "drain", "lost")
 
 
 class EntryFault(ValueError):
-    """An invalid entry of a list: its `number`, from 1."""
+    """The error for an invalid entry of a list. `number`: of the entry, from 1."""
 
     def __init__(self, number: int, problem: str) -> None:
         self.number = number
@@ -54,7 +54,9 @@ def seconds(value: Any, what: str = "at") -> float:
 
 
 def read_events(values: Iterable[Any]) -> Iterator[Arrival]:
-    """The arrivals of a file's values: lists of events, or events. Raises ValueError, which names the event."""
+    """Yield the arrivals in the values of a file: lists of events, or events. Raises ValueError, which names the
+    event.
+    """
     events = [event for value in values for event in (value if isinstance(value, list) else [value])]
     if len(events) > MOST_EVENTS:
         raise ValueError(f"{len(events):,} events; the limit is {MOST_EVENTS:,}")
@@ -84,7 +86,7 @@ def _event(event: Any) -> Arrival:
 
 
 def _scale(value: Mapping[str, Any]) -> ApiObject:
-    """`{kind, namespace, name, replicas}` as an object that names what is scaled."""
+    """Convert `{kind, namespace, name, replicas}` to an object for an arrival."""
     replicas, kind = value.get("replicas"), value.get("kind")
     if isinstance(replicas, bool) or not isinstance(replicas, int) or not 0 <= replicas < 2**31:
         raise ValueError("scale needs replicas, a whole number")

@@ -9,14 +9,16 @@ if TYPE_CHECKING:
     from random import Random
 
 WRITE: Final = 1e-3
-"""Seconds of a write to the API server; up to a tenth more by the content, so that no two coincide."""
+"""Seconds of a write to the API server; up to a tenth more by its name, so that no two coincide."""
 CYCLE: Final = 1e-4
-"""Seconds of a scheduling cycle, likewise."""
+"""Seconds of a scheduling cycle; up to a tenth more by the Pod's name."""
 START: Final = 0.1
-"""Seconds from the binding of a Pod until it runs and is ready: the minimum of a kubelet. The time until a container
-is ready is unknown."""
+"""Seconds from the binding of a Pod until it runs and is ready: the minimum of a kubelet.
+
+The actual time until a container is ready is unknown.
+"""
 _SLOWEST_START: Final = 30.0
-"""Maximum factor for it with random latencies; it differs by run."""
+"""Maximum factor of START with random latencies; it differs by run."""
 _JITTER: Final = 12.0
 _ASKED: Final = 6.0
 """Maximum factor for the creation of a Pod if webhooks are called: 5 to 30 ms each."""
@@ -26,8 +28,11 @@ the replacement exists."""
 
 
 class Latencies:
-    """Seconds by step. `random`: the source of random latencies; None for fixed ones. `asks_webhooks`: with random
-    latencies, the creation of Pods may take longer than other writes, by run."""
+    """Durations of steps in seconds.
+
+    `random`: the source of random latencies; None for fixed ones. `asks_webhooks`: with random latencies, the creation
+    of Pods may take longer than other writes, by run.
+    """
 
     def __init__(self, random: Random | None = None, *, asks_webhooks: bool = False) -> None:
         self._random = random
@@ -36,19 +41,19 @@ class Latencies:
         self._start = START if random is None or not asks_webhooks else START * _SLOWEST_START ** (random.random() ** 2)
 
     def write(self, verb: str, name: str) -> float:
-        """Of a write to the API server."""
+        """Return the seconds of a write to the API server."""
         return self._of(WRITE, verb, name, self._creating if verb == "create" else 1.0)
 
     def replacement(self, name: str) -> float:
-        """Seconds to create a Pod after the previous one is gone."""
+        """Return the seconds to create a Pod after the removal of the previous one."""
         return self._asking + self.write("create", name)
 
     def cycle(self, name: str) -> float:
-        """Of a scheduling cycle."""
+        """Return the seconds of a scheduling cycle."""
         return self._of(CYCLE, "cycle", name)
 
     def start(self) -> float:
-        """Of a kubelet, until a pod that was bound is ready."""
+        """Return the seconds from the binding of a Pod until it is ready."""
         return self._start * (1.0 if self._random is None else 0.5 + self._random.random())
 
     def _of(self, seconds: float, verb: str, name: str, times: float = 1.0) -> float:

@@ -25,7 +25,7 @@ class Scores(Protocol[K_contra]):
     """The scores of nodes, by any key."""
 
     def __getitem__(self, key: K_contra, /) -> Any:
-        """Of one."""
+        """Return the score of one node."""
 
 
 _ZONE: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
@@ -41,7 +41,7 @@ class NodeTree:
         self._listed: list[str] | None = None
 
     def put(self, node: Node) -> None:
-        """Add or change a node: in a new zone, it is the last one."""
+        """Add or change a node. A node in a new zone is the last node there."""
         zone = _first(node, _REGION), _first(node, _ZONE)
         if self._zone_of.get(node.name) == zone:
             return
@@ -61,7 +61,7 @@ class NodeTree:
             del self._zones[zone]
 
     def list(self) -> Sequence[str]:
-        """The names, one of each zone in turn."""
+        """Return the names of the nodes, one of each zone in turn."""
         if self._listed is None:
             rounds = zip_longest(*self._zones.values())
             self._listed = [name for names in rounds for name in names if name is not None]
@@ -73,7 +73,7 @@ def _first(node: Node, keys: Sequence[str]) -> str:
 
 
 def top_of_heap(order: Sequence[K], scores: Scores[K]) -> K:
-    """Return the node that upstream pops first: the best; of several, the one that Go's `heap.Init` leaves on top.
+    """Return the node that upstream pops first: the best; among equals, the one that Go's `heap.Init` leaves on top.
 
     `order`: the feasible nodes in the order of evaluation.
     """
@@ -83,12 +83,12 @@ def top_of_heap(order: Sequence[K], scores: Scores[K]) -> K:
 
 
 def top_place(best: Sequence[int] | NDArray[np.intp]) -> int:
-    """The index of the equally best element that ends on top.
+    """Return the index of the equally best element that ends on top of the heap. `best`: indices, ascending.
 
     `heap.Init` sifts down from the last parent to the first, and swaps only if a child is better; the right child only
     if it is better than the left. So a parent remains above equal children, and the left child moves up first: the
     first element in preorder. The path to index p is the binary number p + 1 without its first digit. With zeros
-    appended to equal length, the paths have preorder, and of equal ones the shorter is first. `best`: ascending.
+    appended to equal length, the paths have preorder, and of equal ones the shorter is first.
     """
     if best[0] == 0 or len(best) == 1:
         return int(best[0])

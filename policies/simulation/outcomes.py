@@ -1,4 +1,4 @@
-"""Several runs of one scenario: what they come to, and how often."""
+"""Run a scenario several times, and count the distinct outcomes."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ Signature = tuple[Any, ...]
 
 
 class Outcome:
-    """A run, and how many others came to the same."""
+    """A run, and the number of runs with the same outcome."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation, self.count = simulation, 1
 
     def to_dict(self) -> dict[str, Any]:
-        """As recordings have it."""
+        """Return the outcome in the format of recorded answers."""
         return {**self.simulation.outcome(), "count": self.count}
 
 
 def explore(make: Callable[[Random | None], Simulation], runs: int, seed: int = 0) -> list[Outcome]:
-    """The outcomes of so many runs, the first that of fixed latencies; in the others ties and jitter are diced for.
+    """Run a scenario `runs` times and return the distinct outcomes.
 
-    `make`: a simulation with these dice; it is run here.
+    The first run has fixed latencies; the others have random ties and jitter. `make`: creates a simulation with a
+    source of random numbers, or None for fixed latencies.
     """
     outcomes: dict[Signature, Outcome] = {}
     for simulation in _run(make, runs, seed):
@@ -45,7 +46,9 @@ def _run(make: Callable[[Random | None], Simulation], runs: int, seed: int) -> I
 
 
 def signature(simulation: Simulation) -> Signature:
-    """Equal for runs that are one outcome: the same end, and for each pod the same events in the same whole seconds."""
+    """Return a key that is equal for runs with the same end and, for each Pod, the same events in the same whole
+    seconds.
+    """
     final = tuple((name, tuple(entry.items())) for name, entry in simulation.final().items())
     return final, tuple(sorted(_by_pod(simulation.timeline.events).items()))
 

@@ -1,6 +1,5 @@
-"""The rounds of Pod garbage collection: it deletes Pods on nodes that do not exist.
-
-Source: kubernetes `pkg/controller/podgc`.
+"""Pod garbage collection: rounds that delete Pods on nodes that do not exist. Source: kubernetes
+`pkg/controller/podgc`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ FIRST_COLLECTION: Final = 5.7
 
 
 class PodGarbageCollector:
-    """Collects from the first removed node until no Pod is on a node that does not exist."""
+    """Collects Pods from the first removed node on, until no Pod is on a node that does not exist."""
 
     def __init__(self, writes: ControllerWrites, due: Callable[[], None]) -> None:
         """`due`: called when a round is due."""
@@ -27,10 +26,10 @@ class PodGarbageCollector:
         self._quarantine: Mapping[str, float] = {}
         self._runs = False
         self._collected_for = 0.0
-        """Seconds that its rounds have taken so far: each begins a period after the end of the one before."""
+        """Seconds that all rounds have taken so far: each begins a period after the end of the previous round."""
 
     def node_removed(self) -> None:
-        """Start the rounds."""
+        """Start the rounds of garbage collection, unless they are running."""
         if not self._runs:
             self._runs = True
             self._arrange()
@@ -42,7 +41,7 @@ class PodGarbageCollector:
         clock.at(time if time > clock.now else time + CHECK_PERIOD, self._due)
 
     def collect(self) -> Generator[float | None, None, None]:
-        """One round."""
+        """Run one round, and schedule the next if needed."""
         api, clock, grows_only = self._writes.api, self._writes.clock, self._writes.grows_only
         pods, begun = api.strays(), clock.now
         deletes, self._quarantine = collect(pods, api.nodes, self._quarantine, api.seconds)

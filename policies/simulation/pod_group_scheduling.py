@@ -1,4 +1,4 @@
-"""kube-scheduler and PodGroups: their cycles, the Pods that wait for each other, and what is written.
+"""kube-scheduler's cycles of PodGroups, the Pods that wait at Permit, and the writes of conditions.
 
 Source: kubernetes `pkg/scheduler/schedule_one_podgroup.go`, plugin GangScheduling (`PreEnqueue`, `Permit`).
 """
@@ -31,34 +31,34 @@ if TYPE_CHECKING:
 
 GANG_SCHEDULING: Final = "GangScheduling"
 PERMIT_TIMEOUT: Final = 300.0
-"""Seconds that a Pod waits for the other Pods of its PodGroup."""
+"""Seconds that a Pod waits at Permit for the other Pods of its PodGroup."""
 _REASONS: Final = {None: "Scheduled", Code.UNSCHEDULABLE: "Unschedulable", Code.ERROR: "SchedulerError"}
 
 
 class WaitingPods:
-    """Pods that wait on Permit. Source: upstream `waitingPodsMap`."""
+    """Pods that wait at Permit. Source: upstream `waitingPodsMap`."""
 
     def __init__(self) -> None:
         self._answers: dict[str, str | None] = {}
-        """uid -> None while it waits, else why it is rejected, empty if it is allowed."""
+        """uid -> None while the Pod waits, "" if it is allowed, otherwise the reason for its rejection."""
         self._tasks: dict[str, Task] = {}
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._answers
 
     def add(self, uid: str) -> None:
-        """It waits from now on."""
+        """Add a Pod that waits from now on."""
         self._answers[uid] = None
 
     def answer(self, uid: str, why: str = "") -> None:
-        """Allow it, or reject it with a reason; only the first answer counts."""
+        """Allow a Pod, or reject it with a reason. Only the first call for a Pod counts."""
         if self._answers.get(uid, "") is None:
             self._answers[uid] = why
             if uid in self._tasks:
                 self._tasks[uid].wake()
 
     def wait(self, uid: str, task: Task | None) -> Generator[float | None, None, str]:
-        """Until it is answered: why it is rejected, or empty."""
+        """Wait until a Pod is allowed (return "") or rejected (return the reason)."""
         while (why := self._answers[uid]) is None:
             if task is not None:
                 self._tasks[uid] = task
@@ -69,7 +69,7 @@ class WaitingPods:
 
 
 class Loop(Protocol):
-    """The scheduler's loop, and what it has."""
+    """The part of the scheduler that PodGroupScheduling uses."""
 
     clock: Clock
     api: ApiServer
@@ -79,30 +79,30 @@ class Loop(Protocol):
     queue: PriorityQueue
 
     def assume(self, info: QueuedPodInfo, node: str) -> None:
-        """Take a Pod for bound to this node."""
+        """Treat a Pod as bound to this node."""
 
     def bind(self, info: QueuedPodInfo, node: str) -> None:
-        """Bind a Pod beside the loop."""
+        """Bind a Pod concurrently with the loop."""
 
     def fail(self, info: QueuedPodInfo, result: Rejected) -> Callable[[], None] | None:
-        """Put a Pod back to the queue; what stores its status afterwards, None where that does not change."""
+        """Requeue a Pod, and return a function that stores its status; None if the status does not change."""
 
     def preempt_for_group(self, preemption: GroupPreemption, group: PodGroup) -> None:
         """Evict the victims of a PodGroup."""
 
     def take_next(self) -> None:
-        """Go on to the next Pod or PodGroup."""
+        """Pop the next Pod or PodGroup."""
 
 
 class PodGroupScheduling:
-    """Cycles of PodGroups, on behalf of a scheduler."""
+    """The cycles of PodGroups of one scheduler."""
 
     def __init__(self, scheduler: Loop) -> None:
         self._of = scheduler
         self.waiting = WaitingPods()
 
     def schedule_one(self, info: QueuedPodGroupInfo) -> Generator[float | None, None, None]:
-        """Source: upstream `scheduleOnePodGroup`."""
+        """Run the cycle of a PodGroup. Source: upstream `scheduleOnePodGroup`."""
         of = self._of
         yield of.latencies.cycle(info.group.key)
         for member in list(info.members):
@@ -128,8 +128,10 @@ class PodGroupScheduling:
     def _submit(
         self, info: QueuedPodGroupInfo, group: PodGroup, result: PodGroupResult
     ) -> Generator[float | None, None, None]:
-        """Bind the Pods, or write their conditions, one after the other; the loop waits for each write, and continues
-        before the informers report it. Source: upstream `submitPodGroupAlgorithmResult`.
+        """Bind the Pods, or write their conditions, one after the other.
+
+        The loop waits for each write, and continues before the informers report it. Source: upstream
+        `submitPodGroupAlgorithmResult`.
         """
         of = self._of
         store: Callable[[], None] | None = None
@@ -161,7 +163,10 @@ class PodGroupScheduling:
         self._of.queue.groups.add_attempted(info, code)
 
     def _assume(self, member: QueuedPodInfo, node: str, group: PodGroup) -> None:
-        """Source: upstream `prepareForBindingCycle`, GangScheduling `Permit`."""
+        """Assume a Pod on its node. It waits at Permit until minCount Pods are scheduled.
+
+        Source: upstream `prepareForBindingCycle`, GangScheduling `Permit`.
+        """
         of, uid = self._of, member.pod.uid
         of.assume(member, node)
         scheduled = of.cache.group_states.scheduled((group.namespace, group.name))
@@ -176,7 +181,7 @@ class PodGroupScheduling:
 
 
 def _check_modelled(group: PodGroup, pods: list[Pod], snapshot: Snapshot) -> None:
-    """Raises NotPredicted."""
+    """Raise NotPredicted for a PodGroup with unsupported fields, or with volumes or devices to bind."""
     why = ""
     if group.other_features:
         why = f"it has {' and '.join(group.other_features)}"

@@ -1,4 +1,4 @@
-"""The Pods of each PodGroup, as the scheduler knows them.
+"""The Pods of each PodGroup in the scheduler's cache.
 
 Source: kubernetes `pkg/scheduler/backend/cache/podgroupstate.go`.
 """
@@ -17,14 +17,14 @@ Key = tuple[str, str]
 
 
 class PodGroupStates:
-    """Pods by PodGroup: all, and those that are bound or assumed; terminating ones too."""
+    """Pods by PodGroup: all, and those that are bound or assumed; including terminating Pods."""
 
     def __init__(self) -> None:
         self._all: dict[Key, dict[str, Pod]] = {}
         self._scheduled: dict[Key, dict[str, Pod]] = {}
 
     def put(self, pod: Pod) -> None:
-        """A Pod comes or changes, or is assumed to be on its node."""
+        """Add or change a Pod, or assume it on its node."""
         if not pod.spec.pod_group:
             return
         key = _key(pod)
@@ -35,17 +35,17 @@ class PodGroupStates:
             _discard(self._scheduled, pod)
 
     def remove(self, pod: Pod) -> None:
-        """A Pod is gone."""
+        """Remove a Pod."""
         if pod.spec.pod_group:
             _discard(self._all, pod)
             _discard(self._scheduled, pod)
 
     def count(self, key: Key) -> int:
-        """The number of Pods. Source: upstream `AllPodsCount`."""
+        """Return the number of Pods of a PodGroup. Source: upstream `AllPodsCount`."""
         return len(self._all.get(key, ()))
 
     def scheduled(self, key: Key) -> Sequence[Pod]:
-        """The Pods that are bound or assumed."""
+        """Return the Pods of a PodGroup that are bound or assumed."""
         return list(self._scheduled.get(key, {}).values())
 
 

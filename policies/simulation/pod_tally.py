@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class PodTally:
-    """`controller_of`: the workload that controls a Pod."""
+    """Counts of Pods. `controller_of`: returns the workload that controls a Pod."""
 
     def __init__(self, controller_of: Callable[[Pod], Key | None]) -> None:
         self._controller_of = controller_of
         self.by_controller: dict[Key, PodCounts] = {}
         self.by_labels: dict[str, dict[int, Tally]] = {}
-        """By namespace and identity of the labels; entries are never removed."""
+        """Namespace -> id of labels -> tally; entries are never removed."""
 
     def count(self, state: PodState | None, sign: int) -> None:
         """Add (`sign` 1) or subtract (-1) a Pod."""

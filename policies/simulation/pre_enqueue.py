@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 class SchedulingGates:
-    """PreEnqueue of the plugin of that name."""
+    """PreEnqueue of the plugin SchedulingGates."""
 
     name = "SchedulingGates"
 
     def pre_enqueue(self, pod: Pod) -> bool:
-        """Not while a gate is left."""
+        """Return True if the Pod has no scheduling gates."""
         return not pod.spec.gated
 
 
 class GangScheduling:
-    """PreEnqueue of the plugin of that name."""
+    """PreEnqueue of the plugin GangScheduling."""
 
     name = GANG_SCHEDULING
 
@@ -30,7 +30,7 @@ class GangScheduling:
         self._cache = cache
 
     def pre_enqueue(self, pod: Pod) -> bool:
-        """Not while the PodGroup has fewer than minCount Pods."""
+        """Return True unless the Pod's PodGroup is missing or has fewer than minCount Pods."""
         if not pod.spec.pod_group:
             return True
         group = self._cache.group_of(pod)

@@ -1,4 +1,7 @@
-"""Evictions beside the scheduling loop. Source: kubernetes `pkg/scheduler/framework/preemption/executor.go`."""
+"""Evictions of victims, concurrent with the scheduling loop.
+
+Source: kubernetes `pkg/scheduler/framework/preemption/executor.go`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _CLUSTER: Final = "cluster"
 
 
 class Preemptor(NamedTuple):
-    """A Pod or PodGroup that preempts. `name`: as the timeline has it."""
+    """A Pod or PodGroup that preempts. `name`: its name in the timeline."""
 
     uid: str
     name: str
@@ -30,12 +33,12 @@ class Preemptor(NamedTuple):
 
     @classmethod
     def of_pod(cls, pod: Pod) -> Preemptor:
-        """A Pod."""
+        """Return a Pod as a preemptor."""
         return cls(pod.uid, pod.key, pod.effective_priority)
 
     @classmethod
     def of_group(cls, group: PodGroup) -> Preemptor:
-        """A PodGroup."""
+        """Return a PodGroup as a preemptor."""
         return cls(group.uid, name_of_group(group), group.priority)
 
 
@@ -49,7 +52,7 @@ class _Attempt:
 
 
 class PreemptionExecutor:
-    """Preemptors with running evictions, and the writes of these. Also the PreEnqueue of DefaultPreemption."""
+    """Runs evictions for preemptors. Also the PreEnqueue of DefaultPreemption."""
 
     name = "DefaultPreemption"
 
@@ -61,19 +64,25 @@ class PreemptionExecutor:
         nominated: Callable[[str], Sequence[Pod]],
         group_of: Callable[[Pod], PodGroup | None] = lambda _: None,
     ) -> None:
-        """`nominated`: the pods that are nominated to a node, as they are stored; `group_of`: a pod's PodGroup."""
+        """Start without evictions.
+
+        `nominated`: returns the stored Pods that are nominated to a node. `group_of`: returns the PodGroup of a Pod.
+        """
         self._clock, self._api, self._latencies, self._nominated = clock, api, latencies, nominated
         self._group_of = group_of
         self._preempting: set[str] = set()
         self._last_victim: dict[str, PodKey] = {}
-        """For a Pod whose other victims are deleted, the last victim. A Pod that is tried again during its first
-        attempt may have two attempts: the end of the first clears the records of both, as in upstream."""
+        """uid of a preemptor whose other victims are deleted -> key of its last victim.
+
+        A Pod that is tried again during its first attempt may have two attempts: the end of the first clears the
+        records of both, as in upstream.
+        """
 
     def pre_enqueue(self, pod: Pod) -> bool:
-        """True if the Pod has no running evictions: all victims but the last are deleted, and the last one is
-        terminating, maybe for another Pod.
+        """Return True if the Pod has no running evictions. Source: upstream `IsPodRunningPreemption`.
 
-        Source: upstream `IsPodRunningPreemption`.
+        Evictions no longer count if all victims but the last are deleted, and the last one is terminating, maybe for
+        another Pod.
         """
         group = self._group_of(pod)
         uid = pod.uid if group is None else group.uid
@@ -86,16 +95,18 @@ class PreemptionExecutor:
         return victim is None or victim.terminating
 
     def prepare_candidate(self, candidate: Candidate, preemptor: Pod) -> None:
-        """Evict the victims, the last one alone."""
+        """Evict the victims for a Pod, the last one after all others."""
         self._prepare(candidate.node_name, candidate.victims, Preemptor.of_pod(preemptor))
 
     def prepare_for_group(self, victims: Sequence[Pod], group: PodGroup) -> None:
-        """Evict the victims on all nodes, the last one separately. Nominations of other Pods remain: upstream
-        searches for them on a node with this name."""
+        """Evict the victims for a PodGroup on all nodes, the last one after all others.
+
+        Nominations of other Pods remain: upstream searches for them on a node named "cluster".
+        """
         self._prepare(_CLUSTER, victims, Preemptor.of_group(group))
 
     def _prepare(self, node: str, pods: Sequence[Pod], preemptor: Preemptor) -> None:
-        """Source: upstream `prepareCandidateAsync`."""
+        """Start the evictions of victims that are not terminating. Source: upstream `prepareCandidateAsync`."""
         victims = [victim for victim in pods if not victim.terminating]
         if not victims:
             return
@@ -134,7 +145,10 @@ class PreemptionExecutor:
             yield from self._preempt_pod(waiting.pop(), attempt)
 
     def _preempt_pod(self, victim: Pod, attempt: _Attempt) -> Generator[float | None, None, None]:
-        """Upstream `PreemptPod`: say why, then DELETE; by name, so it may be a successor of that name."""
+        """Set the condition DisruptionTarget, then DELETE the victim. Source: upstream `PreemptPod`.
+
+        The DELETE is by name, so it may affect a replacement Pod of the same name.
+        """
         key = victim.namespace, victim.name
         if not victim.preempted:
             yield self._latencies.write("patch", victim.key)

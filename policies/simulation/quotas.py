@@ -27,7 +27,9 @@ _LONGEST: Final = 512
 
 
 class Quotas:
-    """The quotas of all namespaces. A stored Pod is charged; a removed Pod is subtracted one write later."""
+    """The ResourceQuotas of all namespaces. Usage includes a Pod from its creation until one write after its
+    removal.
+    """
 
     def __init__(
         self,
@@ -37,21 +39,26 @@ class Quotas:
         defaulted: Callable[[ApiObject], ApiObject],
         template_for: Callable[[Pod], ApiObject | None],
     ) -> None:
-        """`quotas_of`: a namespace's at time 0. `defaulted`: a new pod with its LimitRanges' defaults. `template_for`:
-        what a pod of time 0 seems to be made of, None where that is not known; it may raise InvalidObject."""
+        """Start with the usage of time 0.
+
+        `quotas_of`: returns the quotas of a namespace. `defaulted`: returns a new Pod's object with defaults of
+        LimitRanges. `template_for`: returns the probable template of a Pod of time 0, None if unknown; may raise
+        InvalidObject.
+        """
         self._clock, self._latencies, self._defaulted = clock, latencies, defaulted
         self._template_for = template_for
         self._room = QuotaRoom(quotas_of, Pods(read=self._resources_of))
         self._asked: dict[tuple[int, str], tuple[object, ApiObject]] = {}
-        """By the identity of a template (or of requests) and the PriorityClass; the first is kept so that its identity
-        stays its own."""
+        """(id of a template or of requests, PriorityClass) -> (that object, which keeps the id unique; the Pod object
+        for quotas).
+        """
         self._resources: dict[int, PodResources] = {}
-        """By the identity of these Pods."""
+        """id of a Pod object for quotas -> its resources."""
         self.given_back = 0
-        """Number of subtracted Pods."""
+        """Number of Pods subtracted from the usage."""
 
     def refusal(self, pod: Pod, template: ApiObject | None) -> str:
-        """Why a quota rejects a new Pod, in the words of upstream; "" if none does, and then it is charged."""
+        """Return upstream's message if a quota rejects a new Pod; "" if none does, and then the quotas are charged."""
         if not self._room.limits(pod.namespace):
             return ""
         try:
@@ -60,7 +67,7 @@ class Quotas:
             return str(error)[:_LONGEST]
 
     def pod_gone(self, state: PodState) -> None:
-        """Update the quotas of a namespace after a Pod was removed; a terminated Pod was subtracted before."""
+        """Subtract a removed Pod from the usage of its namespace; a terminated Pod was subtracted before."""
         if not state.pod.terminal and self._room.limits(state.pod.namespace):
             self._clock.spawn(self._give_back(state))
 
@@ -74,7 +81,9 @@ class Quotas:
         self.given_back += 1
 
     def _asked_by(self, pod: Pod, template: ApiObject | None) -> ApiObject:
-        """A Pod as quotas count it. Without its template, what the scheduler counts: no limits then."""
+        """Return a Pod as an object for quotas. Without its template: the requests that kube-scheduler counts, no
+        limits.
+        """
         about = pod.occupies if template is None else template
         known = self._asked.get((id(about), pod.priority_class_name))
         if known is None:

@@ -23,11 +23,11 @@ class Recreation:
         self._clock, self._api, self._latencies = clock, api, latencies
 
     def start(self) -> None:
-        """From now on."""
+        """Watch Pods from now on."""
         self._api.watchers.append(self.handle)
 
     def handle(self, change: Change) -> None:
-        """Something was stored."""
+        """Recreate a removed Pod, if its controller is one of `kinds` and not simulated."""
         if change.kind != "Pod" or change.new is not None or change.old.pod.terminal:
             return
         pod: Pod = change.old.pod

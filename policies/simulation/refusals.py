@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.api_server import ApiServer
 
 _BACK_OFF: Final = (0.005, 1000.0)
-"""Seconds: the first, doubled each time, and the longest."""
+"""(first, longest) back-off in seconds; it doubles with each failure."""
 _JOB_BACK_OFF: Final = (1.0, 60.0)
 _MOST_DOUBLED: Final = 20
 
 
 class Refused(NamedTuple):
-    """A workload with rejected Pods. `failures`: consecutive failed syncs. `missing`: Pods that the last one could
-    not create. `gone`: number of subtracted Pods at that time."""
+    """A workload with rejected Pods.
+
+    `failures`: consecutive failed syncs. `missing`: Pods that the last sync could not create. `message`: of the quota.
+    `gone`: number of Pods subtracted from quotas at that time.
+    """
 
     failures: int
     missing: int
@@ -30,7 +33,7 @@ class Refused(NamedTuple):
 
 
 class Refusals:
-    """Which workloads have been refused pods since they last had all of them."""
+    """The workloads whose last sync failed because a quota rejected a Pod."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
@@ -38,12 +41,12 @@ class Refusals:
         self._now: dict[Key, Refused] = {}
 
     def begin(self, key: Key, wanted: int) -> None:
-        """A sync begins that makes so many pods."""
+        """Begin a sync that creates `wanted` Pods."""
         if self._api.quotas is not None:
             self._syncs[key] = _Sync(wanted)
 
     def refused(self, key: Key, message: str) -> None:
-        """A pod was refused."""
+        """Record that a quota rejected a Pod in the current sync."""
         sync = self._syncs.get(key)
         if sync is None:
             return
@@ -52,13 +55,13 @@ class Refusals:
         sync.message = message
 
     def made(self, key: Key, stored: bool) -> None:
-        """A pod was made."""
+        """Record that a Pod was created in the current sync."""
         sync = self._syncs.get(key)
         if sync is not None:
             sync.made += stored
 
     def stops(self, key: Key) -> bool:
-        """True if this sync creates no more Pods, because one was rejected."""
+        """Return True if this sync creates no more Pods, because one was rejected."""
         sync = self._syncs.get(key)
         return sync is not None and bool(sync.message)
 
@@ -75,11 +78,11 @@ class Refusals:
         return float(min(first * 2 ** min(failures, _MOST_DOUBLED), longest))
 
     def is_refused(self, key: Key) -> bool:
-        """True if the previous sync failed."""
+        """Return True if the previous sync failed."""
         return key in self._now
 
     def group(self, key: Key) -> str:
-        """`namespace/name` of the top workload: its controller, or itself."""
+        """Return `namespace/name` of the top workload: the controller of a workload, or itself."""
         return self._workload(key)[1]
 
     def _workload(self, key: Key) -> tuple[str, str]:
@@ -89,19 +92,19 @@ class Refusals:
 
     @property
     def may_be_over(self) -> bool:
-        """True if a Pod was subtracted since the last rejection."""
+        """True if a Pod was subtracted from quotas since the last rejection."""
         quotas = self._api.quotas
         return quotas is not None and any(
             each.gone < quotas.given_back for key, each in self._now.items() if key in self._api.workloads
         )
 
     def by_workload(self) -> Iterator[tuple[tuple[str, str], Refused]]:
-        """((kind, group), what it lacks) of each, in no order."""
+        """Return ((kind, `namespace/name`) of the top workload, Refused) for each existing workload, unordered."""
         return ((self._workload(key), each) for key, each in self._now.items() if key in self._api.workloads)
 
 
 class _Sync:
-    """One sync: how many pods it wants, how many it has made, and why one was refused."""
+    """One sync: the numbers of Pods to create and of created Pods, and the message of a rejection."""
 
     __slots__ = ("made", "message", "wanted")
 

@@ -1,6 +1,6 @@
-"""One scenario of a batch: a cluster, and what arrives when; the world that recordings were made in.
+"""Read a scenario of a batch: a cluster and timed arrivals, as in recorded scenarios.
 
-Rules of that world: pods have one kubelet that never fails, names are numbered, times are those of `Latencies`.
+Rules of recorded scenarios: Pods have one kubelet that never fails, names are numbered, times are those of `Latencies`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.semantics import Semantics
 
 MOST_REPLICAS: Final = 100_000
-"""Pods that an arriving workload may ask for."""
+"""Maximum Pods of an arriving workload."""
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _KINDS: Final = {
     "nodes": ("v1", "Node"),
@@ -44,7 +44,11 @@ _KINDS: Final = {
 
 
 class Arrival(NamedTuple):
-    """A change at `at` seconds. `op`: create, update or delete. `node`: the new node, if the object only names it."""
+    """A change at `at` seconds.
+
+    `op`: create, update, delete, scale, cordon, uncordon, drain or lost. `node`: the new node, if the object only names
+    it.
+    """
 
     at: float
     op: str
@@ -86,9 +90,9 @@ class World(NamedTuple):
 
 
 def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:
-    """Read a line of a batch; `semantics`: of its cluster. Raises ValueError and InvalidObject.
+    """Read a scenario, a line of a batch. `semantics`: of its cluster. Raises ValueError and InvalidObject.
 
-    `scalingDown`: whether ReplicaSets and StatefulSets delete pods (default: true, as in a cluster; false for a
+    `scalingDown`: whether ReplicaSets and StatefulSets delete Pods (default: true, as in a cluster; false for a
     recording).
     """
     nodes = [read_node(obj) for obj in _objects(case, "nodes")]
@@ -111,7 +115,7 @@ def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:
 def is_recording(case: ApiObject) -> bool:
     """Report whether a scenario is a recorded one: it has a `category`, but no `scalingDown`.
 
-    In the recordings, ReplicaSets and StatefulSets delete no Pods.
+    In recorded scenarios, ReplicaSets and StatefulSets delete no Pods.
     """
     return "category" in case and "scalingDown" not in case
 
@@ -124,7 +128,7 @@ def _scales_down(case: ApiObject) -> bool:
 
 
 def _storage(case: ApiObject, semantics: Semantics) -> ClusterObjects:
-    """The PodGroups, claims, volumes, StorageClasses and CSINodes of a case. Raises InvalidObject."""
+    """Return the PodGroups, claims, volumes, StorageClasses and CSINodes of a scenario. Raises InvalidObject."""
     claims = [PersistentVolumeClaim.from_api(obj) for obj in _objects(case, "pvcs")]
     groups = [PodGroup.from_api(obj) for obj in _objects(case, "podGroups")]
     return ClusterObjects(
@@ -140,7 +144,7 @@ def _storage(case: ApiObject, semantics: Semantics) -> ClusterObjects:
 
 
 def _quotas(case: ApiObject, pods: Sequence[ApiObject]) -> dict[str, list[ResourceQuota]]:
-    """The quotas by namespace, with what the pods of time 0 use of them. Raises InvalidObject."""
+    """Return namespace -> quotas, with the usage of the Pods of time 0. Raises InvalidObject."""
     found: dict[str, list[ResourceQuota]] = {}
     for obj in _objects(case, "resourceQuotas"):
         quota = ResourceQuota.from_api(obj)
@@ -177,7 +181,7 @@ def _arrivals(case: ApiObject) -> Iterator[Arrival]:
 
 
 def bounded(obj: ApiObject) -> ApiObject:
-    """The object, which asks for no more pods than are simulated. Raises ValueError."""
+    """Return the object unchanged. Raises ValueError for more Pods than are simulated."""
     spec = obj.get("spec")
     job = at(obj, "spec", "jobTemplate", "spec") if obj.get("kind") == "CronJob" else spec
     for field, where in (("replicas", spec), ("parallelism", job)):
@@ -198,24 +202,24 @@ def _seconds(obj: ApiObject, key: str, default: float) -> float:
 
 
 def read_node(obj: ApiObject) -> Node:
-    """A node, with the label of its host's name. Raises InvalidObject."""
+    """Return the node of an API object, with its hostname label. Raises InvalidObject."""
     return labelled_with_host(Node.from_api(obj))
 
 
 def labelled_with_host(node: Node) -> Node:
-    """The node with the label that every kubelet gives its own."""
+    """Return the node with the hostname label, which every kubelet sets."""
     return node if _HOSTNAME in node.labels else replace(node, labels={**node.labels, _HOSTNAME: node.name})
 
 
 def read_pod(obj: ApiObject) -> PodState:
-    """A pod as it is stored at time 0. Raises InvalidObject."""
+    """Return the state of a Pod at time 0. Raises InvalidObject."""
     pod = Pod.from_api(obj)
     ready = float(pod.start_time or 0) if pod.node_name else None
     return PodState(pod=pod, created=float(pod.start_time or 0), ready=ready, template=obj)
 
 
 def read_workload(obj: ApiObject) -> WorkloadState:
-    """A workload or a budget. Raises InvalidObject: its kind is not modelled."""
+    """Return the state of a workload or PDB. Raises InvalidObject if its kind is not modelled."""
     kind = group_kind(obj)
     if kind != BUDGET and kind not in POD_TEMPLATE_PATHS:
         raise InvalidObject(f"{obj.get('kind') or 'an object without a kind'} is not simulated")

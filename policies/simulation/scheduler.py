@@ -1,4 +1,4 @@
-"""kube-scheduler at work: its loop, its binding cycles, and what it makes of news.
+"""kube-scheduler in a simulation: its loop, its binding cycles, and its reactions to changes.
 
 Source: kubernetes `pkg/scheduler/schedule_one.go`, `eventhandlers.go`.
 """
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
 QUEUE_STARTS: Final = -0.5
-"""When the queue's own loops begin, in seconds."""
+"""The time at which the periodic flushes of the queue begin, in simulated seconds."""
 _UNSCHEDULABLE: Final = "Unschedulable"
 _ERROR: Final = "SchedulerError"
 _NOTHING_STORED: Final = Stored()
@@ -67,7 +67,10 @@ Steps = "Generator[float | None, None, None]"
 
 
 class Scheduler:
-    """One scheduler. `choose`, `tie`: as SchedulingAlgorithm has them; `semantics`: its release and configuration."""
+    """One kube-scheduler.
+
+    `choose`, `tie`: see SchedulingAlgorithm. `semantics`: its release and configuration.
+    """
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class Scheduler:
         *,
         has_pod_groups: bool = False,
     ) -> None:
-        """`has_pod_groups`: whether it schedules Pods by their PodGroups."""
+        """Start the loop and watch the API server. `has_pod_groups`: whether Pods are scheduled by their PodGroups."""
         self._names, self._announces = semantics.scheduler_names, semantics.coming_bindings_are_announced
         self._binder = VolumeBinder(clock, api, cache, latencies, semantics)
         self.clock, self.api, self.cache, self.latencies = clock, api, cache, latencies
@@ -98,18 +101,20 @@ class Scheduler:
         )
         self._groups = PodGroupScheduling(self)
         self.broken_budgets: dict[str, int] = {}
-        """`namespace/name` of a disruption budget -> how many pods were evicted that it did not allow."""
+        """`namespace/name` of a PDB -> number of evicted Pods beyond its allowed disruptions."""
         self.before_preemption: Callable[[Rejected, Candidate, Pod], None] | None = None
         """Called for each preemption before the evictions: the decision, its victims and the preemptor."""
         self._flush_due = self._backoff_due = float("inf")
         self._taken: Entity | None = None
-        """The state in which the loop continues."""
+        """The entity with which the loop continues, popped before the last write was reported."""
         api.watchers.append(self.handle)
         self._loop = clock.spawn(self._run())
 
     def _nominated(self, node: str) -> list[Pod]:
-        """The pods of the queue that are nominated to a node, as they are stored. Source: `nominatedPodToInfo`: of one
-        that is being tried upstream knows the name alone."""
+        """Return the queued Pods that are nominated to a node, as they are stored.
+
+        For a Pod that is being tried, upstream only has the name. Source: `nominatedPodToInfo`.
+        """
         infos = (self.queue.get(pod) for pod in self.nominator.pods_for_node(node))
         return [info.pod for info in infos if info is not None]
 
@@ -150,13 +155,13 @@ class Scheduler:
     # What cycles of PodGroups need
 
     def assume(self, info: QueuedPodInfo, node: str) -> None:
-        """Take a pod for bound to this node."""
+        """Treat a Pod as bound to this node."""
         self.cache.assume(info.pod, node)
         self.nominator.delete(info.pod)
         self.queue.done(info.pod)
 
     def bind(self, info: QueuedPodInfo, node: str) -> None:
-        """Bind a Pod of a PodGroup, which has no volumes to bind, beside the loop."""
+        """Bind a Pod of a PodGroup, which has no volumes to bind, concurrently with the loop."""
         self.clock.spawn(self._bind(info, node, None))
 
     def preempt_for_group(self, preemption: GroupPreemption, group: PodGroup) -> None:
@@ -166,11 +171,11 @@ class Scheduler:
         self._executor.prepare_for_group(preemption.pods, group)
 
     def take_next(self) -> None:
-        """Go on to the next pod or PodGroup before the informers bring the news of the last write."""
+        """Pop the next Pod or PodGroup before the informers report the last write."""
         self._taken = self.queue.pop()
 
     def _bind(self, info: QueuedPodInfo, node: str, volumes: PodVolumes | None) -> Generator[float | None, None, None]:
-        """The binding cycle, beside the loop."""
+        """Run the binding cycle, concurrently with the loop."""
         pod, message = info.pod, ""
         waits = pod.uid in self._groups.waiting
         if (volumes is not None or waits) and self._announces and pod.nominated_node_name != node:
@@ -194,7 +199,9 @@ class Scheduler:
     def _handle_failure(
         self, info: QueuedPodInfo, result: Rejected, *, in_loop: bool = False
     ) -> Generator[float | None, None, None]:
-        """The loop waits for the write, and takes the next pod before the informers bring the news of it."""
+        """Requeue a Pod and write its status. The loop waits for the write, and pops the next Pod before informers
+        report it.
+        """
         patch = self.fail(info, result)
         if patch is None:
             return
@@ -204,7 +211,7 @@ class Scheduler:
         patch()
 
     def fail(self, info: QueuedPodInfo, result: Rejected) -> Callable[[], None] | None:
-        """Put a pod back to the queue; what stores its status afterwards, None where that does not change.
+        """Requeue a Pod, and return a function that stores its status; None if the status does not change.
 
         Source: upstream `handleSchedulingFailure`.
         """
@@ -233,7 +240,7 @@ class Scheduler:
     # News
 
     def handle(self, change: Change) -> None:
-        """Something was stored."""
+        """Handle a stored change as upstream's event handlers do."""
         if change.kind == "Pod":
             if not (change.new or change.old).pod.terminal:
                 self._handle_pod(change.old, change.new)
@@ -253,7 +260,7 @@ class Scheduler:
         self._woken()
 
     def _handle_pod(self, old: PodState | None, new: PodState | None) -> None:
-        """Pods that have ended are not in upstream's informer."""
+        """Handle a Pod's change. Upstream's informer does not contain terminated Pods."""
         if new is None:
             if old is not None:
                 self._pod_gone(old.pod)
@@ -299,7 +306,7 @@ class Scheduler:
             self._move(event, old, new)
 
     def _waiting_pod_changed(self, old: Pod, new: Pod) -> None:
-        """Source: upstream `updatePodInSchedulingQueue`."""
+        """Handle the change of a Pod without a node. Source: upstream `updatePodInSchedulingQueue`."""
         if self.cache.is_assumed(new):
             return
         self.queue.update(old, new)
@@ -349,15 +356,16 @@ class Scheduler:
     # Time
 
     def _woken(self) -> None:
-        """Let the loop look, where it would find a pod, or has to arrange for another look. One at work does."""
+        """Wake the idle loop if it would pop a Pod or must schedule a flush."""
         if not self._loop.parked:
             return
         if self.queue.has_next or self._backoff_to_arrange() is not None or self._flush_is_to_arrange():
             self._loop.wake()
 
     def _arrange_flushes(self) -> None:
-        """Schedule the next flush of the queue for when the next Pod is due: upstream flushes every whole second, and
-        every 30 s.
+        """Schedule the next flushes of the queue for when a Pod is due.
+
+        Upstream flushes every whole second (back-off) and every 30 s (unschedulable Pods).
         """
         now, due = self.clock.now, self._backoff_to_arrange()
         if due is not None:
@@ -371,7 +379,7 @@ class Scheduler:
             self.clock.at(self._flush_due, self._flush_unschedulable)
 
     def _backoff_to_arrange(self) -> float | None:
-        """When the first pod's back-off is over, where nothing is arranged for that."""
+        """Return the time at which the first back-off ends; None if there is none or a flush is already scheduled."""
         due = self.queue.backoff.first_completed()
         return None if due is None or self.clock.now <= self._backoff_due <= due + 1 else due + 1
 
@@ -398,5 +406,5 @@ def is_responsible_for(pod: Pod, names: AbstractSet[str] = frozenset((DEFAULT_SC
 
 
 def _up_to(pod: Pod) -> Callable[[Pod], bool]:
-    """Pods of this one's priority and below. Source: upstream `getLEPriorityPreCheck`."""
+    """Return a check for Pods with at most the priority of this Pod. Source: upstream `getLEPriorityPreCheck`."""
     return lambda other: other.effective_priority <= pod.effective_priority

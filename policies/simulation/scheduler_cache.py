@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class SchedulerCache:
-    """Pods on nodes, assumed ones too, nominated pods, nodes and what else plugins read."""
+    """Pods on nodes including assumed ones, nominated Pods, nodes, and all other input of plugins."""
 
     def __init__(self, base: ClusterObjects | None = None) -> None:
-        """`base`: objects that do not change (services, namespaces), and claims and volumes."""
+        """`base`: constant objects (services, namespaces), and the initial claims, volumes and PodGroups."""
         self._base = base or ClusterObjects()
         self._claims: Overlay[tuple[str, str], PersistentVolumeClaim] = Overlay(self._base.claims)
         self._volumes: Overlay[tuple[str, str], PersistentVolume] = Overlay(self._base.volumes)
@@ -47,10 +47,10 @@ class SchedulerCache:
         self._pods: dict[str, Pod] = {}
         self._assumed: set[str] = set()
         self._snapshot: Snapshot | None = None
-        """That of now, None where something has changed since."""
+        """The current Snapshot; None after a change."""
 
     def snapshot(self) -> Snapshot:
-        """The cluster as the next cycle sees it. One that was given before is used up as soon as something changes."""
+        """Return the Snapshot for the next cycle. Do not use an earlier one after a change."""
         if self._snapshot is None:
             self._snapshot = self._next_snapshot()
         return self._snapshot
@@ -73,7 +73,7 @@ class SchedulerCache:
     # Pods
 
     def add_pod(self, pod: Pod) -> None:
-        """A pod is stored as bound, whether it was assumed before or not."""
+        """Add a Pod that is stored as bound, whether it was assumed before or not."""
         self._assumed.discard(pod.uid)
         self.group_states.put(pod)
         self._change(self._pods.get(pod.uid), pod)
@@ -93,7 +93,7 @@ class SchedulerCache:
         self._change(None, assumed)
 
     def forget(self, pod: Pod) -> bool:
-        """It will not be bound after all; whether it was assumed."""
+        """Remove an assumed Pod that will not be bound; return whether it was assumed."""
         if pod.uid not in self._assumed:
             return False
         self.remove_pod(pod)
@@ -110,7 +110,7 @@ class SchedulerCache:
         self._pods_by_node.change_pod(old, new)
 
     def _change(self, old: Pod | None, new: Pod | None) -> None:
-        """Of Pods on removed nodes, snapshots contain only those of PodGroups."""
+        """Replace a Pod on a node. Snapshots contain Pods on removed nodes only if they belong to PodGroups."""
         for pod in (old, new):
             if pod is not None and (pod.spec.pod_group or self._nodes.get(("", pod.node_name)) is not None):
                 self._snapshot = None
@@ -133,7 +133,7 @@ class SchedulerCache:
         self._pod_groups.pop((group.namespace, group.name))
 
     def group_of(self, pod: Pod) -> PodGroup | None:
-        """A Pod's PodGroup, None where it has none, or none is there."""
+        """Return the PodGroup of a Pod; None if it has none or the PodGroup does not exist."""
         return self._pod_groups.get((pod.namespace, pod.spec.pod_group)) if pod.spec.pod_group else None
 
     def put_claim(self, claim: PersistentVolumeClaim) -> None:

@@ -42,24 +42,28 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.scenario import Arrival, World
 
 MOST_STEPS: Final = 2_000_000
-"""Maximum steps of a simulation, so that no input keeps a machine busy forever."""
+"""Maximum steps of a simulation, so that every run ends."""
 STEPS_EACH: Final = 200
 """Maximum steps for each node and Pod at the start, if that is more: large clusters need more steps."""
 MOST_PODS: Final = 200_000
-"""New pods in a run, likewise."""
+"""Maximum number of Pods created in a run."""
 _PROGRESS_EVERY: Final = 1000
 _COLLECT_AFTER: Final = 200_000, 50
-"""Thresholds of the garbage collector: new objects, and collections of new objects, before it runs. A simulation keeps
-nearly all objects, and creates hardly any cycles."""
+"""Thresholds of Python's garbage collector: new objects, and collections of new objects, before it runs.
+
+A simulation rarely frees objects, and creates hardly any cycles.
+"""
 _APART: Final = 1e-3
-"""Seconds between two arrivals at one moment."""
+"""Seconds between two arrivals at the same time."""
 
 
 class Simulation:
-    """One run. `random`: the dice for ties and jitter; None: fixed latencies, and of equal nodes the first by name."""
+    """One run. `random`: random numbers for ties and jitter; None: fixed latencies, and the first of equal nodes by
+    name.
+    """
 
     simulates_pod_groups = True
-    """If false, a simulation raises NotPredicted at the first Pod of a PodGroup."""
+    """Whether PodGroups are simulated. If False, a run raises NotPredicted at the first Pod of a PodGroup."""
 
     def __init__(
         self,
@@ -115,11 +119,11 @@ class Simulation:
             self.clock.at(0.0, DeviceTaintEvictions(self.clock, self.api, latencies, base).start)
         Recreation(self.clock, self.api, latencies).start()
         self._place = self.clock.reserve()
-        """That of the arrivals among all that happens."""
+        """The reserved number that orders arrivals among other events of the same time."""
         self._steps = 0
-        """Those that were made before it runs."""
+        """Number of steps before `run`."""
         self.most_steps = max(MOST_STEPS, STEPS_EACH * (len(world.nodes) + len(world.pods)))
-        """After how many it is given up."""
+        """Number of steps after which the run is stopped."""
         self._arrivals = len(world.arrivals)
         """Number of future arrivals."""
         self.awaited = 0
@@ -127,11 +131,14 @@ class Simulation:
         self.settled = True
         """True if nothing would happen after the end of the simulation."""
         self.stopped = ""
-        """Why the simulation was stopped; "" if it was not."""
+        """The reason why the simulation was stopped; "" if it was not."""
         self._arrange_arrivals()
 
     def _load(self, random: Random | None) -> None:
-        """`random`: draws the order in which the scheduler learned of Pods, if it is unknown (see `_any_order`)."""
+        """Store the objects of time 0.
+
+        `random`: draws the order in which the scheduler received the Pods, if it is unknown (see `_any_order`).
+        """
         for node in self.world.nodes:
             self.api.put_node(node)
         for workload in self.world.workloads:
@@ -147,7 +154,7 @@ class Simulation:
         self.controllers.set_statuses()
 
     def _template_for(self, pod: Pod) -> ApiObject | None:
-        """The template of its workload, if a Pod of the template has the same requests."""
+        """Return the template of a Pod's workload, if a Pod of the template has the same requests; otherwise None."""
         owner = controller_of(pod)
         state = None if owner is None else self.api.workloads.get(owner)
         if state is None:
@@ -168,23 +175,23 @@ class Simulation:
         self._view.admit_by(admission)
 
     def end_within(self, seconds: float) -> None:
-        """End this many seconds from now, even if something would still happen."""
+        """End the run this many seconds from now, even if more events follow."""
         self.world = self.world._replace(horizon=min(self.world.horizon, self.clock.now + seconds))
 
     # What many runs of one cluster have in common is done once, and they are copied from there by forking
 
     def begin(self) -> None:
-        """Run everything before the arrivals, in a simulation without arrivals that has not run."""
+        """Run all events before the arrivals. The simulation must have no arrivals and must not have run."""
         while self.clock.is_due_before(0.0, self._place):
             self._advance()
 
     def look_around(self) -> bool:
-        """After `begin`: run the first sync of every controller, up to the first garbage collection. True if nothing
-        changes; otherwise this simulation is of no further use.
+        """After `begin`: run the first sync of every controller, up to the first garbage collection.
 
-        If nothing changes, all Pods are as at the start, and nodes that are lost at time 0 can be removed afterwards:
-        their Pods are collected later. Controllers read Pods, which are equal, and not nodes; only DaemonSets sync
-        again at each loss (see `is_as_if_new`).
+        Returns True if nothing changes; otherwise this simulation is of no further use. If nothing changes, all Pods
+        are as at the start, and nodes that are lost at time 0 can be removed afterwards: their Pods are collected
+        later. Controllers read Pods, which are equal, and not nodes; only DaemonSets sync again at each loss (see
+        `is_as_if_new`).
         """
         if min(self.world.horizon, self.world.quiet) <= FIRST_COLLECTION:
             return False
@@ -197,8 +204,10 @@ class Simulation:
         self.clock.advance()
 
     def expect(self, arrivals: Sequence[Arrival]) -> None:
-        """Add arrivals from time 0 on to a simulation without arrivals that has not run. After `look_around`: only
-        losses of nodes, and time starts again."""
+        """Add arrivals from time 0 on to a simulation without arrivals that has not run.
+
+        After `look_around`: only losses of nodes, and time starts again.
+        """
         self.world, self._arrivals = self.world._replace(arrivals=arrivals), len(arrivals)
         if arrivals:
             self.clock.now = min(self.clock.now, 0.0)
@@ -206,8 +215,11 @@ class Simulation:
 
     @property
     def is_as_if_new(self) -> bool:
-        """After `look_around` and a run: true if a new simulation would have had the same result. It differs if a
-        DaemonSet created or deleted Pods at once, while other controllers would have run their first sync."""
+        """After `look_around` and a run: True if a new simulation would have had the same result.
+
+        It differs if a DaemonSet created or deleted Pods at once, while other controllers would have run their first
+        sync.
+        """
         first = takewhile(lambda event: event.t < FIRST_COLLECTION, self.timeline.events)
         return all(event.event == "nodeRemoved" for event in first)
 
@@ -216,10 +228,7 @@ class Simulation:
         arrive(self.clock, self.api, self._latencies, self.world, arrival)
 
     def run(self) -> None:
-        """Until the horizon, until all has been quiet for long enough, or until that has become too much work.
-
-        Raises NotPredicted.
-        """
+        """Run until the horizon, a quiet period, or a limit of work. Raises NotPredicted."""
         with _seldom_collected:
             self._run()
 
@@ -252,11 +261,11 @@ class Simulation:
         self.stopped, self.settled = why, False
 
     def final(self) -> dict[str, dict[str, Any]]:
-        """Every pod that exists, by `namespace/name`: its node, empty while it waits for one."""
+        """Return `namespace/name` -> the node of every existing Pod; empty for a Pod without a node."""
         return {state.pod.key: _entry(state) for _, state in sorted(self.api.pods.items())}
 
     def outcome(self) -> dict[str, Any]:
-        """The end, as recordings have it."""
+        """Return the result in the format of recorded answers."""
         final = self.final()
         return {
             "count": 1,
@@ -269,9 +278,10 @@ class Simulation:
 
 
 class _SeldomCollected:
-    """Reduces the runs of the garbage collector during simulations, where it needs a tenth of the time or more.
+    """Context manager that reduces the runs of Python's garbage collector during simulations.
 
-    Its thresholds belong to the process, in which several threads may simulate.
+    The collector would need a tenth of the time or more. Its thresholds belong to the process, in which several threads
+    may simulate.
     """
 
     def __init__(self) -> None:
@@ -298,12 +308,12 @@ _seldom_collected: Final = _SeldomCollected()
 
 
 def _any_order(pods: Sequence[PodState], random: Random) -> list[PodState]:
-    """Pods in a possible order of arrival at the scheduler: Pods of one second by workload, mixed more or less in each
-    run. A Pod on a node arrived when it was bound, at most a second before it started.
+    """Return Pods in a possible order of their arrival at the scheduler.
 
-    For Pods on a node, the order decides which of equal priority and start time is preempted; for Pending Pods, which
-    of equal priority is tried first. Source: upstream `MoreImportantPod`, `PrioritySort`; `NodeInfo.Pods` has the order
-    of arrival.
+    Pods of one second are grouped by workload, and mixed to a degree that each run draws. A Pod on a node arrived when
+    it was bound, at most a second before it started. For Pods on a node, the order decides which of equal priority and
+    start time is preempted; for Pending Pods, which of equal priority is tried first. Source: upstream
+    `MoreImportantPod`, `PrioritySort`; `NodeInfo.Pods` has the order of arrival.
     """
     mixed = 2 * random.random()
     turns: dict[Key | None, float] = {}

@@ -1,7 +1,7 @@
-"""Claims and volumes in a simulation: who creates, binds, provisions and deletes them.
+"""PersistentVolumeClaims and PersistentVolumes in a simulation: creation, binding, provisioning and deletion.
 
-The controllers of persistent volumes, of ephemeral volumes, of claim protection, the garbage collector as far as claims
-go, and the provisioner of each StorageClass. What a provisioner would do and cannot be known is in `not_modelled`.
+This covers the controllers of persistent volumes, of ephemeral volumes and of claim protection, garbage collection of
+claims, and the provisioner of each StorageClass. Unknown behaviour of provisioners is reported in `not_modelled`.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class StorageControllers:
     def __init__(
         self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies, base: ClusterObjects
     ) -> None:
-        """`base`: the StorageClasses and CSINodes."""
+        """Start without pending work. `base`: the StorageClasses and CSINodes."""
         self._clock, self._api, self._view, self._latencies, self._base = clock, api, view, latencies, base
         self._due: deque[PodKey] = deque()
         self._provisioning: set[PodKey] = set()
         self._missing: dict[str, list[str]] = {}
-        """Reason why something is not modelled -> the claims."""
+        """Reason why a claim is not modelled -> the names of the claims."""
         self._task = clock.spawn(self._run())
 
     @property
@@ -62,7 +62,7 @@ class StorageControllers:
         return [f"not modelled: {count} ({names}): {why}" for count, names, why in told]
 
     def start(self) -> None:
-        """Look at every claim that is not bound, and from now on at what changes."""
+        """Process every claim that is not bound, and watch changes from now on."""
         self._api.watchers.append(self.handle)
         claims = self._api.storage.claims()
         charge(len(claims) // 4)
@@ -73,7 +73,7 @@ class StorageControllers:
             self._look_at_pod(state)
 
     def handle(self, change: Change) -> None:
-        """Something was stored."""
+        """Handle a stored change."""
         if change.kind == "Claim":
             if change.new is not None:
                 self._enqueue(change.new.key)
@@ -128,7 +128,7 @@ class StorageControllers:
         self._api.storage.delete_claim(key)
 
     def _claim_gone(self, claim: PersistentVolumeClaim) -> None:
-        """Release the volume of a deleted claim; Pods of the claim may need another one."""
+        """Release the volume of a deleted claim; Pods of the claim may need another claim."""
         volume = self._api.storage.volume(claim.volume_name)
         if volume is not None:
             self._api.storage.put_volume(replace(volume, phase=_RELEASED, claim=(*claim.key, claim.uid or _RELEASED)))
@@ -169,7 +169,7 @@ class StorageControllers:
         return [volume for volume in volumes.values() if volume.storage_class == name]
 
     def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Generator[float | None, None, None]:
-        """Source: upstream `bind`."""
+        """Bind a claim and a volume to each other. Source: upstream `bind`."""
         reference = (*claim.key, claim.uid)
         if volume.claim != reference:
             yield self._latencies.write("update", f"/{volume.name}")
@@ -184,8 +184,10 @@ class StorageControllers:
     def _provision(
         self, claim: PersistentVolumeClaim, storage_class: StorageClass
     ) -> Generator[float | None, None, None]:
-        """Set the provisioner of a claim, which then creates a volume. For a removed node it creates none, and the
-        scheduler selects another node."""
+        """Set the provisioner of a claim, which then creates a volume.
+
+        For a removed node it creates none, and the scheduler selects another node.
+        """
         yield self._latencies.write("update", "/".join(claim.key))
         node = None if claim.selected_node is None else self._api.nodes.get(claim.selected_node)
         now = self._api.storage.claim(claim.key)
@@ -219,7 +221,7 @@ class StorageControllers:
         )
 
     def _can_provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
-        """False if the outcome is unknown; records the reason."""
+        """Return False if the outcome is unknown, and record the reason."""
         if claim.has_data_source:
             self._note("volumes created from a snapshot or another claim", claim.key)
             return False
@@ -229,7 +231,7 @@ class StorageControllers:
         return True
 
     def _affinity(self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node) -> NodeSelector | None:
-        """A volume can be mounted where the labels are those of the node it was made for, as others of its class."""
+        """Return the node affinity of a new volume: the topology labels of its node. None if unknown."""
         keys = self._topology_keys(storage_class, node)
         if keys is None or any(key not in node.labels for key in keys):
             self._note(f"from which nodes new volumes of StorageClass {storage_class.name} can be mounted", claim.key)
@@ -238,8 +240,10 @@ class StorageControllers:
         return NodeSelector((NodeSelectorTerm(expressions),)) if expressions else None
 
     def _topology_keys(self, storage_class: StorageClass, node: Node | None) -> tuple[str, ...] | None:
-        """The node labels that volumes of a class depend on: as its CSI driver registered, else as other volumes of the
-        class have it; None: not known."""
+        """Return the node labels that volumes of a StorageClass depend on; None if unknown.
+
+        The labels are those that the CSI driver registered, or else those of other volumes of the class.
+        """
         driver = driver_of_provisioner(storage_class.provisioner) or storage_class.provisioner
         names = [node.name] if node is not None else [name for _, name in self._base.csi_nodes]
         for name in names:
@@ -257,7 +261,7 @@ class StorageControllers:
 
 
 def _keys_of(volume: PersistentVolume) -> tuple[str, ...] | None:
-    """The node labels that a volume depends on; None where that is not a matter of one value each."""
+    """Return the node labels that a volume depends on; None if its affinity is not one value for each label."""
     if volume.node_affinity is None:
         return ()
     (first, *more) = volume.node_affinity.terms or (NodeSelectorTerm(error="none"),)

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaims and PersistentVolumes as the API server stores them, and which Pods use them."""
+"""PersistentVolumeClaims and PersistentVolumes as the API server stores them, and the Pods that use them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Key = tuple[str, str]
 
 
 class StoredClaims:
-    """All claims and volumes. `tell`: called for each change with the kind, and the object before and now."""
+    """All claims and volumes. `tell`: called for each change with the kind, and the object before and after."""
 
     def __init__(
         self, base: ClusterObjects, pods: Mapping[Key, PodState], tell: Callable[[str, Any, Any], None]
@@ -30,10 +30,10 @@ class StoredClaims:
         self._claims: Overlay[Key, PersistentVolumeClaim] = Overlay(base.claims)
         self._volumes: Overlay[Key, PersistentVolume] = Overlay(base.volumes)
         self.pods_of_claim: dict[Key, dict[Key, None]] = {}
-        """The Pods that use each claim."""
+        """Key of a claim -> the keys of the Pods that use it."""
         self._created = count(1)
         self.unlisted: frozenset[Key] = frozenset()
-        """Claims that Pods on nodes use, but whose volumes are unknown: new Pods go without them."""
+        """Claims that Pods on nodes use but whose volumes are unknown: new Pods are created without these claims."""
 
     def pod_changed(self, state: PodState | None) -> None:
         """Update the claims in use after a Pod was created or removed."""
@@ -47,15 +47,15 @@ class StoredClaims:
                 users.pop(key, None)
 
     def claim(self, key: Key) -> PersistentVolumeClaim | None:
-        """The claim of this (namespace, name)."""
+        """Return the claim of this (namespace, name), or None."""
         return self._claims.get(key)
 
     def claims(self) -> Mapping[Key, PersistentVolumeClaim]:
-        """All claims, as they are now."""
+        """Return all current claims."""
         return self._claims.freeze()
 
     def note_unlisted(self) -> None:
-        """Pods that run have their claims, and these their volumes: what is missing now is not in the snapshot."""
+        """Set `unlisted`. Running Pods have claims and volumes: missing ones are not in the cluster snapshot."""
         used = (
             key
             for key, pods in self.pods_of_claim.items()
@@ -68,7 +68,7 @@ class StoredClaims:
         return claim is not None and (not claim.fully_bound or self.volume(claim.volume_name) is not None)
 
     def without_unlisted_claims(self, pod: Pod) -> Pod:
-        """A new Pod without the claims that are not known."""
+        """Return a new Pod without volumes of unlisted claims."""
         unlisted = self.unlisted.intersection(claims_of(pod)) if self.unlisted else ()
         if not unlisted:
             return pod
@@ -77,11 +77,11 @@ class StoredClaims:
         return replace(pod, spec=replace(pod.spec, volumes=volumes))
 
     def volume(self, name: str) -> PersistentVolume | None:
-        """The volume of this name."""
+        """Return the volume of this name, or None."""
         return self._volumes.get(("", name))
 
     def volumes(self) -> Mapping[Key, PersistentVolume]:
-        """All volumes, as they are now."""
+        """Return all current volumes."""
         return self._volumes.freeze()
 
     def put_claim(self, claim: PersistentVolumeClaim) -> None:
@@ -92,7 +92,7 @@ class StoredClaims:
         self._tell("Claim", old, new)
 
     def delete_claim(self, key: Key) -> None:
-        """DELETE a claim. A claim of a Pod on a node remains until the Pod is gone.
+        """DELETE a claim. A claim of a Pod on a node remains until the Pod is removed.
 
         Source: plugin StorageObjectInUseProtection, kubernetes `pkg/controller/volume/pvcprotection`.
         """
@@ -115,6 +115,6 @@ class StoredClaims:
 
 
 def claims_of(pod: Pod) -> list[Key]:
-    """The claims that a pod uses, there or not."""
+    """Return the keys of the claims that a Pod uses, existing or not."""
     names = (volume.claim_of(pod.name) for volume in pod.spec.volumes)
     return [(pod.namespace, name) for name in names if name]

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.timeline import Timeline
 
 _PROTECTION: float = 1e-3
-"""Seconds that the controller's write takes."""
+"""Seconds of the controller's write."""
 
 
 def name_of_group(group: PodGroup) -> str:
-    """A PodGroup among Pods, as the timeline has it."""
+    """Return the name of a PodGroup in the timeline, which no Pod has."""
     return f"PodGroup:{group.key}"
 
 
@@ -37,12 +37,12 @@ class Condition(NamedTuple):
 
 
 class StoredPodGroups:
-    """All PodGroups. `tell`: what hears of each change: (the PodGroup before, and now; None: not there)."""
+    """All PodGroups. `tell`: called for each change with the PodGroup before and after; None if it does not exist."""
 
     def __init__(
         self, clock: Clock, timeline: Timeline, pods: Callable[[], Iterable[Pod]], tell: Callable[[Any, Any], None]
     ) -> None:
-        """`pods`: all that are stored."""
+        """`pods`: returns all stored Pods."""
         self._clock, self._timeline, self._pods, self._tell = clock, timeline, pods, tell
         self._groups: dict[tuple[str, str], PodGroup] = {}
         self._conditions: dict[tuple[str, str], Condition] = {}
@@ -53,16 +53,16 @@ class StoredPodGroups:
         return iter(self._groups.values())
 
     def get(self, key: tuple[str, str]) -> PodGroup | None:
-        """The PodGroup of this (namespace, name)."""
+        """Return the PodGroup of this (namespace, name), or None."""
         return self._groups.get(key)
 
     def condition(self, group: PodGroup) -> Condition:
-        """As it is stored."""
+        """Return the stored condition of a PodGroup."""
         scheduled = Condition("True", "Scheduled") if group.initially_scheduled else Condition()
         return self._conditions.get((group.namespace, group.name), scheduled)
 
     def put(self, group: PodGroup) -> None:
-        """A PodGroup comes or changes."""
+        """Create or change a PodGroup."""
         key = group.namespace, group.name
         old = self._groups.get(key)
         uid = group.uid or f"group-{next(self._uids)}"
@@ -76,7 +76,7 @@ class StoredPodGroups:
         self._tell(old, new)
 
     def delete(self, key: tuple[str, str]) -> None:
-        """DELETE a PodGroup. It stays as long as Pods that have not ended refer to it."""
+        """DELETE a PodGroup. It remains while Pods that have not terminated refer to it."""
         group = self._groups.get(key)
         if group is not None and key not in self._deleting:
             self._deleting.add(key)
@@ -84,7 +84,7 @@ class StoredPodGroups:
             self._release(key)
 
     def pod_gone(self, pod: Pod) -> None:
-        """A Pod is gone."""
+        """Remove the PodGroup of a removed Pod, if it is being deleted and no longer in use."""
         key = pod.namespace, pod.spec.pod_group
         if key in self._deleting:
             self._release(key)
@@ -106,7 +106,7 @@ class StoredPodGroups:
         return any((pod.namespace, pod.spec.pod_group) == key and not pod.terminal for pod in self._pods())
 
     def set_condition(self, key: tuple[str, str], condition: Condition) -> None:
-        """kube-scheduler writes the condition."""
+        """Set the condition of a PodGroup, as kube-scheduler does."""
         group = self._groups.get(key)
         if group is not None:
             self._conditions[key] = condition

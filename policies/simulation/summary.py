@@ -22,7 +22,9 @@ class Names:
     """The display names of workloads: `namespace/name`, or `Kind namespace/name` if several kinds share the name."""
 
     def __init__(self, workloads: Iterable[tuple[str, str]] = ()) -> None:
-        """`workloads`: (`group/Kind`, `namespace/name`) of each; the kind is empty of a pod that stands alone."""
+        """`workloads`: (`group/Kind`, `namespace/name`) of each workload; the kind is empty for a Pod without a
+        controller.
+        """
         kinds: dict[str, set[str]] = {}
         for kind, group in workloads:
             kinds.setdefault(group, set()).add(kind)
@@ -31,7 +33,7 @@ class Names:
         self._groups = {told: group for (_, group), told in self._told.items()}
 
     def of(self, workload: tuple[str, str]) -> str:
-        """The name of one; `namespace/name` of one that is not known."""
+        """Return the display name of a workload; `namespace/name` for an unknown one."""
         return self._told.get(workload, workload[1])
 
     def group(self, name: str) -> str:
@@ -40,14 +42,16 @@ class Names:
 
 
 def _told_apart(kinds: Iterable[str]) -> dict[str, str]:
-    """`group/Kind` -> `Kind`, of several groups `Kind.group`, as upstream writes a GroupKind: the core's alone."""
+    """Return `group/Kind` -> `Kind`, or `Kind.group` if several groups have this kind, as upstream formats a
+    GroupKind.
+    """
     split = {kind: kind.rpartition("/")[::2] if kind else ("", "Pod") for kind in kinds}
     often = Counter(name for _, name in split.values())
     return {kind: f"{name}.{group}" if group and often[name] > 1 else name for kind, (group, name) in split.items()}
 
 
 def names_in(simulation: Simulation) -> Names:
-    """Of all workloads that have or had pods so far, or were refused some."""
+    """Return the names of all workloads that have or had Pods so far, or whose Pods a quota rejected."""
     refused = (workload for workload, _ in simulation.controllers.refusals.by_workload())
     return Names({*(origin.workload for origin in simulation.timeline.origins.values()), *refused})
 
@@ -56,7 +60,11 @@ _PLAIN: Final = Names()
 
 
 class Eviction(NamedTuple):
-    """A pod that was pushed out at `t` seconds. `level`: 1 by what arrived, 2 by a replacement of such a victim, …"""
+    """A Pod that was preempted at `t` seconds.
+
+    `by`: the preemptor. `level`: cascade depth, 1 for a victim of an arriving Pod, 2 for a victim of its replacement,
+    and so on. `origin`: of the victim.
+    """
 
     t: float
     victim: str
@@ -64,11 +72,13 @@ class Eviction(NamedTuple):
     node: str
     level: int
     origin: Origin
-    """The victim's."""
+    """The origin of the victim."""
 
 
 class Waiting(NamedTuple):
-    """Pods of one workload that wait in the end, and upstream's words why. `before`: how many did so at time 0."""
+    """Pods of one workload that are Pending at the end. `message`: kube-scheduler's reason. `before`: number at time
+    0.
+    """
 
     group: str
     pods: int
@@ -78,7 +88,7 @@ class Waiting(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """Pods that a workload lacks because a quota refuses them, and upstream's words why."""
+    """The number of Pods of a workload that a quota rejects. `message`: the quota's reason."""
 
     group: str
     pods: int
@@ -93,21 +103,21 @@ class Summary(NamedTuple):
     new_pods: int
     new_running: int
     all_run_at: float | None
-    """When the last of the new pods was bound; None where one is not."""
+    """The time at which the last new Pod was bound; None if one is not bound."""
     broken_budgets: Mapping[str, int]
     settled_at: float
     settled: bool
-    """Whether nothing more would happen; otherwise, the run was cut off."""
+    """Whether nothing more would happen; False if the run was stopped or reached its horizon."""
     stopped: str = ""
-    """Why it was, where that was more work than is done."""
+    """The reason why the run was stopped, a limit of work; "" if it was not."""
     missing: Sequence[Missing] = ()
     names: Names = _PLAIN
     assumes: Sequence[str] = ()
-    """Assumptions: lists that the cluster state lacks are empty."""
+    """Assumptions that lists missing from the cluster state are empty."""
 
     @property
     def depth(self) -> int:
-        """Levels of the cascade."""
+        """The cascade depth."""
         return max((eviction.level for eviction in self.evictions), default=0)
 
     def victims_by(self, what: str) -> Counter[str]:
@@ -117,7 +127,7 @@ class Summary(NamedTuple):
         return Counter(getattr(eviction.origin, what) or NO_CLASS for eviction in self.evictions)
 
     def to_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the summary as a JSON object."""
         return {
             "preempted": len(self.evictions),
             "cascadeDepth": self.depth,
@@ -160,7 +170,7 @@ def summarize(simulation: Simulation) -> Summary:
 
 
 def _assumptions(simulation: Simulation) -> Sequence[str]:
-    """Of the pods to which something happens."""
+    """Return the assumptions for all Pods with an event."""
     base, events = simulation.world.base, simulation.timeline.events
     if base is None or not (base.unlisted or base.semantics.preview):
         return ()
@@ -174,7 +184,10 @@ def _assumptions(simulation: Simulation) -> Sequence[str]:
 
 
 def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missing]:
-    """The results by top-level workload: a Deployment's ReplicaSets are combined."""
+    """Return (kind, `namespace/name`) of a top-level workload -> its Pods that a quota rejects.
+
+    A Deployment's ReplicaSets are combined.
+    """
     found: dict[tuple[str, str], Missing] = {}
     refusals = simulation.controllers.refusals.by_workload()
     for workload, refused in sorted(refusals, key=lambda each: (each[0][::-1], each[1])):
@@ -184,7 +197,7 @@ def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missi
 
 
 class Levels:
-    """Return the cascade depth of each new Pod: a replacement Pod has the depth of the eviction that it replaces.
+    """Computes the cascade depth of evictions: a replacement Pod has the depth of the eviction that it replaces.
 
     `new`: Pods that replace no other Pod.
     """
@@ -196,7 +209,7 @@ class Levels:
         self.new: set[str] = set()
 
     def next(self, event: Event) -> Eviction | None:
-        """Take the next event in; an eviction where it is one, each pod's once."""
+        """Process the next event. Return an Eviction for the first preemption of a Pod, otherwise None."""
         if event.origin is None:
             return None
         if event.event == "created":
@@ -237,7 +250,7 @@ def _waiting(simulation: Simulation, names: Names) -> list[Waiting]:
 
 
 def _why_group_waits(simulation: Simulation, pod: Pod) -> str:
-    """What the Pod's PodGroup lacks before kube-scheduler tries it; empty if it lacks nothing."""
+    """Return what the Pod's PodGroup needs before kube-scheduler tries it; empty if nothing is missing."""
     key = pod.namespace, pod.spec.pod_group
     if not key[1] or simulation.scheduler.queue.groups is None:
         return ""
@@ -255,5 +268,5 @@ def _of_group(origins: Mapping[str, Origin], group: str, pods: Sequence[str], to
 
 
 def counted(names: Iterable[str]) -> list[tuple[str, int]]:
-    """Names with how often they come, most often first."""
+    """Return (name, number of occurrences), the most frequent first."""
     return sorted(Counter(names).items(), key=lambda item: (-item[1], item[0]))

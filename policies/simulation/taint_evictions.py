@@ -1,4 +1,4 @@
-"""Pods that leave for NoExecute taints of their node or devices, at once or when they have tolerated them long enough.
+"""Evictions of Pods because of NoExecute taints of their node or devices, at once or after the tolerated time.
 
 Source: kubernetes `pkg/controller/tainteviction`; plugin DefaultTolerationSeconds.
 """
@@ -24,33 +24,33 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.latencies import Latencies
 
 DEFAULT_SECONDS: Final = 300
-"""For how long admission has every pod tolerate a node that does not answer."""
+"""Seconds for which every Pod tolerates a failed node by default; admission adds the tolerations."""
 NODE_FAILURES: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _A_MOMENT: Final = 1e-6
-"""Seconds: times since 1970 are no more exact than that."""
+"""Seconds added to due times, because times since 1970 are not more exact."""
 RETRIES: Final = 5
-"""The maximum number of attempts of an eviction."""
+"""Maximum number of attempts of an eviction."""
 BETWEEN_RETRIES: Final = 0.01
-"""Seconds."""
+"""Seconds between attempts."""
 
 
 class TaintEvictions:
-    """Watches nodes and the pods that are bound to them."""
+    """Evicts Pods for the taints of their nodes."""
 
     def __init__(self, clock: Clock, api: ApiServer, latencies: Latencies) -> None:
         self._clock, self._api, self._latencies = clock, api, latencies
         self._scheduled: dict[str, Mapping[str, Eviction]] = {}
         self._evicted: set[str] = set()
-        """The uids of pods that are evicted, or were."""
+        """uids of the Pods whose eviction has started."""
 
     def start(self) -> None:
-        """Look at every node, and from now on at what changes."""
+        """Process every node, and watch changes from now on."""
         self._api.watchers.append(self.handle)
         for name in list(self._api.nodes):
             self._look(name)
 
     def handle(self, change: Change) -> None:
-        """Something was stored."""
+        """Process the node of a change, or the node of a newly bound Pod."""
         if change.kind == "Node":
             self._look((change.new or change.old).name)
         elif change.kind == "Pod" and change.new is not None:
@@ -84,7 +84,7 @@ class TaintEvictions:
 
 
 class DeviceTaintEvictions:
-    """Pods that leave for the taints of their devices, which do not change in a simulation.
+    """Evicts Pods for the taints of their devices, which do not change in a simulation.
 
     Source: kubernetes `pkg/controller/devicetainteviction`.
     """
@@ -93,7 +93,7 @@ class DeviceTaintEvictions:
         self._clock, self._api, self._latencies, self._base = clock, api, latencies, base
 
     def start(self) -> None:
-        """Look at every pod that has devices: no other gets any."""
+        """Schedule the evictions of Pods that have devices. Other Pods get no devices in a simulation."""
         base = self._base
         if not base.semantics.enabled("DRADeviceTaints"):
             return
@@ -115,8 +115,11 @@ class DeviceTaintEvictions:
 def delete_for_taint(
     api: ApiServer, latencies: Latencies, key: PodKey, why: str
 ) -> Generator[float | None, None, None]:
-    """Say why, then DELETE; by name, so it may be a successor of that name. Source: upstream `deletePodHandler`,
-    `addConditionAndDeletePod`."""
+    """Set the condition DisruptionTarget, then DELETE a Pod, with retries.
+
+    Both are by name, so they may affect a replacement Pod of the same name. Source: upstream `deletePodHandler`,
+    `addConditionAndDeletePod`.
+    """
     name = "/".join(key)
     for _ in range(RETRIES):
         state = api.pods.get(key)
@@ -130,7 +133,7 @@ def delete_for_taint(
 
 
 def with_default_seconds(state: PodState, taints: Iterable[Taint]) -> PodState:
-    """The pod with the tolerations that admission adds where it has none for a node's failure."""
+    """Return the Pod with the tolerations for a node's failure that admission adds by default."""
     own = state.pod.spec.tolerations
     added = tuple(
         Toleration(taint.key, "Exists", "", NO_EXECUTE, DEFAULT_SECONDS)

@@ -1,4 +1,4 @@
-"""The time that the kubelet takes to terminate a Pod."""
+"""The time that the kubelet needs to terminate a Pod."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TERMINATION_SECONDS: Final = "terminationSeconds"
 
 
 def termination_seconds(state: PodState) -> float:
-    """Seconds until a deleted Pod has terminated: its grace period, or less by annotation."""
+    """Return the seconds until a deleted Pod has terminated: its grace period, or less by annotation."""
     grace = float(state.pod.spec.termination_grace_period)
     template: Mapping[str, Any] = state.template or {}
     annotations = (template.get("metadata") or {}).get("annotations") or {}

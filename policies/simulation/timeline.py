@@ -1,4 +1,4 @@
-"""The events of a simulation in order, in the format of the recordings; the input of summaries."""
+"""The events of a simulation in order, in the format of recorded answers; the input of summaries."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
 
 class Origin(NamedTuple):
-    """The origin of a Pod, also after its removal. `group`: its top workload, or itself, as `namespace/name`.
-    `again`: what recreates it. `before`: it existed at time 0. `grace`: seconds. `kind`: of the workload, "" for
-    a Pod without controller; workloads of several kinds may share a name."""
+    """The origin of a Pod, also after its removal.
+
+    `group`: its top workload, or itself, as `namespace/name`. `again`: what recreates it. `before`: it existed at time
+    0. `grace`: termination grace period in seconds. `kind`: of the workload, "" for a Pod without a controller;
+    workloads of several kinds may share a name.
+    """
 
     group: str
     namespace: str
@@ -29,20 +32,20 @@ class Origin(NamedTuple):
 
     @property
     def controlled(self) -> bool:
-        """True if its controller recreates it."""
+        """True if the Pod's controller recreates it."""
         return self.again is Again.CONTROLLER
 
     @property
     def workload(self) -> tuple[str, str]:
-        """Its top workload: (kind, `namespace/name`)."""
+        """The Pod's top workload: (kind, `namespace/name`)."""
         return self.kind, self.group
 
 
 class Event(NamedTuple):
     """An event at `t` seconds.
 
-    `origin`: of `pod`, `by_origin`: of `by`, None without one. `change`: of an updated node: cordoned, for example;
-    empty for other changes, and not recorded. `group`: a PodGroup, `status` and `reason`: of its condition.
+    `origin`, `by_origin`: of the Pods `pod` and `by`, None without one. `change`: of an updated node, for example
+    "cordoned"; empty for other changes, and not recorded. `group`: a PodGroup; `status`, `reason`: of its condition.
     """
 
     t: float
@@ -59,7 +62,7 @@ class Event(NamedTuple):
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """As recordings have it: seconds to a tenth of a millisecond, and no empty fields."""
+        """Return the event in the format of recorded answers: `t` rounded to 0.1 ms, without empty fields."""
         rest = {key: value for key, value in self._asdict().items() if value and key in _WRITTEN}
         return {"t": round(self.t, 4), **rest}
 
@@ -68,14 +71,14 @@ _WRITTEN: Final = frozenset(("event", "group", "pod", "node", "by", "status", "r
 
 
 class Timeline:
-    """Events in order. `last`: when something other than a failed attempt happened last."""
+    """Events in order. `last`: time of the last event other than a failed attempt."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.events: list[Event] = []
         self.last = 0.0
         self.origins: dict[str, Origin] = {}
-        """Of the pods that there are, and of the last of each name that was."""
+        """`namespace/name` of a Pod -> its origin; of removed Pods, the last one with this name."""
 
     def add(
         self,
@@ -89,7 +92,7 @@ class Timeline:
         group: str = "",
         condition: tuple[str, str] = ("", ""),
     ) -> None:
-        """Something happens now. `condition`: (status, reason) of a PodGroup's."""
+        """Add an event at the current time. `condition`: (status, reason) of a PodGroup."""
         origins = self.origins.get(pod), self.origins.get(by)
         self.events.append(Event(self._clock.now, event, pod, node, by, message, *origins, change, group, *condition))
         if event not in ("unschedulable", "groupCondition"):
@@ -97,7 +100,7 @@ class Timeline:
 
 
 def origin_of(pod: Pod, top: Key | None, found: Again, *, before: bool) -> Origin:
-    """The origin of a new Pod. `top`: its top workload; the owner of a static Pod is its node."""
+    """Return the origin of a new Pod. `top`: its top workload. A static Pod, owned by its node, is its own workload."""
     kind, name = ("", pod.key) if top is None else (top[0], "/".join(top[1:]))
     if found is Again.KUBELET:
         name = pod.key
@@ -106,7 +109,7 @@ def origin_of(pod: Pod, top: Key | None, found: Again, *, before: bool) -> Origi
 
 
 def node_change(old: Node, new: Node) -> str:
-    """The change of a node as kubectl names it; "" if neither cordon nor taints changed."""
+    """Return the change of a node in kubectl's words; "" if neither cordon nor taints changed."""
     if old.unschedulable != new.unschedulable:
         return "cordoned" if new.unschedulable else "uncordoned"
     if set(new.taints) - set(old.taints):

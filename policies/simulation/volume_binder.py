@@ -1,4 +1,4 @@
-"""The binding of a pod's volumes, beside the scheduling loop.
+"""The binding of a Pod's volumes, concurrent with the scheduling loop.
 
 Source: kubernetes `pkg/scheduler/framework/plugins/volumebinding/binder.go`.
 """
@@ -28,7 +28,7 @@ _LOOK: Final = 1.0
 
 
 class VolumeBinder:
-    """Tells the API server which volumes and nodes are chosen, and waits until the claims are bound."""
+    """Writes the selected volumes and nodes to the API server, and waits until the claims are bound."""
 
     def __init__(
         self, clock: Clock, api: ApiServer, cache: SchedulerCache, latencies: Latencies, semantics: Semantics
@@ -47,7 +47,7 @@ class VolumeBinder:
             self._cache.put_claim(replace(claim, selected_node=node))
 
     def revert(self, volumes: PodVolumes) -> None:
-        """Go by what is stored again. Source: upstream `RevertAssumedPodVolumes`."""
+        """Undo `assume`: use the stored volumes and claims again. Source: upstream `RevertAssumedPodVolumes`."""
         for _, volume in volumes.matched:
             stored_volume = self._api.storage.volume(volume.name)
             if stored_volume is not None:
@@ -58,8 +58,10 @@ class VolumeBinder:
                 self._cache.put_claim(stored)
 
     def bind(self, pod: Pod, node: str, volumes: PodVolumes) -> Generator[float | None, None, str]:
-        """Why the volumes are not bound in the end, empty if they are. What has changed since the pod was scheduled is
-        not written: the API server answers with a conflict. Source: upstream `BindPodVolumes`."""
+        """Bind the volumes; return why that failed, or "" once all claims are bound.
+
+        A volume or claim that changed since the scheduling cycle causes a conflict. Source: upstream `BindPodVolumes`.
+        """
         for claim, volume in volumes.matched:
             yield self._latencies.write("update", f"/{volume.name}")
             stored_volume = self._api.storage.volume(volume.name)
@@ -88,7 +90,9 @@ class VolumeBinder:
         return float((args if isinstance(args, VolumeBindingArgs) else VolumeBindingArgs()).bind_timeout_seconds)
 
     def _problem(self, pod: Pod, node: str, volumes: PodVolumes) -> str | None:
-        """Why they will not be bound, empty while they may be; None: they are. Source: upstream `checkBindings`."""
+        """Return why binding fails; "" while it is pending; None if all claims are bound. Source: upstream
+        `checkBindings`.
+        """
         found = self._api.nodes.get(node)
         if found is None:
             return f'failed to get node "{node}": node "{node}" not found'

@@ -14,7 +14,7 @@ __all__ = ["SourceError", "find_files", "load_cluster", "read_file", "status_of"
 
 
 def __getattr__(name: str) -> Any:
-    """Import `load_cluster` on use (PEP 562): a linter without a cluster does not wait for it."""
+    """Import `load_cluster` on first use (PEP 562), because a linter without a cluster does not need it."""
     if name != "load_cluster":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from forewarn.policies.sources.cluster import load_cluster

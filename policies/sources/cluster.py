@@ -1,4 +1,4 @@
-"""The state of a cluster out of dumps, and out of what other packages add."""
+"""Loads cluster state from snapshots, and from sources of other packages."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from forewarn.policies.sources.text import Bytes
 
 GROUP: Final = "forewarn.sources"
-"""Entry points for `NAME[:ARGUMENT]`: a function of the argument (may be empty) that yields API objects; see also
-`events_about`."""
+"""Entry-point group of sources `NAME[:ARGUMENT]`: functions of the argument (may be "") that yield API objects.
+
+See also `events_about`.
+"""
 
 _SUFFIXES: Final = tuple(suffix + packed for suffix in MANIFESTS for packed in ("", ".gz"))
 _PROGRESS_EVERY: Final = 1000
@@ -42,8 +44,8 @@ def load_cluster(
 ) -> Cache:
     """Load cluster state: snapshots (file, directory, `-`; YAML, JSON, .gz) or sources by name; later ones override.
 
-    `progress` is called from time to time with the number of objects. `templates`: the `group/Kind`s of workloads.
-    `into`: an existing cache. `Cache.skipped` counts objects of other kinds. Raises SourceError.
+    `progress` is called repeatedly with the number of objects. `templates`: the `group/Kind`s of workloads. `into`: an
+    existing cache. `Cache.skipped` counts objects of other kinds. Raises SourceError.
     """
     cache = Cache(templates=templates) if into is None else into
     if cache.listed is None:
@@ -58,11 +60,11 @@ def load_cluster(
 
 
 def events_about(source: str, namespace: str, name: str) -> Iterable[dict[str, Any]]:
-    """The Events of a source by name about objects of this name, or about all objects of the namespace if `name` is
-    empty, or about a Node if `namespace` is empty; nothing of files, whose Events are read with the rest.
+    """The Events of a named source; nothing for files, whose Events are read with the other objects.
 
-    Such a source is a function with an attribute `events`, a function of the argument, a namespace and a name. Raises
-    SourceError where they cannot be read.
+    Selects Events about objects of this name; about the whole namespace if `name` is empty; about a Node if `namespace`
+    is empty. The source must have an attribute `events`, a function of the argument, a namespace and a name. Raises
+    SourceError.
     """
     return _asked(source, "events", namespace, name)
 
@@ -81,9 +83,9 @@ def capacity_buffers_of(source: str) -> Iterable[dict[str, Any]]:
 
 
 def definitions_of(source: str) -> Iterable[dict[str, Any]]:
-    """The CustomResourceDefinitions of a source by name; nothing of a dump, which is read as files.
+    """The CustomResourceDefinitions of a named source; nothing for files, which the linter reads itself.
 
-    Such a source is a function with an attribute `definitions`, a function of the argument. Raises SourceError.
+    The source must have an attribute `definitions`, a function of the argument. Raises SourceError.
     """
     return _asked(source, "definitions")
 
@@ -98,23 +100,23 @@ def contexts_of(source: str) -> list[str]:
 
 
 def _asked(source: str, attribute: str, *arguments: str) -> Iterable[dict[str, Any]]:
-    """Return the objects from a function of a named source; nothing if the source lacks the function."""
+    """The objects from an attribute function of a named source; nothing if the source has no such function."""
     function = _attribute(source, attribute)
     objects: Iterable[dict[str, Any]] = () if function is None else function(*arguments)
     return objects
 
 
 def _attribute(source: str, attribute: str) -> Callable[..., Any] | None:
-    """A function of a source by name, with its argument; None for files and if the source has none."""
+    """An attribute function of a named source, bound to its argument; None for files, or if the source has none."""
     found = None if source == STDIN or os.path.exists(source) else _named(source)
     function = getattr(found[0], attribute, None) if found is not None else None
     return None if found is None or function is None else partial(function, found[1])
 
 
 def described(source: str) -> str:
-    """Return the description of a named source, for example `context prod`; by default, the source itself.
+    """The description of a named source, for example `context prod`; by default, the source itself.
 
-    Such a source is a function with an attribute `described`, a function of the argument.
+    The source may have an attribute `described`, a function of the argument.
     """
     found = _named(source)
     name = getattr(found[0], "described", None) if found is not None else None
@@ -122,13 +124,13 @@ def described(source: str) -> str:
 
 
 def _by_name(source: str) -> Iterable[dict[str, Any]] | None:
-    """Return the objects from another package's source; None if no source of that name is installed."""
+    """The objects of another package's source; None if no source of this name is installed."""
     found = _named(source)
     return None if found is None else found[0](found[1])
 
 
 def _named(source: str) -> tuple[Callable[[str], Iterable[dict[str, Any]]], str] | None:
-    """The function that another package has for a source, and its argument."""
+    """The function of another package's source, and its argument; None if not installed."""
     from importlib.metadata import entry_points  # Slow to import, and seldom needed.
 
     name, _, argument = source.partition(":")
@@ -140,7 +142,7 @@ def _named(source: str) -> tuple[Callable[[str], Iterable[dict[str, Any]]], str]
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Without the collector of cycles: there are none, and looking for them takes longer than reading."""
+    """Disable Python's cycle collector inside the block: loading creates no cycles, and the search is slow."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -151,14 +153,14 @@ def _no_collection() -> Iterator[None]:
 
 
 class _Loading:
-    """A cache that is being filled."""
+    """Loads sources into a cache."""
 
     def __init__(self, cache: Cache, progress: Callable[[int], None] | None) -> None:
         self.cache, self.count, self._progress = cache, 0, progress
         self._found = False
 
     def source(self, source: str) -> None:
-        """Take in all of one source. Raises SourceError."""
+        """Load all objects of one source. Raises SourceError."""
         named = None if source == STDIN or os.path.exists(source) else _by_name(source)
         if named is not None:
             for obj in named:
@@ -209,7 +211,7 @@ class _Loading:
                 self._flat(value, name, line)
 
     def _flat(self, value: Any, name: str, line: int) -> None:
-        """A value, or what it holds where it is a List."""
+        """Add a value, or all items if it is a List."""
         items = items_of(value)
         if items is None or listed_as_empty(value):
             self._add(value, name, line)

@@ -1,4 +1,4 @@
-"""Errors for inputs that cannot be read, and the exit status of a command that ends with one."""
+"""Errors about inputs that cannot be read, and the exit status for them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ FAILED: Final = 3
 
 
 class SourceError(Exception):
-    """An input that cannot be read: `file`, the `line` and `column` where they are known (else 0), what is wrong.
+    """An input cannot be read: `file`, the `line` and `column` (0 if unknown), and the problem.
 
-    `file`: empty for an input that the user has not named.
+    `file` is empty for an input that the user has not named.
     """
 
     def __init__(self, file: str, problem: str, line: int = 0, column: int = 0) -> None:
@@ -23,7 +23,7 @@ class SourceError(Exception):
 
 
 class MissingFile(SourceError):
-    """A file, directory or kubeconfig context that the user named and that does not exist."""
+    """A file, directory or kubeconfig context that the user named does not exist."""
 
 
 def status_of(fault: BaseException | None) -> int:
@@ -33,13 +33,13 @@ def status_of(fault: BaseException | None) -> int:
 
 
 def unreadable(path: str, error: Exception, *, named: bool = True) -> SourceError:
-    """The error for a file that cannot be opened or read. `named`: the user named this very path."""
+    """The error for a file that cannot be opened or read. `named`: the user has given exactly this path."""
     missing = named and status_of(error) == USAGE
     return (MissingFile if missing else SourceError)(path, reason(error))
 
 
 def reason(error: Exception) -> str:
-    """Return the system's error message without the path."""
+    """The system's error message without the path."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror[:1].lower() + error.strerror[1:]
     return str(error)

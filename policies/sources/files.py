@@ -1,4 +1,4 @@
-"""Files and directories: which are read, in which order, and their bytes. What a tree holds may be hostile."""
+"""Files and directories: selects the files to read, in order, and reads them. Directory trees are not trusted."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ IGNORED: Final = "file or directory ignored by git"
 NAMED: Final = "file or directory of .gitignore (git's index is unreadable)"
 _BLOCK: Final = 1 << 16
 _REPOSITORY: Final = (".git", ".hg", ".svn")
-"""Hidden directories that never contain manifests: they are skipped without a message."""
+"""Hidden directories that never contain manifests: skipped without a message."""
 
 
 class File(NamedTuple):
-    """A file to read. `tree`: the directory that it may not lead out of, empty where it was named itself.
+    """A file to read. `tree`: the directory outside which it must not lead; "" for a file that the user named.
 
-    `called`: the name that standard input is given.
+    `called`: the name to use for standard input.
     """
 
     path: str
@@ -48,12 +48,12 @@ class File(NamedTuple):
 
     @property
     def is_stream(self) -> bool:
-        """Whether the file can be read only once."""
+        """True if the file can be read only once."""
         return self.path == STDIN or (not self.tree and not os.path.isfile(self.path))
 
 
 def _unnoticed(_path: str, _why: str) -> None:
-    """The `left_out` of who does not tell."""
+    """Ignore a skipped entry: the default callback."""
 
 
 def find_files(
@@ -84,7 +84,7 @@ def find_files(
 
 
 def _real(path: str, directories: dict[str, str]) -> str:
-    """The real path of a file; those of directories are remembered: each asks the system about every step."""
+    """The real path of a file. Caches the real paths of directories, because resolving them is slow."""
     if os.path.islink(path):
         return os.path.realpath(path)
     parent, name = os.path.split(path)
@@ -92,7 +92,7 @@ def _real(path: str, directories: dict[str, str]) -> str:
 
 
 def _real_directory(path: str, known: dict[str, str]) -> str:
-    """Return the rules for a directory from the nearest known parent: trees may be thousands of levels deep."""
+    """The real path of a directory, from the nearest cached parent: trees may be thousands of levels deep."""
     way = []
     while path not in known:
         parent, name = os.path.split(path)
@@ -108,7 +108,7 @@ def _real_directory(path: str, known: dict[str, str]) -> str:
 
 
 class _Walk:
-    """One directory: depth first, by name."""
+    """Walks one directory: depth first, sorted by name."""
 
     def __init__(
         self, root: str, suffixes: tuple[str, ...], left_out: Callable[[str, str], None], *, as_git: bool
@@ -121,7 +121,7 @@ class _Walk:
         self._ignores = {} if above is None else {root: above}
 
     def files(self) -> Iterator[File]:
-        """The files with one of the suffixes."""
+        """Yield the files with one of the suffixes."""
         to_do: list[os.DirEntry[str] | str] = [self._root]
         while to_do:
             entry = to_do.pop()
@@ -136,7 +136,7 @@ class _Walk:
                 yield File(entry.path, self._root)
 
     def _children(self, path: str) -> list[os.DirEntry[str]] | None:
-        """Return the entries of a directory, none for a repeated directory; None if it is unreadable."""
+        """The entries of a directory, sorted; none for a directory that was read before; None if it is unreadable."""
         try:
             status = os.stat(path)
             if (status.st_dev, status.st_ino) in self._seen:
@@ -154,7 +154,7 @@ class _Walk:
     def _heard_of(
         self, path: str, all_of_it: list[os.DirEntry[str]], let_in: list[os.DirEntry[str]]
     ) -> list[os.DirEntry[str]]:
-        """Return the entries that git does not ignore; git never ignores tracked files."""
+        """The entries that git does not ignore; git never ignores tracked files."""
         names = {entry.name for entry in all_of_it}
         above = self._ignores.pop(path)
         ignores = Ignores.of(path) if ".git" in names else above
@@ -176,14 +176,14 @@ class _Walk:
         return kept
 
     def _is_template(self, entry: os.DirEntry[str]) -> bool:
-        """Report whether helm renders this directory of a chart."""
+        """True if helm renders this directory of a chart; reports it as skipped."""
         is_template = entry.name == "templates" and _is_directory(entry)
         if is_template:
             self._left_out(entry.path, TEMPLATES)
         return is_template
 
     def _is_let_in(self, entry: os.DirEntry[str]) -> bool:
-        """Report whether to read an entry; call `left_out` for other entries."""
+        """True if an entry is to be read; calls `left_out` for others."""
         is_directory = _is_directory(entry)
         if is_directory and entry.name.startswith("."):
             if entry.name not in _REPOSITORY and not (entry.is_symlink() or entry.name.startswith("..")):
@@ -197,7 +197,7 @@ class _Walk:
         return True
 
     def _is_manifest(self, entry: os.DirEntry[str]) -> bool:
-        """Report whether the file has an end: pipes, sockets and devices may have none."""
+        """True for a regular file: pipes, sockets and devices may have no end. Calls `left_out` for others."""
         if entry.is_file(follow_symlinks=False):
             return True
         try:
@@ -210,7 +210,7 @@ class _Walk:
 
 
 def is_inside(path: str, directory: str) -> bool:
-    """Report whether the target of a path is in a directory, given as a real path."""
+    """True if the target of a path is in a directory (a real path)."""
     return os.path.realpath(path).startswith(directory.rstrip(os.sep) + os.sep)
 
 
@@ -222,9 +222,9 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
 
 
 def read_file(file: File | str, most: int = MAX_FILE) -> bytes:
-    """The bytes of a file, of standard input where the path is `-`. Raises SourceError.
+    """The bytes of a file, or of standard input for `-`. Raises SourceError.
 
-    Of what is longer than `most` one byte more is read, and not the rest, whatever length the system gives it.
+    Reads at most `most` bytes and one more, so that the caller detects larger files.
     """
     if isinstance(file, File) and file.tree:
         with suppress(OSError, ValueError):
@@ -239,10 +239,10 @@ def read_file(file: File | str, most: int = MAX_FILE) -> bytes:
 
 @contextmanager
 def open_file(file: File | str) -> Iterator[IO[bytes]]:
-    """A file, or standard input, for reading. Raises SourceError where it cannot be opened.
+    """Open a file or standard input for reading. Raises SourceError.
 
-    Named files may be pipes (`<(helm template .)`); what a link leads to must be a file in the tree, in the working
-    directory or beside the link.
+    Named files may be pipes (`<(helm template .)`). The target of a link must be a file in the tree, in the working
+    directory, or beside the link.
     """
     path = _path(file)
     if path == STDIN:
@@ -258,7 +258,7 @@ def open_file(file: File | str) -> Iterator[IO[bytes]]:
 
 
 def _read(stream: IO[bytes], most: int) -> bytes:
-    """Read at most so many bytes; other than regular files may have a wrong length."""
+    """Read at most `most` bytes; the size that the system reports for special files may be wrong."""
     parts, left, wanted = [], most, _length(stream) + 1
     while left > 0:
         part = stream.read(min(wanted, left))
@@ -270,7 +270,7 @@ def _read(stream: IO[bytes], most: int) -> bytes:
 
 
 def _length(stream: IO[bytes]) -> int:
-    """Return the length of a file; a block if it is unknown."""
+    """The size of a file; a block if unknown."""
     try:
         return os.fstat(stream.fileno()).st_size or _BLOCK
     except (OSError, ValueError):
@@ -282,7 +282,7 @@ def _path(file: File | str) -> str:
 
 
 def _check(path: str, tree: str) -> None:
-    """Raise ValueError, or OSError, where a path should not be opened."""
+    """Raise ValueError or OSError if a path must not be opened."""
     mode = os.stat(path).st_mode
     own = path.startswith("/dev/")  # standard input and the shells' substitutes for files
     is_link = os.path.islink(path) and not own

@@ -1,6 +1,7 @@
-"""Which paths git tracks: the names in the index of a work tree. Source: git's Documentation/gitformat-index.adoc.
+"""The paths that git tracks: the names in the index of a work tree.
 
-The file may be hostile: its size and what it unpacks to are bounded, and nothing else of `.git` is believed.
+The index is not trusted: its size and its unpacked size are bounded. No other file of `.git` is used. Source: git's
+Documentation/gitformat-index.adoc.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ if TYPE_CHECKING:
 
 MAX_INDEX: Final = 64 << 20
 _MAX_NAMES: Final = 128 << 20
-"""Bytes of all names: version 4 stores of a name what differs from the one before."""
+"""Maximum bytes of all names: in version 4, a name only stores the difference from the previous one."""
 _MAX_NAME: Final = 1 << 14
 _MAX_GITDIR: Final = 1 << 14
 _HEAD: Final = 12
 _TIMES_AND_MODE: Final = 40
 _HASHES: Final = (20, 32)
-"""Bytes of an object's name: SHA-1, SHA-256."""
+"""Lengths of object ids in bytes: SHA-1, SHA-256."""
 _EXTENDED: Final = 0x4000
 _LONG: Final = 0xFFF
 _SPARSE: Final = b"sdir"
 
 
 class WorkTree:
-    """A git work tree by its top directory, a real path. The index is read on demand."""
+    """A git work tree by its top directory, a real path. Reads the index on demand."""
 
     def __init__(self, top: str) -> None:
         self._top = top
@@ -37,11 +38,11 @@ class WorkTree:
         """Whether the index could be read; known after the first lookup."""
 
     def tracks(self, directory: str, name: str) -> bool:
-        """Report whether the index has an entry of a directory (a real path): a file, link or submodule."""
+        """True if the index has an entry `name` in a directory (a real path): a file, link or submodule."""
         return self._holds(directory, name, b"")
 
     def tracks_below(self, directory: str, name: str) -> bool:
-        """Report whether the index contains any path inside of it."""
+        """True if the index has entries below `name` in a directory (a real path)."""
         return self._holds(directory, name, b"/")
 
     def _holds(self, directory: str, name: str, suffix: bytes) -> bool:
@@ -69,7 +70,9 @@ class WorkTree:
 
 
 def contents(path: str, most: int) -> bytes:
-    """Read a file up to `most` bytes and one more. Raises OSError, also for a link.
+    """Read a regular file, up to `most` bytes and one more. Raises OSError, also for a link.
+
+    Uses few system calls, because a tree may have thousands of small files.
 
     Uses few system calls, because a tree may have thousands of small files.
     """
@@ -84,7 +87,10 @@ def contents(path: str, most: int) -> bytes:
 
 
 def _git_directory(top: str) -> str:
-    """`.git`, or what it names as a file: a submodule's and a linked work tree's is elsewhere. Raises OSError."""
+    """The git directory: `.git`, or the directory that the file `.git` names (submodules, linked work trees).
+
+    Raises OSError.
+    """
     own = os.path.join(top, ".git")
     if os.path.isdir(own):
         return own
@@ -95,7 +101,7 @@ def _git_directory(top: str) -> str:
 
 
 def tracked_names(data: bytes) -> list[bytes] | None:
-    """The names in an index, sorted; None for what is damaged, too large or not understood (a split index)."""
+    """The sorted names in an index; None if it is damaged, too large, or of an unsupported kind (a split index)."""
     version, count = int.from_bytes(data[4:8], "big"), int.from_bytes(data[8:_HEAD], "big")
     if data[:4] != b"DIRC" or version not in (2, 3, 4) or count > len(data) // _TIMES_AND_MODE:
         return None
@@ -108,7 +114,7 @@ def tracked_names(data: bytes) -> list[bytes] | None:
 
 
 def _names(data: bytes, version: int, count: int, size: int) -> Iterator[bytes]:
-    """Parse the index for this length of hashes. Raises ValueError and IndexError for another length."""
+    """Parse the names of an index with this length of hashes. Raises ValueError or IndexError for another length."""
     at, total, name = _HEAD, 0, b""
     for _ in range(count):
         start, at = at, at + _TIMES_AND_MODE + size
@@ -137,7 +143,7 @@ def _names(data: bytes, version: int, count: int, size: int) -> Iterator[bytes]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """A number of variable length, and where it ends. Source: git's varint.c, decode_varint."""
+    """A number of variable length, and its end position. Source: git's varint.c, decode_varint."""
     byte = data[at]
     value = byte & 0x7F
     while byte & 0x80:

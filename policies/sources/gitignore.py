@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 NAME: Final = ".gitignore"
 _LONGEST: Final = 1 << 18
 _MOST: Final = 1_000
-"""Patterns of one file that are heard."""
+"""Maximum patterns of one file; further ones are ignored."""
 _DEEPEST: Final = 100
 _ESCAPED: Final = re.compile(r"\\(.)")
 _ANY: Final = "**"
 
 
 class _Pattern(NamedTuple):
-    """One line. `steps`: of the path from the file's directory; a single step matches a name at any depth.
+    """One pattern of a .gitignore file. `steps`: of the path from the file's directory; a single step matches a name at
+    any depth.
 
     `begins`: a required prefix of the first step, if known; most patterns are rejected by it.
     """
@@ -38,9 +39,9 @@ class _Pattern(NamedTuple):
 
 
 class Ignores:
-    """The .gitignore files on the way to a directory, the outermost first.
+    """The .gitignore files that apply to a directory, the outermost first.
 
-    `everything`: the directory is in one that they name, of which nothing counts but what git tracks.
+    `everything`: the directory is ignored, so all its files are, except those that git tracks.
     """
 
     def __init__(
@@ -51,12 +52,12 @@ class Ignores:
 
     @classmethod
     def of(cls, top: str) -> Ignores:
-        """Those of a directory that has a `.git`, but for its own file."""
+        """The rules of a directory that has a `.git`, without its own .gitignore."""
         return cls(WorkTree(os.path.realpath(top)))
 
     @classmethod
     def above(cls, directory: str) -> Ignores | None:
-        """Return the rules that a directory inherits; None outside of a git work tree."""
+        """The rules that a directory inherits; None outside of a git work tree."""
         path, above = os.path.realpath(directory), list[str]()
         for _ in range(_DEEPEST):
             if os.path.lexists(os.path.join(path, ".git")):
@@ -72,18 +73,18 @@ class Ignores:
         return None
 
     def within(self, directory: str) -> Ignores:
-        """Return the rules together with those of a directory's own file."""
+        """The rules together with those of a directory's own .gitignore."""
         patterns = () if self._everything else tuple(_patterns(os.path.join(directory, NAME)))
         return Ignores(self.tree, (*self._files, (directory, patterns))) if patterns else self
 
     def inside(self) -> Ignores:
-        """The rules in an ignored directory."""
+        """The rules inside an ignored directory."""
         return Ignores(self.tree, everything=True)
 
     def ignore(self, path: str, *, is_directory: bool) -> bool:
-        """Report whether a path is ignored: the last matching pattern of the innermost file decides.
+        """True if the rules ignore a path: the last matching pattern of the innermost file decides.
 
-        git ignores a path only if it does not track it: `tree`.
+        The result does not consider that git never ignores tracked paths: see `tree`.
         """
         if self._everything:
             return True
@@ -99,7 +100,7 @@ class Ignores:
 
 
 def _patterns(file: str) -> Iterator[_Pattern]:
-    """The patterns of a file, the last line first; nothing where it cannot be read."""
+    """The patterns of a file, the last line first; none if it is unreadable."""
     lines = _text(file).split("\n")[:_MOST]
     for line in reversed(lines):
         text = line.rstrip("\r")
@@ -122,7 +123,7 @@ def _patterns(file: str) -> Iterator[_Pattern]:
 
 
 def _text(file: str) -> str:
-    """Return the contents of a .gitignore file; empty for links, as in git, and for pipes."""
+    """The contents of a .gitignore file; "" for links (as in git) and pipes."""
     try:
         return contents(file, _LONGEST)[:_LONGEST].decode("utf-8", "replace")
     except OSError:
@@ -136,7 +137,7 @@ def _matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
 
 
 def _path_matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
-    """Report whether a whole path matches a pattern.
+    """True if a whole path matches a pattern.
 
     Tracks the set of possible positions in the pattern after each step.
     """
@@ -156,7 +157,7 @@ def _path_matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
 
 
 def _skipped(places: set[int], pattern: tuple[str, ...]) -> set[int]:
-    """Match with `**`, which may match no directory; at the end it must match something."""
+    """The positions reachable by skipping `**`, which may match no directory, except at the end of the pattern."""
     found = set(places)
     for place in sorted(places):
         here = place
@@ -168,7 +169,7 @@ def _skipped(places: set[int], pattern: tuple[str, ...]) -> set[int]:
 
 @lru_cache(maxsize=4096)
 def _step(pattern: str) -> Callable[[str], object]:
-    """Return the expression for one step, without backtracking regardless of the number of stars."""
+    """A function that matches one step of a path, without backtracking for any number of stars."""
     return re.compile(translate(_ESCAPED.sub(_literal, pattern))).match
 
 

@@ -1,4 +1,4 @@
-"""JSON objects out of a stream of text, one at a time: the items of a List are never held together."""
+"""JSON objects from a stream of text, one at a time: never holds all items of a List in memory."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _LONGEST: Final = 64 << 20
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _COMMA: Final = re.compile(r"[ \t\n\r]*,[ \t\n\r]*")
 _CUT_SHORT: Final = 16
-"""A fault so near to the end of what was read may only mean that more has to be read."""
+"""An error within this distance of the end of the buffer may only mean that more text must be read."""
 
 
 class Text(Protocol):
-    """The stream to read text from."""
+    """A stream of text."""
 
     def read(self, size: int, /) -> str:
-        """At most so many characters; none at the end."""
+        """Read at most `size` characters; "" at the end."""
 
 
 class JsonFault(ValueError):
-    """Invalid JSON, with its line."""
+    """The text is not valid JSON; contains the line."""
 
     def __init__(self, problem: str, line: int) -> None:
         super().__init__(problem)
@@ -37,14 +37,14 @@ class JsonFault(ValueError):
 
 
 class Located(NamedTuple):
-    """An object and the line, from 1, in which it begins."""
+    """An object, and the line (from 1) in which it begins."""
 
     value: Any
     line: int
 
 
 def json_objects(stream: Text) -> Iterator[Located]:
-    """The objects of a stream of JSON values; of Lists and arrays the items. Raises JsonFault."""
+    """The objects in a stream of JSON values, and the items of Lists and arrays. Raises JsonFault."""
     window = _Window(stream)
     while (first := window.next_character()) != "":
         line = window.line()
@@ -58,7 +58,7 @@ def json_objects(stream: Text) -> Iterator[Located]:
 
 
 def _object(window: _Window, line: int) -> Iterator[Located]:
-    """One object whose `items` are handed on as they come; without them, and of an empty typed list, the object."""
+    """Yield the items of an object with `items` as they are read; otherwise, or for an empty typed list, the object."""
     window.take("{")
     head: dict[str, Any] = {}
     found = False
@@ -87,7 +87,7 @@ def _object(window: _Window, line: int) -> Iterator[Located]:
 
 
 def _items(window: _Window) -> Iterator[tuple[Any, int]]:
-    """The items of an array and their lines."""
+    """Yield the items of an array with their lines."""
     window.take("[")
     while window.next_character() != "]":
         line = window.line()
@@ -97,7 +97,7 @@ def _items(window: _Window) -> Iterator[tuple[Any, int]]:
 
 
 def _flat(value: Any, line: int) -> Iterator[Located]:
-    """A value, or what it holds where it is a List itself."""
+    """Yield a value, or the items of a List, recursively."""
     items = items_of(value)
     if items is None or listed_as_empty(value):
         yield Located(value, line)
@@ -107,7 +107,7 @@ def _flat(value: Any, line: int) -> Iterator[Located]:
 
 
 class _Window:
-    """The part of the stream that is being decoded: what is behind it is forgotten, more is read when it is short."""
+    """The part of the stream that is being decoded: discards decoded text, and reads more when necessary."""
 
     def __init__(self, stream: Text) -> None:
         self._stream, self._buffer, self._position = stream, "", 0
@@ -116,7 +116,7 @@ class _Window:
         self._scan = json.JSONDecoder(parse_constant=_no_constant).scan_once  # type: ignore[attr-defined]
 
     def line(self) -> int:
-        """The line, from 1, of the position."""
+        """The line (from 1) of the current position."""
         self._lines += self._buffer.count("\n", self._counted, self._position)
         self._counted = self._position
         return self._lines
@@ -126,12 +126,12 @@ class _Window:
         return self._buffer[self._value_start : self._position]
 
     def fault(self, problem: str, at: int | None = None) -> JsonFault:
-        """The fault at a place in the buffer, else at the position."""
+        """A JsonFault at a position in the buffer, by default at the current one."""
         self._position = max(self._position, self._counted) if at is None else min(at, len(self._buffer))
         return JsonFault(problem, self.line())
 
     def next_character(self) -> str:
-        """The next character that is no space, which is not taken; empty at the end."""
+        """The next character that is not a space, without consuming it; "" at the end."""
         while True:
             match = _SPACE.match(self._buffer, self._position)
             self._position = match.end() if match else self._position
@@ -139,14 +139,14 @@ class _Window:
                 return self._buffer[self._position : self._position + 1]
 
     def take(self, character: str) -> None:
-        """Take this character. Raises JsonFault where another one stands."""
+        """Consume this character. Raises JsonFault for another one."""
         found = self.next_character()
         if found != character:
             raise self.fault(f"expected {character}, found {found or 'end of file'}")
         self._position += 1
 
     def comma(self, end: str) -> None:
-        """Take a comma between members, unless the end is reached. Raises JsonFault."""
+        """Consume a comma between members, unless the end follows. Raises JsonFault."""
         match = _COMMA.match(self._buffer, self._position)
         if match is not None and match.end() < len(self._buffer) and self._buffer[match.end()] != end:
             self._position = match.end()
@@ -157,7 +157,7 @@ class _Window:
                 raise self.fault(f"comma before {end}")
 
     def value(self) -> Any:
-        """Take one value. Raises JsonFault."""
+        """Decode and consume one value. Raises JsonFault."""
         self.next_character()
         while True:
             size = len(self._buffer)
@@ -180,7 +180,7 @@ class _Window:
                 raise self.fault(problem, at)
 
     def _more(self) -> bool:
-        """Read on, at least as much again as is left; False at the end of the stream."""
+        """Read more text, at least as much as is left; returns false at the end of the stream."""
         if self._ended:
             return False
         left = self._buffer[self._position :]

@@ -1,6 +1,6 @@
-"""Files that commands write: complete or not at all, and never through a symbolic link of a working tree.
+"""Writes files atomically, and never through a symbolic link of a working tree.
 
-A checkout may be hostile: `report.json -> ~/.ssh/authorized_keys` would have a report overwrite what no report is for.
+A checkout may be hostile: a link `report.json -> ~/.ssh/authorized_keys` would make a report overwrite the target.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OPEN_STREAM: Final = re.compile(r"/dev/(?:(stdout)|(stderr)|fd/(\d{1,6}))|/proc
 _DIRECTORY: Final = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _FILE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_LINKS: Final = 40
-"""Source: Linux, MAXSYMLINKS."""
+"""Maximum number of links to resolve. Source: Linux, MAXSYMLINKS."""
 _FIXES: Final = {
     errno.ENOENT: "create its directory",
     errno.ENOTDIR: "pass a file in an existing directory",
@@ -33,7 +33,7 @@ _FIXES: Final = {
 
 
 class _Link(Exception):
-    """Which symbolic link is not followed, and what to do."""
+    """A symbolic link is not followed; the message gives the fix."""
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def write_file(path: str, data: bytes) -> None:
 
 
 def append_file(path: str, data: bytes) -> None:
-    """Add to the end of a file that others write to, too. Raises SourceError."""
+    """Append to a file that other processes also write to. Raises SourceError."""
     with _faults_named(path), open(os.open(path, _FILE | os.O_APPEND | os.O_CREAT, 0o666), "ab") as stream:
         stream.write(data)
 
@@ -120,9 +120,9 @@ def _replaced(directory: int, name: str, mode: int | None) -> Iterator[IO[bytes]
 
 
 def _parent(path: str) -> tuple[int, str]:
-    """The directory of a file, opened step by step, and the file's name there. Raises OSError and _Link.
+    """Open the directory of a file step by step; returns its descriptor and the file's name. Raises OSError, _Link.
 
-    No step follows a link by itself: the links that count as the user's own are resolved here.
+    No step follows a link implicitly: only links that count as the user's own are resolved.
     """
     parent, name = os.path.split(path)
     if name in ("", os.curdir, os.pardir):
@@ -163,7 +163,7 @@ def _steps(path: str) -> list[str]:
 
 
 def _target(step: str, directory: int) -> str | None:
-    """Return the target of a link; None for other or missing files."""
+    """The target of a link; None for other or missing files."""
     try:
         return os.readlink(step, dir_fd=directory)
     except OSError:
@@ -171,7 +171,7 @@ def _target(step: str, directory: int) -> str | None:
 
 
 def _is_in_tree(directory: str, working: str) -> bool:
-    """Report whether a directory, given as a real path, is in the working directory or in a git work tree."""
+    """True if a directory (a real path) is in the working directory or in a git work tree."""
     if working != os.sep and f"{directory}{os.sep}".startswith(f"{working}{os.sep}"):
         return True
     while not os.path.lexists(os.path.join(directory, ".git")):

@@ -1,4 +1,4 @@
-"""Text out of bytes as they come: packed or not, in UTF-8 or (as PowerShell writes it) UTF-16."""
+"""Text from a stream of bytes: compressed or not, in UTF-8 or UTF-16 (as PowerShell writes it)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _NO_SPACE: Final = re.compile(r"\S")
 
 
 class Bytes(Protocol):
-    """The stream to read bytes from."""
+    """A stream of bytes."""
 
     def read(self, size: int = -1, /) -> bytes:
-        """At most so many bytes, all of them for -1; none at the end."""
+        """Read at most `size` bytes, or all for -1; b"" at the end."""
 
 
 class TextStream:
-    """The text of a file or pipe. Raises UnicodeDecodeError, and of packed text OSError, EOFError and zlib.error."""
+    """The text of a file or pipe. Raises UnicodeDecodeError; for compressed data also OSError, EOFError, zlib.error."""
 
     def __init__(self, binary: Bytes) -> None:
         start = binary.read(2)
@@ -40,7 +40,7 @@ class TextStream:
         self._seen = ""
 
     def first(self, count: int = 1) -> str:
-        """The first characters that are no space; they stay to be read. Fewer where there are no more."""
+        """The first characters that are not spaces, without consuming them; fewer at the end."""
         blocks, found = [self._seen], _without_space(self._seen, count)
         while len(found) < count:
             more = self._decode(_BLOCK)
@@ -52,7 +52,7 @@ class TextStream:
         return found
 
     def read(self, size: int, /) -> str:
-        """About so many characters, all of them for -1; none at the end."""
+        """Read about `size` characters, or all for -1; "" at the end."""
         if size < 0:
             seen, self._seen = self._seen, ""
             return seen + self._decode(-1)
@@ -74,7 +74,7 @@ def _without_space(text: str, count: int) -> str:
 
 
 class _Prefixed:
-    """Bytes that were read already, and those behind them."""
+    """A stream of bytes that were read already, followed by the rest of another stream."""
 
     def __init__(self, start: bytes, rest: Bytes) -> None:
         self._start, self._rest = start, rest

@@ -1,4 +1,4 @@
-"""The answers of `forewarn whatif`: a question as arrivals of a simulation, and the cluster before and after it."""
+"""The simulations of `forewarn whatif`: a question as arrivals, and the cluster before and after it."""
 
 from __future__ import annotations
 

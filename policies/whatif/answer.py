@@ -1,4 +1,4 @@
-"""The answer to a question: who is lost, preempted, Pending or new."""
+"""The answer to a question: lost, preempted, Pending and new Pods."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ NO_CLASS: Final = "none"
 
 
 class Standing(NamedTuple):
-    """A workload (or a Pod without controller): its running Pods `before` and `after`, its Pending Pods before and
-    after, and kube-scheduler's message. `workload`: as in `Summary.names`."""
+    """A workload, or a Pod without controller: numbers of running and Pending Pods before and after the event.
+
+    `message`: kube-scheduler's message. `workload`: as in `Summary.names`.
+    """
 
     workload: str
     namespace: str
@@ -37,27 +39,27 @@ class Standing(NamedTuple):
     pending: int
     message: str = ""
     again: Again = Again.CONTROLLER
-    """The controller that recreates its Pods."""
+    """The controller that recreates the Pods of the workload."""
     kind: str = ""
-    """`group/Kind` of what controls them; of a workload that is simulated, of the top one."""
+    """`group/Kind` of the Pods' controller; for a simulated workload, of the top-level workload."""
     with_node: int = 0
-    """For a DaemonSet, the number of Pods on deleted nodes, which need no replacement."""
+    """The number of a DaemonSet's Pods on deleted nodes, which need no replacement."""
     failure: str = ""
-    """Why its Job fails; "" if it does not."""
+    """The reason why the Pods' Job fails; "" if it does not."""
 
     @property
     def lost(self) -> int:
-        """Number of Pods that no longer run at the end."""
+        """The decrease in the number of the workload's running Pods; 0 if the number does not decrease."""
         return max(self.before - self.after, 0)
 
     @property
     def missed(self) -> int:
-        """`lost` without a DaemonSet's Pods on deleted nodes."""
+        """The number of lost Pods, without those of DaemonSets on deleted nodes."""
         return max(self.lost - self.with_node, 0)
 
 
 class Push(NamedTuple):
-    """A preempted Pod: the preemptor, the time in seconds, and the depth in the cascade."""
+    """A preemption: preemptor, victim, time in seconds, and depth in the cascade (`level`)."""
 
     t: float
     level: int
@@ -75,7 +77,7 @@ class Push(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """When the last pod of a workload was bound that got a node at all, in seconds."""
+    """The time in seconds at which the last Pod of a workload got a node, among those that got one."""
 
     workload: str
     namespace: str
@@ -91,13 +93,13 @@ class Anyway(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answer to a question. `standings`: the workloads that differ, or that lack Pods.
+    """The answer to a question. `standings`: the workloads that differ, or have too few Pods.
 
-    `budgets`: PDB -> (healthy Pods, desired healthy Pods), if it has too few at the end and had enough before.
-    `anyway`: the outcome without the event, if the cluster is not settled. `stuck`: node that was not drained -> its
-    remaining Pods. `forbidden`: such a Pod -> the PDBs that block its eviction. `upgrade`: the progress of an upgrade.
-    `unread`: objects with which their controllers cannot continue, and why. `not_modelled`: open points of the answer.
-    `autoscalers`: their reaction to the Pods that are Pending at the end.
+    `budgets`: PDB -> (healthy Pods, desired healthy Pods), if it has too few Pods at the end and had enough before.
+    `anyway`: the outcome without the event, if the cluster is not in a steady state. `stuck`: node that was not drained
+    -> its remaining Pods. `forbidden`: such a Pod -> the PDBs that block its eviction. `upgrade`: the progress of an
+    upgrade. `unread`: objects with which their controllers cannot continue, and why. `not_modelled`: open points of the
+    answer. `autoscalers`: their reaction to the Pods that are Pending at the end.
     """
 
     title: str
@@ -118,11 +120,11 @@ class Answer(NamedTuple):
     occupancy: Occupancy | None = None
     upgrade: Upgrade | None = None
     drained: Sequence[str] = ()
-    """The nodes of a drain that is no upgrade, in their order."""
+    """The nodes of a drain without upgrade, in order."""
     blockers: Sequence[Blocker] = ()
     """The PDBs that block drains of an upgrade at the start."""
     new_nodes: NewNodes | None = None
-    """If nodes are added."""
+    """The added nodes; None without any."""
     starved: Sequence[Starved] = ()
     """If a workload is restarted: DaemonSets with Pending Pods."""
     losses: Sequence[PodLoss] = ()
@@ -130,12 +132,12 @@ class Answer(NamedTuple):
 
     @property
     def fewer(self) -> int:
-        """Replicas that no longer run, without those that go with their node: the figure of a sweep."""
+        """Replicas that no longer run, without DaemonSet Pods of deleted nodes: the key figure of a sweep."""
         return sum(standing.missed for standing in self.standings)
 
     @property
     def with_nodes(self) -> int:
-        """DaemonSet pods that go with their node."""
+        """Number of DaemonSet Pods that were deleted with their nodes."""
         return sum(standing.lost - standing.missed for standing in self.standings)
 
     @property
@@ -144,7 +146,7 @@ class Answer(NamedTuple):
         return bool(self.stuck) or (self.upgrade is not None and not self.upgrade.complete)
 
     def count_pending(self, what: str) -> list[tuple[str, int]]:
-        """Pods that wait in the end by `priority_class`, `namespace` or `workload`, most first."""
+        """Number of Pods Pending at the end by `priority_class`, `namespace` or `workload`, most first."""
         counted: Counter[str] = Counter()
         for standing in self.standings:
             if standing.pending:
@@ -153,7 +155,7 @@ class Answer(NamedTuple):
 
 
 def pairs(pushes: Iterable[Push]) -> list[tuple[tuple[str, int, str, int], list[Push]]]:
-    """(preemptor, priority, victim, priority) with the preemptions, most first."""
+    """The preemptions grouped by (preemptor, priority, victim, priority), most first."""
     found: dict[tuple[str, int, str, int], list[Push]] = {}
     for push in pushes:
         found.setdefault((push.by_workload, push.by_priority, push.workload, push.priority), []).append(push)
@@ -161,7 +163,7 @@ def pairs(pushes: Iterable[Push]) -> list[tuple[tuple[str, int, str, int], list[
 
 
 def as_dict(answer: Answer) -> dict[str, Any]:
-    """For programs."""
+    """The answer as JSON."""
     told: dict[str, Any] = {
         "change": answer.title,
         "settled": answer.summary.settled,

@@ -1,7 +1,7 @@
 """The Pending Pods for which an autoscaler would add a node.
 
-kube-scheduler preempts before any autoscaler acts, so the victims are right with or without an autoscaler; only the
-outcome of Pending Pods differs. Sources: cluster-autoscaler core/utils `FilterOutExpendablePods`, utils/kubernetes
+kube-scheduler preempts before any autoscaler acts, so an autoscaler does not change the victims, only the outcome of
+Pending Pods. Sources: cluster-autoscaler core/utils `FilterOutExpendablePods`, utils/kubernetes
 `ArrangePodsBySchedulability`, utils/pod `IsDaemonSetPod`, before 1.36 core/utils `FilterOutExpendableAndSplit`;
 Karpenter pkg/utils/pod `IsProvisionable`. With node groups, `scale_up` computes the nodes that cluster-autoscaler adds.
 """
@@ -41,14 +41,14 @@ class Autoscaling(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A pod without a node. `tried`: the scheduler has marked it Unschedulable."""
+    """A Pod without a node. `tried`: true if kube-scheduler has marked it Unschedulable."""
 
     pod: Pod
     tried: bool = True
 
 
 class Counted(NamedTuple):
-    """Of the `pending` pods, how many an autoscaler would count, and why not the others (reason -> pods)."""
+    """The number of `pending` Pods, the number that an autoscaler considers, and the reasons for the others."""
 
     pending: int
     counts: int
@@ -65,9 +65,9 @@ class Autoscalers(NamedTuple):
 
 
 def after_simulation(simulation: Simulation, autoscaling: Autoscaling, names: Names) -> Autoscalers:
-    """Of a simulation that has run. `names`: of its summary.
+    """The autoscalers' reaction after a simulation. `names`: those of its summary.
 
-    Raises InvalidObject where a DaemonSet's template is none.
+    Raises InvalidObject for a DaemonSet with an invalid template.
     """
     waiting, snapshot = list(_waiting_in(simulation)), simulation.cache.snapshot()
     api, origins = simulation.api, simulation.timeline.origins
@@ -79,8 +79,10 @@ def after_simulation(simulation: Simulation, autoscaling: Autoscaling, names: Na
 def after_predictions(
     predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling
 ) -> Autoscalers:
-    """Of pods that have been predicted one after the other: those that stay pending wait. Raises InvalidObject where a
-    DaemonSet's template is none."""
+    """The autoscalers' reaction to the Pods that stay Pending in these sequential predictions.
+
+    Raises InvalidObject for a DaemonSet with an invalid template.
+    """
     waiting = [Waiting(p.pod) for p in predictions if p.outcome == "pending"]
     found = autoscalers(waiting, cluster.scheduling, autoscaling)
     if not waiting or not autoscaling.groups:
@@ -91,7 +93,7 @@ def after_predictions(
 
 
 def autoscalers(waiting: Iterable[Waiting], snapshot: Snapshot, autoscaling: Autoscaling) -> Autoscalers:
-    """Of pods that wait in the cluster that the snapshot is of; without a plan."""
+    """The autoscalers' reaction to Pods that are Pending in this snapshot; without a plan."""
     waiting = list(waiting)
     of_ca = Counter(_why_not_cluster_autoscaler(each, snapshot, autoscaling.cutoff) for each in waiting)
     of_karpenter = Counter(map(_why_not_karpenter, waiting))
@@ -105,7 +107,7 @@ def _plan(
     daemon_sets: Iterable[ApiObject],
     workload_of: Callable[[Pod], str],
 ) -> Plan | None:
-    """None where no groups are given, or no pod counts."""
+    """The nodes that cluster-autoscaler adds; None without node groups or without considered Pods."""
     cutoff = autoscaling.cutoff
     pods = [each.pod for each in waiting if not _why_not_cluster_autoscaler(each, snapshot, cutoff)]
     if not pods or not autoscaling.groups:
@@ -116,7 +118,7 @@ def _plan(
 
 
 def _as_seen(snapshot: Snapshot, cutoff: int) -> Snapshot:
-    """The cluster as cluster-autoscaler sees it: without pods below its cutoff, nominated ones on their nodes.
+    """The cluster as cluster-autoscaler sees it: without Pods below its cutoff, and with nominated Pods on their nodes.
 
     Source: core/static_autoscaler.go, `nonExpendableAllocatedPods`.
     """
@@ -149,7 +151,7 @@ def _counted(found: Counter[str], pending: int) -> Counted:
 
 
 def _why_not_cluster_autoscaler(waiting: Waiting, snapshot: Snapshot, cutoff: int) -> str:
-    """Empty where it counts."""
+    """The reason why cluster-autoscaler ignores a Pending Pod; "" if it considers the Pod."""
     pod = waiting.pod
     if not waiting.tried:
         return _NOT_TRIED
@@ -163,7 +165,7 @@ def _why_not_cluster_autoscaler(waiting: Waiting, snapshot: Snapshot, cutoff: in
 
 
 def _why_not_karpenter(waiting: Waiting) -> str:
-    """Empty where it counts."""
+    """The reason why Karpenter ignores a Pending Pod; "" if it considers the Pod."""
     if not waiting.tried:
         return _NOT_TRIED
     if waiting.pod.nominated_node_name:
@@ -173,7 +175,7 @@ def _why_not_karpenter(waiting: Waiting) -> str:
 
 
 def as_dict(found: Autoscalers) -> dict[str, Any]:
-    """For programs."""
+    """The autoscalers' reaction as JSON."""
     names = (("clusterAutoscaler", found.cluster_autoscaler), ("karpenter", found.karpenter))
     told: dict[str, Any] = {name: {"considered": each.counts, "ignored": dict(each.others)} for name, each in names}
     return told | ({"nodeGroups": _plan_as_dict(found.plan)} if found.plan else {})

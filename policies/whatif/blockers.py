@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 
 class Blocker(NamedTuple):
-    """A PDB (`namespace/name`) that forbids the eviction of `pods` on `nodes`. `healthy`, `desired`, `expected`: Pods.
+    """A PDB (`namespace/name`) that blocks the eviction of `pods` on `nodes`.
 
-    `never`: no state of these Pods allows a disruption; otherwise drains wait until enough Pods are healthy.
+    `healthy`, `desired`, `expected`: numbers of Pods. `never`: no state of these Pods allows a disruption; otherwise
+    drains continue once enough Pods are healthy.
     """
 
     budget: str
@@ -29,12 +30,12 @@ class Blocker(NamedTuple):
 
     @property
     def never(self) -> bool:
-        """True if the PDB needs all Pods."""
+        """True if the PDB requires all Pods, so that it never allows a disruption."""
         return self.desired >= self.expected
 
 
 def blockers_of(simulation: Simulation, nodes: Iterable[str]) -> list[Blocker]:
-    """The PDBs that forbid evictions from nodes as the cluster is now, those of most nodes first."""
+    """The PDBs that forbid evictions from nodes in the current cluster, those that affect most nodes first."""
     api, found = simulation.api, dict[str, list[tuple[str, str]]]()
     for node in nodes:
         for state in api.by_node.get(node, {}).values():
@@ -55,5 +56,5 @@ def _blocker(simulation: Simulation, budget: str, pods: Sequence[tuple[str, str]
 
 
 def as_dict(found: Blocker) -> dict[str, Any]:
-    """For programs."""
+    """The blocker as JSON."""
     return found._asdict() | {"never": found.never}

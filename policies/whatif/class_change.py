@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 _ROLLED_OUT: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
 _SHOWN: Final = 80
-"""Characters of a name in a message."""
+"""Maximum characters of a name in a message."""
 _SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 
 
 class Change(NamedTuple):
-    """The requested change; None keeps a value."""
+    """A requested change of a PriorityClass; None leaves a field unchanged."""
 
     name: str
     value: int | None = None
@@ -49,8 +49,10 @@ class Change(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """A workload: what its new pods get before the change and after it (None: they are refused), and the numbers of the
-    pods that run."""
+    """A workload: the priority fields of its new Pods before and after the change (None: rejected).
+
+    `running`: the number of running Pods by priority.
+    """
 
     workload: str
     object: ApiObject
@@ -93,13 +95,16 @@ class ClassChange(NamedTuple):
 
     @property
     def restarting(self) -> list[Ranked]:
-        """Of those the workloads that a restart replaces the Pods of."""
+        """The workloads in `changed` for which a restart replaces the Pods."""
         kinds = (each for each in self.changed if each.after is not None and each.object)
         return [each for each in kinds if is_rolled_out(each.object)]
 
 
 def changed_class(cluster: ClusterSnapshot, change: Change) -> tuple[PriorityClass | None, PriorityClass | None]:
-    """The class before and after. Raises InvalidInput if the API server rejects it."""
+    """The class before and after the change; None if absent.
+
+    Raises InvalidInput if the API server rejects the change.
+    """
     old = cluster.priority_classes.get(change.name)
     if change.name in _SYSTEM:
         raise InvalidInput(f"PriorityClass {change.name} is a system class and cannot be changed")
@@ -125,7 +130,7 @@ def _not_found(cluster: ClusterSnapshot, name: str) -> str:
 
 
 def apply_change(cache: DumpCache, change: Change) -> ClassChange:
-    """Change a class in a cluster snapshot. A new default replaces the previous one. Raises InvalidObject."""
+    """Change a class in the cache. A new default replaces the previous one. Raises InvalidObject."""
     before = cache.snapshot()
     old, new = changed_class(before, change)
     taken_from = ""
@@ -143,12 +148,12 @@ def apply_change(cache: DumpCache, change: Change) -> ClassChange:
 
 
 def restarts(change: ClassChange) -> list[Arrival]:
-    """The restarts of all workloads whose new Pods change priority, at the same time."""
+    """The simultaneous restarts of all workloads whose new Pods change priority."""
     return [Arrival(0.0, "update", restarted(each.object).object) for each in change.restarting]
 
 
 def title(change: ClassChange) -> str:
-    """`PriorityClass gold deleted and recreated (value 100 → 500): value is immutable`."""
+    """A title for the change: `PriorityClass gold deleted and recreated (value 100 → 500): value is immutable`."""
     old, new = change.old, change.new
     if new is None:
         return f"PriorityClass {old.name if old else ''} deleted"
@@ -185,7 +190,10 @@ def is_rolled_out(obj: ApiObject) -> bool:
 def ranked(
     before: ClusterSnapshot, after: ClusterSnapshot, changed: Mapping[tuple[str, str, str], ApiObject] | None = None
 ) -> Iterator[Ranked]:
-    """All workloads, and running Pods without one. `changed`: workloads with another template afterwards."""
+    """All workloads, and running Pods without workload, with their priorities before and after.
+
+    `changed`: workloads with another template afterwards.
+    """
     counted, changed = set[str](), changed or {}
     for key, workload in sorted(before.workloads.items()):
         _, namespace, name = key
@@ -207,7 +215,7 @@ def ranked(
 
 
 def _others(before: ClusterSnapshot, counted: set[str]) -> Iterator[Ranked]:
-    """Running pods of no workload that is known: they stay what they are."""
+    """The running Pods without a known workload: their priority does not change."""
     left: dict[tuple[str, int], int] = {}
     for pod in before.pods.values():
         if pod.node_name and not pod.terminal and pod.key not in counted:
@@ -230,7 +238,7 @@ def _rank(resolved: Resolved | None) -> tuple[int, bool] | None:
 
 
 def _cells(before: ClusterSnapshot, after: ClusterSnapshot, ranked: Sequence[Ranked]) -> list[Cell]:
-    """The cells in which the three moments differ, most Pods first."""
+    """The cells with different numbers at the three times, most Pods first."""
     found = []
     for name in sorted({*before.priority_classes, *after.priority_classes, ""} - _SYSTEM):
         old, new = _level(name, before), _level(name, after)
@@ -248,14 +256,15 @@ def _below(running: Mapping[int, int], level: int | None) -> int:
 
 
 def _level(name: str, cluster: ClusterSnapshot) -> int | None:
-    """The priority below which a new Pod of this class ("" for none) may preempt; None if it may not, or is
-    rejected."""
+    """The priority below which a new Pod of this class ("" for none) may preempt; None if it must not, or is
+    rejected.
+    """
     resolved = _resolved(name, "", cluster)
     return None if resolved is None or resolved.preemption_policy == PREEMPT_NEVER else resolved.priority
 
 
 def as_dict(change: ClassChange) -> dict[str, Any]:
-    """For programs."""
+    """The effect of the change as JSON."""
     return {
         "class": (change.new or change.old or PriorityClass("", 0)).name,
         "before": change.old._asdict() if change.old else None,

@@ -1,8 +1,9 @@
-"""The order of a change of PriorityClasses, with each step simulated after the previous one.
+"""Plans the order of PriorityClass changes, and simulates each step after the previous one.
 
-Running Pods keep their priority, so a change takes effect Pod by Pod. Workloads whose priority falls come first: their
-new Pods can preempt less than before. Then the highest new priority comes first, so that no workload preempts Pods
-that will have a higher priority. If this order preempts Pods, new classes get preemptionPolicy Never until the end.
+Running Pods keep their priority, so a change takes effect Pod by Pod. Workloads with a lowered priority are first,
+because their new Pods can preempt fewer Pods than before. The others follow by descending new priority, so that no
+workload preempts Pods that will have a higher priority. If this order preempts Pods, new classes get preemptionPolicy
+Never until the end.
 """
 
 from __future__ import annotations
@@ -40,13 +41,16 @@ _LOOK: Final = 5.0
 _PATIENCE: Final = 600.0
 """Seconds without progress after which a rollout counts as unfinished. Source: progressDeadlineSeconds."""
 _PAUSE: Final = 30.0
-"""Seconds between two steps, for the replacements of preempted Pods."""
+"""Seconds between two steps, so that replacements of preempted Pods can start."""
 _AFTERWARDS: Final = 660.0
-"""Seconds after the last step: CronJobs never settle."""
+"""Seconds of simulation after the last step, because CronJobs never reach a steady state."""
 
 
 class Wanted(NamedTuple):
-    """The change: the classes afterwards, and the workloads with another class, by key. `ignored`: other objects."""
+    """The requested change: the resulting classes, and the workloads with another class, by key.
+
+    `ignored`: other objects.
+    """
 
     classes: Mapping[str, PriorityClass]
     workloads: Mapping[Key, ApiObject]
@@ -54,9 +58,10 @@ class Wanted(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step: classes to create, change, recreate or delete, or workloads to roll out one after the other.
+    """One step: classes to create, change, recreate or delete, or workloads to roll out one by one.
 
-    `classes`: as they are after the step (`delete`: before it). `priority`: of the new Pods of the workloads.
+    `classes`: their state after the step (for `delete`, before it). `priority`: the priority of the workloads' new
+    Pods.
     """
 
     action: str
@@ -79,7 +84,7 @@ class Result(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """The other order, which was not chosen. `careful`: with preemptionPolicy Never first."""
+    """The order that was not chosen. `careful`: new classes first get preemptionPolicy Never."""
 
     careful: bool
     preempted: int
@@ -87,9 +92,11 @@ class Alternative(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The steps in their order. `other`: the order that was not chosen; None if there was no need to simulate it.
-    `kept`: workloads that cannot be rolled out, so that their running Pods keep their priority. `rejected`: workloads
-    whose class does not exist afterwards. `pending_before`: Pending Pods before the plan.
+    """The plan: its steps in order.
+
+    `other`: the order that was not chosen; None if there was no need to simulate it. `kept`: workloads that cannot be
+    rolled out, so that their running Pods keep their priority. `rejected`: workloads whose class does not exist
+    afterwards. `pending_before`: Pending Pods before the plan.
     """
 
     results: Sequence[Result]
@@ -115,7 +122,10 @@ class Plan(NamedTuple):
 def wanted(
     cluster: ClusterSnapshot, classes: Iterable[PriorityClass], objects: Iterable[ApiObject], deleted: Iterable[str]
 ) -> Wanted:
-    """The change that files and names of old classes ask for. Raises InvalidInput if the API server rejects it."""
+    """The change that these files and names of deleted classes request.
+
+    Raises InvalidInput if the API server rejects it.
+    """
     after, given = dict(cluster.priority_classes), set[str]()
     for new in classes:
         if new.name in given:
@@ -147,7 +157,7 @@ def wanted(
 
 
 def _with_class_of(old: ApiObject, new: ApiObject) -> ApiObject | None:
-    """The workload of the cluster with the class of the file; None if it has this class."""
+    """The workload of the cluster with the class in the file; None if the class is the same."""
     template = pod_template_of(new, POD_TEMPLATE_PATHS)
     current = pod_template_of(old, POD_TEMPLATE_PATHS)
     name = "" if template is None else text(template.spec, "priorityClassName")
@@ -170,7 +180,7 @@ def plan(
     change: Wanted,
     progress: Callable[[float, int], None] | None = None,
 ) -> Plan:
-    """The order of a change, with the simulation of each step; the order that preempts fewer Pods of two.
+    """The order of a change with the simulation of each step: of two orders, the one that preempts fewer Pods.
 
     `world`: the cluster without arrivals. Raises NotPredicted.
     """
@@ -190,7 +200,7 @@ def _alternative(found: Plan, *, careful: bool) -> Alternative:
 
 
 def _badness(found: Plan) -> tuple[bool, int, int]:
-    """Sort key of alternative orders: the best first."""
+    """Sort key of alternative orders; the best is the smallest."""
     return not found.is_complete, found.preempted, sum(result.pending for result in found.results[-1:])
 
 
@@ -212,21 +222,21 @@ def _is_recreated(old: PriorityClass, new: PriorityClass) -> bool:
 
 
 class _Unit(NamedTuple):
-    """Changes of classes, or none, and the workloads that get their priority by them."""
+    """Changes of classes (or none), and the workloads that get another priority through them."""
 
     steps: Sequence[Step]
     affected: list[Ranked]
 
     @property
     def turn(self) -> tuple[bool, int]:
-        """Sort key: lowered priorities first, then the highest new priority, then changes without restarts."""
+        """Sort key: lowered priorities first, then by descending new priority, then changes without restarts."""
         if not self.affected:
             return True, 0
         return any(map(_is_raised, self.affected)), min(-(2**31) - _after(each) for each in self.affected)
 
 
 def steps_of(cluster: ClusterSnapshot, change: Wanted, affected: Sequence[Ranked], *, careful: bool) -> Iterator[Step]:
-    """The steps in their order. `careful`: new classes get preemptionPolicy Never, and the requested one at the end."""
+    """The steps in order. `careful`: new classes get preemptionPolicy Never first, and the requested one at the end."""
     old = cluster.priority_classes
     first = {_class_of(each) for each in affected} if careful else set[str]()
     new = {c.name: c._replace(preemption_policy=PREEMPT_NEVER) if c.name in first else c for c in _new(cluster, change)}
@@ -248,8 +258,9 @@ def steps_of(cluster: ClusterSnapshot, change: Wanted, affected: Sequence[Ranked
 
 
 def _changed(current: PriorityClass, new: PriorityClass, action: str) -> PriorityClass:
-    """Return the class after a step. The action `default` changes only `globalDefault`; other actions change all other
-    fields.
+    """The class after a step.
+
+    The action `default` changes only `globalDefault`; other actions change all other fields.
     """
     if action == "default":
         return current._replace(global_default=new.global_default)
@@ -259,7 +270,7 @@ def _changed(current: PriorityClass, new: PriorityClass, action: str) -> Priorit
 def _units(
     cluster: ClusterSnapshot, change: Wanted, affected: Sequence[Ranked], new: Mapping[str, PriorityClass]
 ) -> Iterator[_Unit]:
-    """`new`: created and recreated classes."""
+    """The units of a plan. `new`: created and recreated classes."""
     old, left = cluster.priority_classes, [each for each in affected if each.after is not None]
     recreated = {name: Step("recreate", [c]) for name, c in new.items() if name in old}
     moved = [new.get(c.name, c) for _, c in sorted(change.classes.items()) if c.global_default != _was(c, old)]
@@ -292,14 +303,14 @@ def _class_of(each: Ranked) -> str:
 
 
 def _has_default(each: Ranked, name: str, change: Wanted) -> bool:
-    """True if its new Pods get the global default, which has this name ("": none)."""
+    """True if the workload's new Pods get the global default of this name ("" if there is none)."""
     template = pod_template_of(change.workloads.get(_key(each.object), each.object), POD_TEMPLATE_PATHS)
     named = text(template.spec, "priorityClassName") if template else ""
     return not named and _class_of(each) == name
 
 
 def _rollouts(affected: Sequence[Ranked], change: Wanted) -> Iterator[Step]:
-    """For each kind of rollout and new priority a step, lowered priorities first, then the highest priority."""
+    """One step for each kind of rollout and new priority: lowered priorities first, then by descending priority."""
     groups: dict[tuple[bool, int, str], list[ApiObject]] = {}
     for each in affected:
         changed = change.workloads.get(_key(each.object))
@@ -323,7 +334,7 @@ def _needs_restart(each: Ranked) -> bool:
 
 
 def _is_replaced_by_restart(each: Ranked) -> bool:
-    """True if `kubectl rollout restart` replaces its Pods."""
+    """True if `kubectl rollout restart` replaces the workload's Pods."""
     if not is_rolled_out(each.object) or at(each.object, "spec", "updateStrategy", "type") == "OnDelete":
         return False
     return not (group_kind(each.object) == DEPLOYMENT and at(each.object, "spec", "paused"))
@@ -374,7 +385,7 @@ def _simulated(
 
 
 class _Run:
-    """The steps of a plan in one simulation, each when the previous one is complete."""
+    """Runs the steps of a plan in one simulation, each after the previous one is complete."""
 
     def __init__(self, simulation: Simulation, cluster: ClusterSnapshot, steps: Sequence[Step]) -> None:
         self._simulation, self._cluster, self._steps = simulation, cluster, steps
@@ -410,7 +421,10 @@ class _Run:
         self._simulation.admit_by(lambda obj: admitted(obj, now), lambda obj: admitted_group(obj, now))
 
     def _roll_out(self, workload: ApiObject, unfinished: list[str]) -> Generator[float | None, None, None]:
-        """Wait until no old Pod is left and all new Pods are ready."""
+        """Roll out a workload, and wait until no old Pod is left and all new Pods are ready.
+
+        Adds the workload to `unfinished` if the rollout makes no progress.
+        """
         api, clock, key = self._simulation.api, self._simulation.clock, _key(workload)
         stored = api.workloads.get(key)
         if stored is None:
@@ -445,7 +459,7 @@ def _pending(simulation: Simulation) -> int:
 
 
 def as_dict(found: Plan) -> dict[str, Any]:
-    """For programs."""
+    """The plan as JSON."""
     return {
         "preempted": found.preempted,
         "complete": found.is_complete,

@@ -1,4 +1,4 @@
-"""The state of a cluster after something has happened and settled, against the state before."""
+"""Compares the state of a cluster after an event, in its steady state, with the state before."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def ask(
 ) -> Answer:
     """Simulate a question. Raises ValueError if that takes too long.
 
-    `world`: the cluster with the arrivals of the question. `watch`: an Occupancy to fill. `without`: also simulate
-    without the event.
+    `world`: the cluster with the arrivals of the question. `watch`: returns an Occupancy to fill. `without`: also
+    simulate without the event.
     """
     simulation = Simulation(world, progress=progress)
     occupancy = watch(simulation) if watch else None
@@ -90,8 +90,10 @@ def ask(
 
 
 class Losses:
-    """Replicas that no longer run, compared with the start of this simulation. A DaemonSet's Pods on deleted nodes
-    do not count. `names`: of its workloads."""
+    """Counts replicas that no longer run, compared with the start of this simulation.
+
+    Ignores DaemonSet Pods on deleted nodes. `names`: the displayed names of the workloads.
+    """
 
     def __init__(self, simulation: Simulation) -> None:
         origins, api = simulation.timeline.origins, simulation.api
@@ -102,7 +104,7 @@ class Losses:
         self.running = len(self._workloads)
 
     def of(self, simulation: Simulation) -> dict[str, int]:
-        """Workload -> how many fewer, of one of the same cluster, which has run; those that have lost some."""
+        """The number of lost replicas by workload, in a completed simulation of the same cluster; without zeros."""
         return {self.names.of(workload): count for workload, count in self.by_workload(simulation).items()}
 
     def by_workload(self, simulation: Simulation) -> dict[tuple[str, str], int]:
@@ -125,7 +127,7 @@ def _by_name(workload: tuple[str, str]) -> tuple[str, str]:
 
 
 def touched(simulation: Simulation) -> set[str]:
-    """The pods of which something may differ from time 0: all others are as they were."""
+    """The keys of all Pods that may have changed since time 0."""
     found = {event.pod for event in simulation.timeline.events if event.pod}
     found.update(state.pod.key for state in simulation.api.strays())
     return found
@@ -142,7 +144,7 @@ def _runs(state: PodState, simulation: Simulation) -> bool:
 
 
 class _Count:
-    """Of a workload's pods. `daemons`: node -> pods of a DaemonSet that run there."""
+    """The Pods of one workload, by state. `daemons`: number of running DaemonSet Pods by node."""
 
     def __init__(self, origin: Origin) -> None:
         self.origin, self.running, self.pending = origin, 0, 0
@@ -176,7 +178,7 @@ def _compared(
     nodes: Container[str],
     names: Names,
 ) -> list[Standing]:
-    """Those that have lost most first. `nodes`: those that are there in the end."""
+    """The workloads that differ, those with the most lost Pods first. `nodes`: the nodes that exist at the end."""
     found = []
     for workload in {**before, **after}:
         origin = (after.get(workload) or before[workload]).origin
@@ -193,13 +195,13 @@ def _compared(
 
 
 def _failed_jobs(simulation: Simulation) -> dict[Key, JobStatus]:
-    """The Jobs that have failed, or are about to."""
+    """The Jobs that have failed, or are about to fail."""
     states = (simulation.api.workloads[key] for key in simulation.api.keys_of(JOB))
     return {s.key: s.status for s in states if isinstance(s.status, JobStatus) and s.status.failure}
 
 
 def _failures(simulation: Simulation, before: Container[Key]) -> dict[tuple[str, str], str]:
-    """Workload -> why its Jobs fail, of those that had not failed before."""
+    """The reason for failed Jobs by workload, for Jobs that had not failed before."""
     found: dict[tuple[str, str], list[str]] = {}
     for key, status in _failed_jobs(simulation).items():
         if key not in before:
@@ -265,7 +267,7 @@ def pushes_of(simulation: Simulation, names: Names) -> list[Push]:
 
 
 def _bound(simulation: Simulation, names: Names) -> list[Bound]:
-    """By workload."""
+    """The time at which the last Pod of each workload got a node."""
     found: dict[str, Bound] = {}
     for event in simulation.timeline.events:
         if event.event == "scheduled" and event.origin is not None:
@@ -275,7 +277,7 @@ def _bound(simulation: Simulation, names: Names) -> list[Bound]:
 
 
 def short_budgets(simulation: Simulation) -> dict[str, tuple[int, int]]:
-    """Budgets with fewer healthy pods than they want."""
+    """The PDBs with fewer healthy Pods than desired, with both numbers."""
     found = {}
     for key in simulation.api.keys_of(BUDGET):
         status = simulation.api.workloads[key].status
@@ -285,25 +287,25 @@ def short_budgets(simulation: Simulation) -> dict[str, tuple[int, int]]:
 
 
 def _stuck(simulation: Simulation, name: str) -> list[str]:
-    """The pods on a node that was to be emptied and is not: of one that is in service again, none."""
+    """The Pods that remain on a node that should be drained; empty for an uncordoned node."""
     node = simulation.api.nodes.get(name)
     return left_on(simulation.api, name) if node is not None and node.unschedulable else []
 
 
 def _forbidden(simulation: Simulation, stuck: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Pod that is left on a node -> the budgets that forbid its eviction."""
+    """The PDBs that forbid the eviction of each remaining Pod on these nodes."""
     states = (state for node in stuck for state in simulation.api.by_node.get(node, {}).values())
     found = {state.pod.key: forbidden_by(simulation.api, state) for state in states}
     return {pod: found[pod] for pods in stuck.values() for pod in pods if found.get(pod)}
 
 
 def at_rest(world: World) -> bool:
-    """True if no Pod is Pending or terminating at time 0."""
+    """True if all Pods are scheduled, and none is terminating, at time 0."""
     return all(s.pod.terminal or (s.pod.node_name and not s.terminating) for s in world.pods)
 
 
 def _without(world: World) -> Anyway | None:
-    """The outcome without the event; None if nothing happens."""
+    """The outcome without the event; None if nothing changes without it."""
     simulation = Simulation(world._replace(arrivals=()))
     losses = Losses(simulation)
     simulation.run()

@@ -1,4 +1,4 @@
-"""How many more Pods like one fit, without and with preemption, and the resource that limits the number."""
+"""Computes how many more Pods of an object fit, with and without preemption, and the limiting resource."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.node_groups import NodeGroup
 
 MOST_IN_TURN: Final = 2_000
-"""The maximum number of Pods that are scheduled one after the other, if no other method can count them."""
+"""Maximum Pods that are scheduled one after the other, if no faster method can count them."""
 MOST_PLACED: Final = 200_000
-"""The maximum number of Pods that are placed to find each node's reason to reject the next.
+"""Maximum Pods that are placed to find each node's reason to reject the next Pod.
 
-The number that fits on a node is user input.
+The number of Pods per node depends on user input.
 """
 _NOT_FILLED: Final = "too many fit to determine what runs out first"
 _ZONE: Final = "topology.kubernetes.io/zone"
 
 
 class Count(NamedTuple):
-    """The number that fits. `whole`: exactly; otherwise, at least. `by_node`: the number for each node, if known."""
+    """The number of Pods that fit. `whole`: true if exact; false for a lower bound. `by_node`: by node, if known."""
 
     pods: int
     whole: bool = True
@@ -61,7 +61,7 @@ class Count(NamedTuple):
 
 
 class OfClass(NamedTuple):
-    """The number that would fit with preemption if the Pod had this PriorityClass."""
+    """The number of Pods that would fit with preemption if they had this PriorityClass."""
 
     name: str
     priority: int
@@ -70,10 +70,7 @@ class OfClass(NamedTuple):
 
 
 class Left(NamedTuple):
-    """The free amounts of full nodes: cpu in thousandths, memory in bytes.
-
-    `scarce`: the insufficient resources; the free amounts of the others are stranded.
-    """
+    """The free amounts of full nodes: cpu in thousandths, memory in bytes."""
 
     scarce: tuple[str, ...]
     nodes: int
@@ -82,9 +79,9 @@ class Left(NamedTuple):
 
 
 class OfGroup(NamedTuple):
-    """The number that fits in addition if a node group grows to its maximum of `nodes`.
+    """The number of additional Pods that fit if a node group grows to its maximum of `nodes`.
 
-    `capped`: one scale-up adds no more nodes, although the group may have more. `why_not`: upstream's reason why none
+    `capped`: one scale-up adds no more nodes, although the group may have more. `why_not`: upstream's reason if no Pod
     fits.
     """
 
@@ -96,8 +93,10 @@ class OfGroup(NamedTuple):
 
 
 class OfPodGroup(NamedTuple):
-    """How many more PodGroups of `size` Pods fit; the last one may have only `min_count` Pods that fit. The cluster
-    runs none of their Pods yet."""
+    """The number of further PodGroups of `size` Pods that fit; the last one may have only `min_count` fitting Pods.
+
+    For a group of which the cluster runs no Pod yet.
+    """
 
     name: str
     size: int
@@ -107,9 +106,9 @@ class OfPodGroup(NamedTuple):
 
 
 class Headroom(NamedTuple):
-    """The answer for one object. `reasons`: why each node takes no more (upstream's words), most nodes first.
+    """The headroom for one object. `reasons`: upstream's reasons why nodes accept no more Pods, most nodes first.
 
-    `groups`: of each node group that is given, in the file's order; None where none is given.
+    `groups`: the result for each node group in the file's order; None without node groups.
     """
 
     name: str
@@ -124,18 +123,18 @@ class Headroom(NamedTuple):
     groups: Sequence[OfGroup] | None = None
     assumes: Sequence[str] = ()
     of_pod_group: OfPodGroup | None = None
-    """If the Pods belong to a PodGroup."""
+    """The number of PodGroups, if the Pods belong to one."""
 
     @property
     def more(self) -> tuple[int, int]:
-        """How many replicas or PodGroups fit without and with preemption."""
+        """The number of replicas or PodGroups that fit, without and with preemption."""
         if self.of_pod_group is None:
             return self.without.pods, self.preempting.pods
         return self.of_pod_group.without, self.of_pod_group.preempting
 
 
 def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling | None = None) -> Headroom:
-    """Return how many more Pods like those of a Pod or workload fit. Raises InvalidObject."""
+    """The number of further Pods that fit, for Pods like those of a Pod or workload. Raises InvalidObject."""
     pod, notes = _one_more(cluster, obj)
     snapshot = cluster.scheduling
     member = pod if is_scheduled_by_group(pod, snapshot) and not why_group_not_predicted(pod, snapshot) else None
@@ -179,7 +178,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
 def _of_pod_group(
     cluster: ClusterSnapshot, obj: ApiObject, pod: Pod, without: Count, preempting: Count
 ) -> OfPodGroup | None:
-    """The PodGroup of an object's Pods, by how many of these Pods fit. Raises InvalidObject."""
+    """The number of PodGroups of an object that fit, from the number of its Pods that fit. Raises InvalidObject."""
     group = cluster.objects.pod_groups[pod.namespace, pod.spec.pod_group]
     template = pod_template_of(obj, POD_TEMPLATE_PATHS)
     wanted = replicas_of(obj) if template is not None and template.is_template else 0
@@ -193,7 +192,7 @@ def _of_pod_group(
 
 
 def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, list[str]]:
-    """The next pod of an object, as admission would leave it. Raises InvalidObject."""
+    """The next Pod of an object, as admission completes it, with notes. Raises InvalidObject."""
     ref, template = ref_of(obj, "default"), pod_template_of(obj, POD_TEMPLATE_PATHS)
     if template is None:
         raise InvalidObject("no Pod template found", ref=ref)
@@ -209,7 +208,7 @@ def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, list[str]]
 
 
 def fill(snapshot: Snapshot, pod: Pod) -> tuple[Count, Snapshot | None]:
-    """Return how many fit one after the other, and the cluster with them; None if they are too many to place."""
+    """The number of such Pods that fit, and the cluster with them; None if they are too many to place."""
     room = room_for(snapshot, pod)
     if room is None:
         count, full = _one_by_one(snapshot, pod, preempting=False)
@@ -223,8 +222,10 @@ def fill(snapshot: Snapshot, pod: Pod) -> tuple[Count, Snapshot | None]:
 
 
 def _with_preemption(snapshot: Snapshot, pod: Pod, without: Count, *, as_group: bool) -> Count:
-    """Return how many fit if each may preempt Pods of lower priority. `as_group`: preemption for a PodGroup
-    searches victims in the whole cluster, and places all Pods at once."""
+    """The number of Pods that fit if each may preempt Pods of lower priority.
+
+    `as_group`: preemption for a PodGroup searches victims in the whole cluster, and places all Pods at once.
+    """
     if pod.preemption_policy == PREEMPT_NEVER:
         return without
     if as_group:
@@ -238,7 +239,7 @@ def _with_preemption(snapshot: Snapshot, pod: Pod, without: Count, *, as_group: 
 
 
 def _by_group(cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, groups: Sequence[NodeGroup]) -> list[OfGroup]:
-    """Of each group alone. `full`: the cluster with all that fit, None where they are too many to put there."""
+    """The additional Pods for each node group alone. `full`: the cluster with all Pods that fit; None if too many."""
     daemon_sets = [workload.object for key, workload in sorted(cluster.workloads.items()) if key[0] == DAEMON_SET]
     found: list[OfGroup] = []
     try:
@@ -255,7 +256,7 @@ def _by_group(cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, groups:
 
 
 def _of_group(estimate: Estimate, pod: Pod, nodes: int, is_full: bool) -> tuple[Count, str]:
-    """Return how many more fit, or why none does. `is_full`: whether nothing fits on the existing nodes."""
+    """The number of additional Pods that fit, or the reason if none fits. `is_full`: no Pod fits on existing nodes."""
     if nodes <= 0:
         return Count(0), MAX_SIZE_REACHED
     if why := estimate.why_not(Like([pod])):
@@ -274,7 +275,7 @@ def _of_group(estimate: Estimate, pod: Pod, nodes: int, is_full: bool) -> tuple[
 
 
 def _one_by_one(snapshot: Snapshot, pod: Pod, *, preempting: bool) -> tuple[Count, Snapshot]:
-    """Predict one after the other until one stays pending."""
+    """Predict such Pods one after the other until one stays Pending."""
     by_node: Counter[str] = Counter()
     every = _numbered(pod)
     for number in range(MOST_IN_TURN):
@@ -294,7 +295,9 @@ def _numbered(pod: Pod) -> Iterator[Pod]:
 
 
 def _by_class(cluster: ClusterSnapshot, pod: Pod, without: Count, *, as_group: bool) -> list[OfClass]:
-    """For its own class and each that may be recommended, lowest first; classes of one value have the same result."""
+    """The result for the Pod's own class and each recommendable class, lowest first; once for classes of equal
+    value.
+    """
     known: dict[tuple[int, bool], Count] = {}
     told: list[OfClass] = []
     classes = [c for c in cluster.priority_classes.values() if c.name == pod.priority_class_name or is_recommended(c)]
@@ -320,7 +323,7 @@ def _reasons(prediction: Prediction) -> list[tuple[str, int]]:
 
 
 def _left(snapshot: Snapshot, pod: Pod) -> list[Left]:
-    """Return the free amounts of nodes by their insufficient resources, most nodes first."""
+    """The free amounts of nodes, grouped by their insufficient resources, most nodes first."""
     asked = pod.occupies.resource
     found: dict[tuple[str, ...], Left] = {}
     for info in snapshot.node_infos:
@@ -348,7 +351,7 @@ def _free(info: NodeInfo) -> tuple[int, int, int]:
 
 
 def _by_zone(by_node: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
-    """Whether the nodes have zones."""
+    """The number of Pods by zone of their nodes; empty if the nodes have no zones."""
     found: Counter[str] = Counter()
     for name, count in by_node.items():
         info = snapshot.get(name)
@@ -359,7 +362,7 @@ def _by_zone(by_node: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
 
 
 def told(count: Count) -> str:
-    """`12 more Pods`, `at least 2000 more Pods`, `no more Pods`."""
+    """The number as a phrase: `12 more Pods`, `at least 2000 more Pods`, or `no more Pods`."""
     if not count.pods:
         return "no more Pods"
     return f"{'' if count.whole else 'at least '}{plural(count.pods, 'more Pod')}"
@@ -371,7 +374,7 @@ def _pod_group_as_dict(found: OfPodGroup) -> dict[str, Any]:
 
 
 def as_dict(found: Headroom) -> dict[str, Any]:
-    """For programs."""
+    """The headroom as JSON."""
     of_pod_group = {} if found.of_pod_group is None else {"podGroup": _pod_group_as_dict(found.of_pod_group)}
     groups = {} if found.groups is None else {"nodeGroups": [_group_as_dict(group) for group in found.groups]}
     return {

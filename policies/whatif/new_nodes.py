@@ -1,4 +1,4 @@
-"""Nodes that are added: which Pods get there first, and the DaemonSets whose Pods stay Pending there."""
+"""Added nodes: the first Pods on them, and DaemonSets whose Pods for these nodes stay Pending."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class First(NamedTuple):
-    """A workload's Pods on new nodes. `first`, `last`: seconds until the first and the last of them was scheduled."""
+    """A workload's Pods on new nodes. `first`, `last`: seconds until its first and last Pod was scheduled there."""
 
     workload: str
     priority: int
@@ -35,12 +35,12 @@ class Starved(NamedTuple):
 
     @property
     def ranks_too_low(self) -> bool:
-        """True if no Pod on a node has a lower priority."""
+        """True if no Pod on these nodes has a lower priority."""
         return self.lowest is not None and self.priority <= self.lowest
 
 
 class NewNodes(NamedTuple):
-    """The workloads in the order in which they get there, and the DaemonSets that do not."""
+    """The new nodes: the workloads in the order of their first Pod there, and the DaemonSets with Pending Pods."""
 
     names: Sequence[str]
     first: Sequence[First]
@@ -48,7 +48,7 @@ class NewNodes(NamedTuple):
 
 
 def new_nodes_after(simulation: Simulation, nodes: Sequence[str], names: Names) -> NewNodes:
-    """What a simulation has done to added nodes."""
+    """The workloads on added nodes after a simulation."""
     wanted, found = set(nodes), dict[str, First]()
     for event in simulation.timeline.events:
         if event.event == "scheduled" and event.node in wanted and event.origin is not None:
@@ -76,7 +76,7 @@ def starved_on(simulation: Simulation, nodes: Container[str], names: Names) -> l
 
 
 def as_dict(found: NewNodes) -> dict[str, Any]:
-    """For programs."""
+    """The added nodes as JSON."""
     return {
         "nodes": list(found.names),
         "scheduled": [

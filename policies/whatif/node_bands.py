@@ -1,4 +1,4 @@
-"""Nodes in bands: how much of each its pods of some priorities ask for, at any moment of a run."""
+"""The requests on each node in priority bands, at any time of a simulation."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 MOST_BANDS: Final = 8
 WHOLE: Final = 200
-"""The value of a full share in a frame; shares above 1.275 are cut to that."""
+"""The value of a complete share in a frame; shares above 1.275 are cut."""
 CPU, MEMORY = range(2)
 LASTS, DOOMED = range(2)
 _MOST_CLASSES: Final = 4
 
 
 class Band(NamedTuple):
-    """Priorities from `least` to `most`. `classes`: of its pods, those of most pods first (empty: of none)."""
+    """A range of priorities. `classes`: PriorityClasses of its Pods ("" for none), most Pods first."""
 
     least: int
     most: int
@@ -38,8 +38,10 @@ class Band(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """The nodes at `t` seconds. `shares`: by node, band, LASTS or DOOMED (it will be pushed out), CPU or MEMORY, as
-    parts of WHOLE; `states`: by node."""
+    """The nodes at `t` seconds.
+
+    `shares`: parts of WHOLE by node, band, LASTS or DOOMED (will be preempted), and CPU or MEMORY. `states`: by node.
+    """
 
     t: float
     shares: NDArray[np.uint8]
@@ -47,7 +49,7 @@ class Frame(NamedTuple):
 
 
 class NodeBands:
-    """The nodes of a run, sorted by zone and name, and their bands, the lowest priorities first."""
+    """The nodes of a simulation, sorted by zone and name, and the priority bands, lowest first."""
 
     def __init__(self, occupancy: Occupancy | Placed, pushes: Iterable[Push]) -> None:
         stays = occupancy.stays
@@ -66,7 +68,7 @@ class NodeBands:
         self._changes = [(c.t, places[c.node], c.state) for c in occupancy.node_changes]
 
     def _of_their_nodes(self, places: dict[str, int]) -> NDArray[np.float64]:
-        """By stay and resource."""
+        """The share of its node that each Pod requests, by stay and resource."""
         room = [(max(n.allocatable.milli_cpu, 1), max(n.allocatable.memory, 1)) for n in self.nodes]
         shares = [
             (stay.milli_cpu / room[places[stay.node]][CPU], stay.memory / room[places[stay.node]][MEMORY])
@@ -75,7 +77,7 @@ class NodeBands:
         return np.array(shares).reshape(-1, 2)
 
     def frame(self, t: float) -> Frame:
-        """All at one moment; BEFORE and infinity: the two ends."""
+        """The nodes at one time; BEFORE and infinity are the start and the end."""
         there = (self._start <= t) & ((self._end > t) | (self._end == inf))
         cells = (self._where[there] * max(len(self.bands), 1) + self._band[there]) * 2 + self.doomed[there]
         size = len(self.nodes) * len(self.bands) * 2
@@ -91,7 +93,9 @@ class NodeBands:
         return states
 
     def moments(self, most: int) -> list[float]:
-        """When something changes on a node, in whole seconds; of many moments those between which equally much does."""
+        """The times of changes on nodes in whole seconds, at most `most`, with about equally many changes between
+        them.
+        """
         times = np.concatenate([self._start, self._end, [t for t, _, _ in self._changes]])
         seconds, counts = np.unique(np.ceil(times[(times != BEFORE) & (times != inf)]), return_counts=True)
         if len(seconds) > most > 0:
@@ -102,7 +106,7 @@ class NodeBands:
 
 
 def requests_by_class(stays: Iterable[Stay]) -> dict[tuple[int, str], tuple[Requested, Requested]]:
-    """(priority, PriorityClass) -> number and requests of the Pods on nodes before and after the run."""
+    """The number and resource requests of the Pods on nodes before and after the run, by (priority, PriorityClass)."""
     found: dict[tuple[int, str], tuple[Requested, Requested]] = {}
     for stay in stays:
         key = stay.priority, stay.priority_class
@@ -114,12 +118,12 @@ def requests_by_class(stays: Iterable[Stay]) -> dict[tuple[int, str], tuple[Requ
 
 
 def zone_of(node: Node) -> str:
-    """Its zone, empty where it has none."""
+    """The zone of a node; "" without one."""
     return node.labels.get(ZONE, "")
 
 
 def _pushed_out(stays: Sequence[Stay], pushes: Iterable[Push]) -> NDArray[np.bool_]:
-    """Of each stay, whether it ended by preemption."""
+    """For each stay, true if it ended by preemption."""
     moments: dict[str, list[float]] = {}
     for push in pushes:
         moments.setdefault(push.victim, []).append(push.t)
@@ -128,7 +132,7 @@ def _pushed_out(stays: Sequence[Stay], pushes: Iterable[Push]) -> NDArray[np.boo
 
 
 def _bands(stays: Sequence[Stay]) -> list[Band]:
-    """One for each priority; of more than MOST_BANDS those next to each other are put together, equally many pods."""
+    """The bands: one for each priority; above MOST_BANDS, adjacent ones are merged to about equal numbers of Pods."""
     counts: dict[int, dict[str, int]] = {}
     for stay in stays:
         classes = counts.setdefault(stay.priority, {})

@@ -1,4 +1,4 @@
-"""How many new nodes of one group a set of Pending Pods needs: cluster-autoscaler's binpacking estimator."""
+"""The number of new nodes of one group that Pending Pods need: cluster-autoscaler's binpacking estimator."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.node_groups import NodeGroup
 
 MOST_NODES: Final = 1_000
-"""Nodes of one scale-up. Source: --max-nodes-per-scaleup."""
+"""Maximum nodes of one scale-up. Source: --max-nodes-per-scaleup."""
 MAX_SIZE_REACHED: Final = "max node group size reached"
-"""Upstream's words, as those of the filters are. Source: orchestrator/skippedreasons.go."""
+"""Upstream's reason for a group at its maximum size. Source: orchestrator/skippedreasons.go."""
 NOT_TRIED: Final = "estimate limit reached"
 _FILTERED_OUT: Final = unresolvable("PreFilter filtered the Node out")
 _SPREAD: Final = "node(s) didn't match pod topology spread constraints"
 _NEW_NODE: Final = 20
-"""Units of work that one more node costs."""
+"""Units of work to add a node."""
 _NODE_ALONE: Final = frozenset(
     {
         "NodeAffinity",
@@ -43,7 +43,7 @@ _NODE_ALONE: Final = frozenset(
 
 
 class Like:
-    """Pods that are alike to the scheduler. Source: equivalence `PodGroup`."""
+    """Pods that are equal for scheduling. Source: equivalence `PodGroup`."""
 
     def __init__(self, pods: list[Pod]) -> None:
         self.pods = pods
@@ -57,7 +57,7 @@ class Estimate:
     """
 
     def __init__(self, base: Snapshot, group: NodeGroup, most: int, first: int, daemons: Sequence[ApiObject]) -> None:
-        """`most`: nodes that may be added; `first`: the number of the first of them."""
+        """`most`: maximum nodes to add. `first`: the number of the first added node, for its name."""
         self.group = group
         self.placed: list[tuple[Pod, str]] = []
         self._base, self._most, self._first = base, most, first
@@ -81,11 +81,14 @@ class Estimate:
         return len(self._infos)
 
     def after(self) -> Snapshot:
-        """The cluster with the nodes that have got a pod."""
+        """The cluster with the added nodes that have a Pod of the estimate."""
         return self._base.with_nodes([info.clone() for info in self._infos if info.name in self._taken])
 
     def why_not(self, like: Like) -> str:
-        """Why such a Pod does not fit on a node of the group; "" if it fits. Source: `SchedulablePodGroups`."""
+        """The reason why such a Pod does not fit on a node of the group; "" if it fits.
+
+        Source: `SchedulablePodGroups`.
+        """
         if why := not_predicted(like.pods[0], self._base):
             return why
         try:
@@ -96,8 +99,10 @@ class Estimate:
         return "" if rejected is None else ", ".join(rejected.reasons)
 
     def on_one_node(self, pod: Pod, most: int) -> int | None:
-        """Number of such Pods that fit on a new node, at most `most`; None if that depends on other nodes. Raises
-        PluginFault."""
+        """The number of such Pods that fit on a new node, at most `most`. Raises PluginFault.
+
+        None if the number depends on other nodes.
+        """
         prepared, info = _Prepared(framework_of(self._with_template, pod), pod), self._template.clone()
         if not prepared.holds:
             return None
@@ -108,14 +113,14 @@ class Estimate:
         return most
 
     def with_all(self) -> Snapshot:
-        """The cluster with all nodes that may be added, without the Pods of the estimate."""
+        """The cluster with the maximum number of added nodes, without the Pods of the estimate."""
         charge(_NEW_NODE * self._most + len(self._base.node_infos) // 4)
         for _ in range(self._most):
             self._add_node()
         return self._base.with_nodes([info.clone() for info in self._infos])
 
     def run(self, likes: Iterable[Like]) -> None:
-        """Place them, the largest first. Source: `Estimate`."""
+        """Place the Pods on new nodes, the largest first. Source: `Estimate`."""
         more = True
         for like in sorted(likes, key=lambda like: -self._score(like.pods[0])):
             rest = self._on_added(like.pods)
@@ -123,15 +128,15 @@ class Estimate:
                 more = self._on_new(rest)
 
     def _score(self, pod: Pod) -> float:
-        """Source: `calculatePodScore`."""
+        """The sort score of a Pod: its share of a node's cpu plus memory. Source: `calculatePodScore`."""
         asked, has = pod.occupies.resource, self.group.node.allocatable
         score = asked.milli_cpu / has.milli_cpu if has.milli_cpu > 0 else 0.0
         return score + (asked.memory / has.memory if has.memory > 0 else 0.0)
 
     def _on_added(self, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """Fill the nodes that have been added; the first pod that finds no place ends it. Those that are left.
+        """Place Pods on nodes that were added before; stops at the first Pod that does not fit. Returns the rest.
 
-        Each search begins behind the node of the last one. Source: `tryToScheduleOnExistingNodes`.
+        Each search starts after the node of the last Pod. Source: `tryToScheduleOnExistingNodes`.
         """
         prepared: _Prepared | None = None
         for index, pod in enumerate(pods):
@@ -151,7 +156,7 @@ class Estimate:
         yield from range(first)
 
     def _on_new(self, pods: Sequence[Pod]) -> bool:
-        """Fill the node that was added last, then add one more. Whether more may be added.
+        """Fill the last added node, then add another one, repeatedly. Returns false if no more nodes may be added.
 
         Source: `tryToScheduleOnNewNodes`.
         """
@@ -177,7 +182,10 @@ class Estimate:
         return True
 
     def _on_any_other(self, prepared: _Prepared, pod: Pod, rejected: Status) -> bool:
-        """A pod that spreads over hosts may fit on any other node, of the cluster too; upstream counts that one."""
+        """True if a Pod with a host spread constraint fits on another node, which upstream also tries here.
+
+        Places the Pod if the node is a new one.
+        """
         if _SPREAD not in rejected.reasons or all(c.topology_key != HOSTNAME for c in pod.spec.topology_spread):
             return False
         for info in [*self._base.node_infos, *self._infos[:-1]]:
@@ -208,7 +216,7 @@ class Estimate:
         self._snapshot = None
 
     def _prepared(self, pod: Pod, before: _Prepared | None) -> _Prepared:
-        """The PreFilter state of the Pod. `before`: that of an equal Pod, which may still be valid."""
+        """The PreFilter state of the Pod. `before`: the state of an equal Pod, which may still be valid."""
         if before is not None and (before.holds or self._snapshot is not None):
             return before
         if before is None and not self._keeps_away:
@@ -221,7 +229,10 @@ class Estimate:
         return _Prepared(framework_of(self._snapshot, pod), pod)
 
     def _rejected(self, prepared: _Prepared, pod: Pod, info: NodeInfo) -> Status | None:
-        """Source: `RunFiltersOnNode`. Raises PluginFault."""
+        """The rejection of a Pod by a node's filters; None if it fits.
+
+        Source: `RunFiltersOnNode`. Raises PluginFault.
+        """
         charge(FILTERS)
         if prepared.rejected is not None:
             return prepared.rejected
@@ -231,7 +242,7 @@ class Estimate:
 
 
 class _Prepared:
-    """A PreFilter state. `holds`: valid for all equal Pods, for any nodes and Pods."""
+    """A PreFilter state. `holds`: true if it is valid for all equal Pods, on any nodes and with any Pods."""
 
     def __init__(self, framework: Framework, pod: Pod) -> None:
         self.framework, self.state = framework, CycleState()

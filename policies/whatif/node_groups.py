@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MOST_GROUPS: Final = 500
 MOST_SIZE: Final = 2**31 - 1
 _LONGEST: Final = 253
-"""Characters of a name."""
+"""Maximum characters of a name."""
 _FIELDS: Final = ("name", "minSize", "size", "maxSize", "template")
 _NODE: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _NODE_FIELDS: Final = {
@@ -64,7 +64,7 @@ _NODE_FIELDS: Final = {
         "volumesInUse",
     ),
 }
-"""The fields of a Node: misspelt fields are errors, other fields are ignored. Source: core/v1 types.go."""
+"""The known fields of a Node. A misspelled field is an error; other fields are ignored. Source: core/v1 types.go."""
 _TAINT: Final = ("key", "value", "effect", "timeAdded")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NEEDED: Final = ("cpu", "memory", "pods")
@@ -77,17 +77,17 @@ POOL_LABELS: Final = (
     "pool",
     "node.kubernetes.io/instance-type",
 )
-"""Labels that name the pool of a node, the first that a node has."""
+"""Labels that name a node's pool; the first one that a node has counts."""
 _CONDITIONS: Final = "node.kubernetes.io/"
 """Prefix of the taints that the API server and controllers set for conditions."""
 TEMPLATE: Final = "cluster-autoscaler.kubernetes.io/template-node"
-"""Label of every node that cluster-autoscaler makes of a template."""
+"""Label of each node that cluster-autoscaler creates from a template."""
 _DEPRECATED: Final = {
     "node.kubernetes.io/instance-type": "beta.kubernetes.io/instance-type",
     "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
     "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
 }
-"""Label -> the older one that cluster-autoscaler sets to the same. Source: `UpdateDeprecatedLabels`."""
+"""Label -> the deprecated label that cluster-autoscaler sets to the same value. Source: `UpdateDeprecatedLabels`."""
 _PASSING_TAINTS: Final = frozenset(
     {
         "ToBeDeletedByClusterAutoscaler",
@@ -110,11 +110,14 @@ _PASSING_PREFIXES: Final = (
     "startup-taint.cluster-autoscaler.kubernetes.io/",
     "status-taint.cluster-autoscaler.kubernetes.io/",
 )
-"""Taints that a template loses: they tell of a state that a new node does not have. Source: `SanitizeTaints`."""
+"""Prefixes of taints that are removed from a template, because a new node is not in that state.
+
+Source: `SanitizeTaints`.
+"""
 
 
 class NodeGroup(NamedTuple):
-    """Equal nodes. `size`: current number. `max_size`: maximum number; None if unknown.
+    """A group of equal nodes. `size`: current number. `max_size`: maximum number; None if unknown.
 
     `node`: the template as a node. `capacity`: used by the expander.
     """
@@ -131,18 +134,18 @@ class NodeGroup(NamedTuple):
         return None if self.max_size is None else max(self.max_size - self.size, 0)
 
     def new_node(self, number: int) -> Node:
-        """A new node of the group: the template under a name of its own. Source: `SanitizedNodeInfo`."""
+        """A new node of the group: the template with a unique name. Source: `SanitizedNodeInfo`."""
         name = f"{self.node.name}-{number}"
         return replace(self.node, name=name, labels=shared_labels({**self.node.labels, HOSTNAME: name}))
 
 
 def load_node_groups(path: str) -> tuple[NodeGroup, ...]:
-    """The groups of a file. Raises ConfigError, also where it cannot be opened."""
+    """The node groups in a file. Raises ConfigError, also if the file cannot be opened."""
     return read_node_groups(contents(path), path)
 
 
 def read_node_groups(text: str | bytes, file: str) -> tuple[NodeGroup, ...]:
-    """The groups that a text holds. Raises ConfigError at its first fault."""
+    """Parse node groups. Raises ConfigError for the first error."""
     root = parse(text, file)
     groups: dict[str, NodeGroup] = {}
     for entry in root.elements():
@@ -158,7 +161,7 @@ def read_node_groups(text: str | bytes, file: str) -> tuple[NodeGroup, ...]:
 
 
 def pool_of(node: Node) -> str:
-    """The pool that a label names; empty without such a label."""
+    """The pool of a node, from its labels; "" without such a label."""
     return next((node.labels[label] for label in POOL_LABELS if label in node.labels), "")
 
 
@@ -169,9 +172,9 @@ def new_node_like(model: Node, name: str) -> Node:
 
 
 def daemon_pods(node: Node, daemon_sets: Iterable[ApiObject]) -> list[Pod]:
-    """The pods that DaemonSets have on a new node, whether they fit or not. Source: `GetDaemonSetPodsForNode`.
+    """The DaemonSet Pods for a new node, whether they fit or not. Source: `GetDaemonSetPodsForNode`.
 
-    As upstream makes them: admission does not see them, so a LimitRange changes nothing. Raises InvalidObject.
+    As upstream creates them, without admission: a LimitRange changes nothing. Raises InvalidObject.
     """
     found = []
     for daemon_set in daemon_sets:
@@ -233,7 +236,7 @@ def _template(group: str, entry: ConfigNode) -> tuple[Node, Resource]:
 
 
 def _check_fields(entry: ConfigNode) -> None:
-    """Raises ConfigError at the first field that a template cannot have."""
+    """Raise ConfigError at the first unknown field of a template."""
     for part, value in entry.items(_NODE):
         if part == "kind" and value.text() != "Node":
             raise value.fault(f'must be Node, not "{value.text()}"')
@@ -244,7 +247,7 @@ def _check_fields(entry: ConfigNode) -> None:
 
 
 def _check_taints(entry: ConfigNode) -> None:
-    """Raises ConfigError at the first taint that the API server would refuse. Source: `validateNodeTaints`."""
+    """Raise ConfigError at the first taint that the API server would reject. Source: `validateNodeTaints`."""
     for taint in entry.elements():
         fields = dict(taint.items(_TAINT))
         for needed in ("key", "effect"):
@@ -262,7 +265,7 @@ def _labels(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _fault_at(entry: ConfigNode, path: Sequence[str | int], problem: str) -> ConfigError:
-    """The fault of a field, at the deepest place on its path that the file has."""
+    """The ConfigError about a field, at the deepest existing position on its path."""
     for step in path:
         if entry.is_list:
             found = dict(enumerate(entry.elements())).get(step if isinstance(step, int) else -1)

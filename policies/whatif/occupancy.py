@@ -1,4 +1,4 @@
-"""Which pods are on which node, from when until when: what a picture of a run is drawn from."""
+"""The Pods on each node over the time of a simulation: the data of the pictures."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.simulation import Simulation
 
 BEFORE: Final = -inf
-"""Since when what was there at time 0 is there."""
+"""The start of stays that exist at time 0."""
 HERE, CORDONED, GONE = range(3)
 
 
 class Stay(NamedTuple):
-    """A pod on a node, in seconds from `start` to `end` (infinite: it stays). `group`: its top workload, or itself, as
-    `Summary.names` has it; `kind`: of that workload, as `Origin` has it.
+    """A Pod on a node, in seconds from `start` to `end` (infinity for a Pod that stays).
 
-    `milli_cpu` and `memory` (bytes) are its requests, as the scheduler counts them.
+    `group`: the top-level workload, or the Pod itself, as in `Summary.names`; `kind`: its kind, as in `Origin`.
+    `milli_cpu` and `memory` (bytes): requests as kube-scheduler counts them.
     """
 
     pod: str
@@ -41,7 +41,7 @@ class Stay(NamedTuple):
 
 
 class NodeChange(NamedTuple):
-    """A node's state from `t` seconds on: HERE, CORDONED or GONE."""
+    """A change of a node's state at `t` seconds, to HERE, CORDONED or GONE."""
 
     t: float
     node: str
@@ -66,7 +66,7 @@ class Occupancy:
 
     @property
     def stays(self) -> Sequence[Stay]:
-        """Those that have ended as they ended, then those that last."""
+        """The stays: first those that have ended, in order of their end, then the others."""
         names = Names(origin.workload for origin in self._origins.values())
         stays = (*self._ended, *self._open.values())
         told = ((stay, names.of((stay.kind, stay.group))) for stay in stays)

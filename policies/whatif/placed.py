@@ -1,4 +1,4 @@
-"""Pods that are placed as a picture has them: what is on the nodes before, and after."""
+"""Predicted placements in the form of a picture: the Pods on nodes before and after."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
 
 AT: Final = 1.0
-"""Seconds at which victims terminate and new Pods start: a placement has only one moment."""
+"""The time of all changes in seconds: a placement has only one time at which victims terminate and new Pods start."""
 
 
 class Placed:

@@ -1,7 +1,7 @@
-"""The placeholder Pods that let a number of Pods start without waiting for new nodes.
+"""Placeholder Pods that reserve capacity, so that a number of Pods can start without waiting for new nodes.
 
-A placeholder Pod keeps capacity free until a Pod of higher priority preempts it. Sources: cluster-autoscaler FAQ,
-"How can I configure overprovisioning with Cluster Autoscaler?"; autoscaling.x-k8s.io/v1beta1 CapacityBuffer.
+A placeholder Pod reserves capacity until a Pod of higher priority preempts it. Sources: cluster-autoscaler FAQ, "How
+can I configure overprovisioning with Cluster Autoscaler?"; autoscaling.x-k8s.io/v1beta1 CapacityBuffer.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 _SCALABLE: Final = ("apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet")
 _USUAL: Final = -5
-"""A priority for placeholder Pods if no PriorityClass fits: lower than of Pods without a class."""
+"""Priority for placeholder Pods if no PriorityClass is suitable: lower than that of Pods without a class."""
 
 
 class ForPool(NamedTuple):
-    """Of a pool: how many of the Pods fit in free capacity, and how many more if its placeholder Pods are preempted."""
+    """The capacity of a node pool in Pods: `free`, and `reserved` by placeholder Pods that they may preempt."""
 
     pool: str
     free: int
@@ -38,19 +38,19 @@ class ForPool(NamedTuple):
 
 
 class ForGroup(NamedTuple):
-    """The number of new nodes of a group for the placeholder Pods that do not fit; None if the group has not enough."""
+    """The number of new nodes in a group for placeholder Pods that do not fit; None if the group is too small."""
 
     group: str
     nodes: int | None
 
 
 class Placeholders(NamedTuple):
-    """Placeholder Pods for `wanted` Pods of an object.
+    """The placeholder Pods for `wanted` Pods of an object.
 
-    `existing`: placeholder Pods that the Pods may preempt; `grace`: seconds until the slowest has terminated.
-    `reserved`: Pods that fit only if these are preempted. `more`: placeholder Pods to create, of the size of the Pod;
-    `fit`: how many of them fit now. `priority`: of a class for them, `priority_class` (empty: none exists).
-    `obstacle`: why placeholder Pods do not help; empty if they do. `buffer`: the CapacityBuffer instead.
+    `existing`: number of placeholder Pods that the Pods may preempt; `grace`: seconds until the last of these has
+    terminated; `reserved`: Pods that fit only if these are preempted. `more`: placeholder Pods to create, with the
+    Pod's requests; `fit`: how many of these fit now; `priority` and `priority_class` ("" if none exists): for these.
+    `obstacle`: the reason why placeholder Pods do not help; "" if they do. `buffer`: the equivalent CapacityBuffer.
     """
 
     wanted: int
@@ -104,8 +104,11 @@ def _reserves(pod: Pod, options: Options) -> bool:
 
 
 def _class_for(cluster: ClusterSnapshot, pod: Pod, existing: Sequence[Pod], cutoff: int) -> tuple[str, int]:
-    """A class that the Pod preempts, and for which cluster-autoscaler adds nodes: of placeholder Pods, or the highest
-    negative one. Its priority; without any such class, a name "" and a priority for a new one."""
+    """A class for placeholder Pods, with its priority: the Pod preempts it, and cluster-autoscaler adds nodes for it.
+
+    Prefers a class of existing placeholder Pods, then the highest negative one. Without such a class, "" and a priority
+    for a new class.
+    """
     most = min(pod.effective_priority, 0)
     classes = [c for c in cluster.priority_classes.values() if cutoff <= c.value < most]
     used = {other.priority_class_name for other in existing}
@@ -131,7 +134,7 @@ def _pools(cluster: ClusterSnapshot, free: Mapping[str, int], without: Mapping[s
 
 
 def _groups(found: Headroom, missing: int) -> list[ForGroup]:
-    """For each node group with room for such a Pod."""
+    """The nodes to add, for each node group in which such a Pod fits."""
     groups = [group for group in found.groups or () if group.nodes and group.more.pods]
     if not missing:
         return []
@@ -139,7 +142,7 @@ def _groups(found: Headroom, missing: int) -> list[ForGroup]:
 
 
 def _nodes(missing: int, pods: int, nodes: int) -> int | None:
-    """The least number of equal nodes, of which `nodes` take so many Pods."""
+    """The minimum number of equal nodes for `missing` Pods, if `nodes` nodes accept `pods`; None if that is too few."""
     return -(-missing * nodes // pods) if missing <= pods else None
 
 
@@ -157,7 +160,7 @@ def _buffer(obj: ApiObject, wanted: int) -> ApiObject | None:
 
 
 def as_dict(found: Placeholders) -> dict[str, Any]:
-    """For programs."""
+    """The placeholder Pods as JSON."""
     requests = found.pod.occupies.resource
     return {
         "wanted": found.wanted,

@@ -1,4 +1,4 @@
-"""Which Pods may preempt which, by PriorityClass; the requested capacity of each class, and what it could displace."""
+"""The Pods that may preempt each other by PriorityClass; each class's requests, and the Pods that it could displace."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ class Requested(NamedTuple):
     memory: int = 0
 
     def plus(self, other: Requested) -> Requested:
-        """The sum of both."""
+        """Return the sum of both requests."""
         return Requested(self.pods + other.pods, self.milli_cpu + other.milli_cpu, self.memory + other.memory)
 
 
 class Level(NamedTuple):
-    """A PriorityClass ("": none) with a priority value, and its Pods.
+    """A PriorityClass ("" for none) with a priority value, and its Pods.
 
-    `preempts`: its new Pods may preempt; None if new Pods do not get this value, because the class changed or is gone.
+    `preempts`: true if its new Pods may preempt; None if new Pods do not get this value, because the class changed or
+    was deleted.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Level(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """All levels, highest first. `could_displace`: of each, all running Pods that a new Pod of it may preempt."""
+    """All levels, highest first. `could_displace`: for each level, all running Pods that its new Pods may preempt."""
 
     levels: Sequence[Level]
     could_displace: Sequence[Requested]
@@ -57,7 +58,7 @@ class Levels(NamedTuple):
 
 
 def priority_levels(cluster: ClusterSnapshot) -> Levels:
-    """The levels of a cluster: its PriorityClasses, and the other priorities that its Pods have."""
+    """The levels of a cluster: its PriorityClasses, and other priorities of its Pods."""
     running: dict[tuple[str, int], Requested] = {}
     pending: dict[tuple[str, int], int] = {}
     for pod in cluster.pods.values():
@@ -110,7 +111,7 @@ def _allocatable(cluster: ClusterSnapshot) -> Requested:
 
 
 def as_dict(found: Levels) -> dict[str, Any]:
-    """For programs."""
+    """The levels as JSON."""
     return {
         "allocatable": _requested(found.allocatable),
         "classes": [

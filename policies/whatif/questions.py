@@ -29,12 +29,12 @@ _KINDS: Final[dict[tuple[str, ...], str]] = {
     ("statefulset", "statefulsets", "sts"): "apps/v1 StatefulSet",
     ("replicationcontroller", "replicationcontrollers", "rc"): "v1 ReplicationController",
 }
-"""Names that kubectl accepts for a kind -> kind."""
+"""Names that kubectl accepts for a kind -> the kind."""
 _RESTARTED: Final[dict[tuple[str, ...], str]] = {
     **{names: kind for names, kind in _KINDS.items() if kind.startswith("apps/") and not kind.endswith("ReplicaSet")},
     ("daemonset", "daemonsets", "ds"): "apps/v1 DaemonSet",
 }
-"""Of these, what `kubectl rollout restart` accepts."""
+"""The kinds that `kubectl rollout restart` accepts, by name."""
 _SHOWN: Final = 5
 
 
@@ -64,13 +64,13 @@ def zone_lost(cluster: ClusterSnapshot, zone: str) -> Question:
 
 
 def each_node_lost(cluster: ClusterSnapshot) -> list[Question]:
-    """The loss of each node by itself, in the order of names, with short titles."""
+    """The loss of each node separately, by name, with short titles."""
     names = sorted(node.name for node in cluster.objects.nodes.values())
     return [Question(f"node {name}", [_of_node("lost", name)]) for name in names]
 
 
 def each_zone_lost(cluster: ClusterSnapshot) -> list[Question]:
-    """The loss of each zone alone, by name. Nodes of no zone are in none of them."""
+    """The loss of each zone separately, by name. Nodes without zone are not included."""
     zones: dict[str, list[Arrival]] = {}
     for node in sorted(cluster.objects.nodes.values(), key=lambda node: node.name):
         if ZONE in node.labels:
@@ -86,7 +86,7 @@ def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:
 
 
 def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
-    """These nodes are drained, all at once. Raises InvalidInput."""
+    """The drain of these nodes at the same time. Raises InvalidInput."""
     nodes = [node_named(cluster, name) for name in dict.fromkeys(names)]
     names = [node.name for node in nodes]
     return Question(f"drain of {_told(nodes, cluster)}", [_of_node("drain", name) for name in names], drained=names)
@@ -95,7 +95,7 @@ def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
 def upgraded(
     cluster: ClusterSnapshot, selector: str, most: int, seconds: float, *, surge: bool = False, force: float = 0.0
 ) -> Question:
-    """Each node is drained and replaced, pool by pool, `most` at a time; see Upgrade. Raises InvalidInput."""
+    """The drain and replacement of each node, pool by pool, `most` at a time; see Upgrade. Raises InvalidInput."""
     nodes = _selected(cluster, _labels(selector, cluster) if selector else (), f"pool {selector}")
     nodes = sorted(nodes, key=lambda node: (pool_of(node), node.name))
     added_first = ", new nodes first" if surge else ""
@@ -122,7 +122,7 @@ def added(cluster: ClusterSnapshot, scope: str, name: str, count: int, groups: S
 
 
 def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: str) -> Question:
-    """`KIND/NAME` gets another number of replicas. Raises InvalidInput."""
+    """A change of the replicas of `KIND/NAME`. Raises InvalidInput."""
     version, kind, name = _named(cluster, workload, namespace, _KINDS)
     metadata = {"namespace": namespace, "name": name}
     obj = {"apiVersion": version, "kind": kind, "metadata": metadata, "replicas": replicas}
@@ -130,7 +130,7 @@ def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: st
 
 
 def restart(cluster: ClusterSnapshot, workload: str, namespace: str) -> Question:
-    """The Pods of `KIND/NAME` are replaced, as `kubectl rollout restart` does it. Raises InvalidInput."""
+    """The replacement of all Pods of `KIND/NAME`, as by `kubectl rollout restart`. Raises InvalidInput."""
     version, kind, name = _named(cluster, workload, namespace, _RESTARTED)
     found = cluster.workload(_kind_of(f"{version} {kind}"), namespace, name)
     assert found is not None
@@ -174,7 +174,7 @@ def _is_named(key: tuple[str, str, str], name: str, kinds: Container[str]) -> bo
 
 
 def _kind_of(known: str) -> str:
-    """`apps/Deployment` of `apps/v1 Deployment`."""
+    """The group and kind of a version and kind: `apps/Deployment` for `apps/v1 Deployment`."""
     version, kind = known.split(" ")
     return f"{version.rpartition('/')[0]}/{kind}"
 
@@ -189,7 +189,7 @@ def elsewhere(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) ->
 
 
 def pod_not_found(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
-    """`Pod not found in the cluster`, and what else the name may mean among Pods that the user can list."""
+    """The message `Pod not found in the cluster`, with Pods that the name may mean."""
     named = sorted(pod.key for key, pod in cluster.pods.items() if key[1] == name)
     near = (
         f"; found {listed(named)}"
@@ -200,7 +200,7 @@ def pod_not_found(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
 
 
 def namespace_not_found(cluster: ClusterSnapshot, namespace: str) -> str:
-    """`; namespace shpo not found; did you mean "shop"?`; empty if the cluster has the namespace."""
+    """The suffix `; namespace shpo not found; did you mean "shop"?`; "" if the namespace exists."""
     known = {"default", *(key[0] for key in cluster.pods), *(key[1] for key in cluster.workloads)}
     known.update(key[1] for key in cluster.namespaces)
     known.update(quota.namespace for quota in cluster.resource_quotas.values())
@@ -239,7 +239,7 @@ def is_there(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> 
 
 
 def _told(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:
-    """`node a`, `2 nodes (a, b)`, with the pods that are on them."""
+    """The nodes as a phrase, `node a` or `2 nodes (a, b)`, with the number of their Pods."""
     names = {node.name for node in nodes}
     pods = sum(1 for pod in cluster.pods.values() if pod.node_name in names and not pod.terminal)
     which = f"node {nodes[0].name}" if len(nodes) == 1 else f"{len(nodes)} nodes ({listed(sorted(names), _SHOWN)})"
@@ -256,7 +256,7 @@ def node_named(cluster: ClusterSnapshot, name: str) -> Node:
 
 
 def _labels(selector: str, cluster: ClusterSnapshot) -> tuple[tuple[str, str], ...]:
-    """`key=value,key=value`. Raises InvalidInput."""
+    """Parse a selector `key=value,key=value`. Raises InvalidInput."""
     pairs = [part.partition("=") for part in selector.split(",")]
     if not all(key and sign for key, sign, _ in pairs):
         labels = {
@@ -268,7 +268,7 @@ def _labels(selector: str, cluster: ClusterSnapshot) -> tuple[tuple[str, str], .
 
 
 def _selected(cluster: ClusterSnapshot, labels: Iterable[tuple[str, str]], what: str) -> list[Node]:
-    """The nodes with these labels, by name. Raises InvalidInput where there is none."""
+    """The nodes with these labels, by name. Raises InvalidInput if there are none."""
     wanted = list(labels)
     nodes = sorted(cluster.objects.nodes.values(), key=lambda node: node.name)
     found = [node for node in nodes if all(node.labels.get(key) == value for key, value in wanted)]

@@ -1,4 +1,4 @@
-"""What becomes of an in-place resize: kube-apiserver's checks, then the kubelet's, then preemption.
+"""The result of an in-place resize: kube-apiserver's checks, then the kubelet's, then preemption.
 
 Source: kubernetes `pkg/apis/core/validation` (`ValidatePodResize`), `plugin/pkg/admission/podresize` (since 1.36),
 `pkg/kubelet/allocation`, `pkg/kubelet/lifecycle/predicate.go`.
@@ -34,7 +34,7 @@ _SWAP: Final = "infeasible if the container uses swap"
 
 
 class Wanted(NamedTuple):
-    """The new resources of containers. `container`: empty for all containers; amounts by resource, as text."""
+    """The requested resources of containers. `container`: "" for all containers. Amounts by resource, as text."""
 
     container: str
     requests: Mapping[str, str]
@@ -44,8 +44,8 @@ class Wanted(NamedTuple):
 class Resized(NamedTuple):
     """The result for one Pod. `insufficient`: cpu in thousandths, memory in bytes.
 
-    `evicted`: by the kubelet, for a critical Pod. `preempted`: by kube-scheduler; without the gate, the Pods that would
-    have to leave. `depends`: facts of the kubelet's configuration that change the result.
+    `evicted`: Pods that the kubelet evicts for a critical Pod. `preempted`: Pods that kube-scheduler preempts; without
+    the gate, the Pods to remove. `depends`: facts of the kubelet's configuration that change the result.
     """
 
     pod: str
@@ -59,7 +59,7 @@ class Resized(NamedTuple):
 
 
 class StoredPods(Cache):
-    """A Cache that keeps Pods of a namespace, and the preemption policies of Nodes, as they are stored."""
+    """A Cache that also stores the API objects of a namespace's Pods, and the preemption policies of Nodes."""
 
     def __init__(self, namespace: str) -> None:
         super().__init__()
@@ -78,9 +78,9 @@ class StoredPods(Cache):
 
 
 def resize(cache: StoredPods, names: Iterable[str], wanted: Wanted, *, preempts: bool) -> Iterator[Resized]:
-    """The results in the order in which a kubelet evaluates resizes; each accepted one holds for those after it.
+    """The results in the order in which a kubelet evaluates resizes; each accepted one affects those after it.
 
-    `preempts`: the feature gate GATE. Raises InvalidObject.
+    `preempts`: true if the feature gate GATE is on. Raises InvalidObject.
     """
     pods = [(obj, changed(obj, wanted)) for obj in (cache.stored[name] for name in names)]
     for old, new in sorted(pods, key=lambda pair: _order(*pair)):
@@ -109,7 +109,7 @@ def changed(pod: ApiObject, wanted: Wanted) -> ApiObject:
 
 
 def lacks_on(info: NodeInfo, admitted: KubeletPod) -> dict[str, int]:
-    """Return the insufficient resources of a node for a Pod: cpu in thousandths. Source: `GeneralPredicates`."""
+    """The insufficient resources of a node for a Pod (cpu in thousandths). Source: `GeneralPredicates`."""
     allocatable = info.node.allocatable
     free = {
         "pods": allocatable.allowed_pod_number - len(info.pods),
@@ -122,7 +122,7 @@ def lacks_on(info: NodeInfo, admitted: KubeletPod) -> dict[str, int]:
 
 
 def _order(old: ApiObject, new: ApiObject) -> tuple[bool, int, bool, str]:
-    """Source: `sortPendingResizes`. The time since which a resize is pending decides last; here it is the name."""
+    """The sort key of pending resizes. Source: `sortPendingResizes`, which finally sorts by time; here by name."""
     was, will = read_pod(old), read_pod(new)
     increases = any(will.requests.get(name, 0) > was.requests.get(name, 0) for name in (CPU, MEMORY))
     return increases, -will.priority, will.qos != GUARANTEED, will.key
@@ -161,7 +161,7 @@ def _result(cache: StoredPods, old: ApiObject, new: ApiObject, *, preempts: bool
 
 
 def _of_kubelet(cache: StoredPods, new: ApiObject, pod: KubeletPod, node: str, *, preempts: bool) -> Resized:
-    """The kubelet's result on a node without the Pod."""
+    """The kubelet's result, on a snapshot of the node without the Pod."""
     cluster = cache.snapshot()
     info = cluster.scheduling.get(node)
     assert info is not None
@@ -200,7 +200,7 @@ def _as_stored(cache: StoredPods, namespace: str, name: str, view: Any) -> ApiOb
 
 
 def _fault(old: ApiObject, new: ApiObject) -> str:
-    """Why kube-apiserver rejects the resize, empty if it does not. Source: `ValidatePodResize`."""
+    """The reason why kube-apiserver rejects the resize; "" if it accepts. Source: `ValidatePodResize`."""
     if at(old, "metadata", "annotations", _MIRROR) is not None:
         return "static Pods cannot be resized"
     if at(old, "spec", "os", "name") == "windows":
@@ -220,7 +220,7 @@ def _fault(old: ApiObject, new: ApiObject) -> str:
 
 
 def _depends(old: ApiObject, new: ApiObject, pod: KubeletPod) -> tuple[str, ...]:
-    """What the kubelet's configuration, which the API does not show, changes."""
+    """The facts of the kubelet's configuration that would change the result; the API does not show them."""
     notes = [_STATIC_MANAGERS] if pod.qos == GUARANTEED else []
     for was, will in zip(old["spec"].get("containers", ()), new["spec"].get("containers", ()), strict=True):
         memory = [((c.get("resources") or {}).get("requests") or {}).get(MEMORY) for c in (was, will)]
@@ -239,7 +239,7 @@ def _without_status(pod: ApiObject) -> ApiObject:
 
 
 def _allocated(pod: ApiObject) -> ApiObject:
-    """The Pod with its resize done: the status no longer holds other resources."""
+    """The Pod after the resize: its status has no other resources."""
     status = {
         key: value for key, value in (pod.get("status") or {}).items() if key in ("phase", "startTime", "qosClass")
     }
@@ -247,7 +247,7 @@ def _allocated(pod: ApiObject) -> ApiObject:
 
 
 def _bound_to(pod: ApiObject, node: str) -> ApiObject:
-    """The Pod as kube-scheduler evaluates a deferred resize: for its node alone, whatever the taints of the node."""
+    """The Pod for kube-scheduler's evaluation of a deferred resize: restricted to its node, tolerating all taints."""
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {**(at(pod, "spec", "affinity") or {})}

@@ -1,6 +1,6 @@
 """The risks of each workload: possible preemptors, losses that it does not survive, and node-pressure eviction.
 
-`whatif` answers one question; this module asks the usual questions for each workload.
+`whatif` simulates one question; this module simulates the usual questions for each workload.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ _SYSTEM: Final = {each.name for each in SYSTEM_CLASSES}
 
 
 class Pusher(NamedTuple):
-    """A class whose pods may push a workload's out: those that ask for so much that no node has it free (more than
-    `free`), and at most what a node has that the workload is on when all below the class are gone (`room`), each in
-    (thousandths of a cpu, bytes)."""
+    """A class whose Pods may preempt a workload's Pods, if their requests are in a range of sizes.
+
+    The requests exceed `free`, the most that any node has free, and are at most `room`, the capacity of one of the
+    workload's nodes without all Pods below the class. Both are (thousandths of a cpu, bytes).
+    """
 
     priority_class: str
     priority: int
@@ -50,8 +52,10 @@ class Pusher(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """`zone a` or `node a-1`, how many replicas do not come back when it is lost, and of how many of these a
-    ResourceQuota refuses the replacements."""
+    """A loss of `zone a` or `node a-1`, with the replicas that do not return.
+
+    `refused`: number of these replicas whose replacements a ResourceQuota rejects.
+    """
 
     what: str
     replicas: int
@@ -59,7 +63,7 @@ class Loss(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """A PodGroup of the disruption mode `all`: preempting one Pod preempts all `pods` on all `nodes`."""
+    """A PodGroup with disruption mode `all`: preempting one of its `pods` on `nodes` preempts all."""
 
     pod_group: str
     priority: int
@@ -68,9 +72,11 @@ class Whole(NamedTuple):
 
 
 class Risk(NamedTuple):
-    """Of a workload's running pods. `above`: how many classes rank above it and preempt; `pushers`: the lowest of them.
-    `first_on`: nodes on which one of its pods has the lowest priority of all that the kubelet may evict; `nodes`: on
-    which they are."""
+    """The risks of one workload's running Pods.
+
+    `above`: number of classes that preempt it; `pushers`: the lowest of these. `first_on`: number of nodes on which one
+    of its Pods has the lowest priority of all Pods that the kubelet may evict; `nodes`: number of all its nodes.
+    """
 
     workload: str
     namespace: str
@@ -88,8 +94,10 @@ class Risk(NamedTuple):
 
 
 class Unended(NamedTuple):
-    """A loss whose try was cut off: what follows is not known. `stopped`: why it was given up; empty where the time
-    was up, `at` so many seconds."""
+    """A loss whose simulation was stopped.
+
+    `stopped`: the reason; "" if the time was used up. `at`: simulated seconds.
+    """
 
     what: str
     stopped: str
@@ -99,8 +107,8 @@ class Unended(NamedTuple):
 class Risks(NamedTuple):
     """The risks of all workloads, largest losses first.
 
-    `tried`: the simulated losses of zones and nodes, of `there`; `unended`: those without a complete result;
-    `not_modelled`: what they do not model.
+    `tried`: the numbers of simulated losses of zones and nodes, of `there`. `unended`: simulations without a complete
+    result. `not_modelled`: limits of the simulations.
     """
 
     risks: Sequence[Risk]
@@ -108,21 +116,23 @@ class Risks(NamedTuple):
     there: tuple[int, int]
     unended: Sequence[Unended] = ()
     unread: Sequence[str] = ()
-    """Workloads whose Pods are not replaced in these simulations because something cannot be read, and why."""
+    """Workloads with Pods that the simulations do not replace, because something cannot be read; with the reason."""
     assumes: Sequence[str] = ()
     """Assumptions: lists that the cluster state lacks are empty."""
     not_modelled: Sequence[str] = ()
 
 
 class Tried:
-    """Returns the effects of a loss, from a simulation that has not run."""
+    """Measures a loss. Created from a simulation before it runs."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._losses = Losses(simulation)
 
     def of(self, simulation: Simulation) -> dict[str, Any]:
-        """As JSON, of one of the same cluster that has run: `lost` and `refused`, workload -> replicas, why it was
-        `stopped`, where it was not `settled`, `at` how many seconds, and what controllers cannot go on with (`unread`).
+        """The effects of a loss as JSON, from a completed simulation of the same cluster.
+
+        `lost` and `refused`: replicas by workload. `stopped`: the reason for stopping. `settled`: true in a steady
+        state, `at` seconds. `unread`: objects with which controllers cannot continue.
         """
         lost, names = self._losses.by_workload(simulation), self._losses.names
         refused = missing(simulation, names).items()
@@ -143,10 +153,10 @@ def risks(
     most: int,
     lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
 ) -> Risks:
-    """Return the risks of all workloads.
+    """The risks of all workloads.
 
-    `world`: of this cluster, without arrivals; `most`: the number of zones, and of nodes, whose loss is simulated,
-    those with most Pods first; `lose` returns the effects of each loss in turn.
+    `world`: this cluster without arrivals; `most`: the number of zones, and of nodes, whose loss is simulated, those
+    with most Pods first; `lose` returns the effects of each loss in turn.
     """
     occupancy = Occupancy(Simulation(world._replace(arrivals=())))
     stays: dict[str, list[Stay]] = {}
@@ -171,7 +181,7 @@ def risks(
 
 
 class _Unknown(NamedTuple):
-    """Tries that were cut off, what controllers cannot go on with, and what is not modelled."""
+    """Stopped simulations, objects with which controllers cannot continue, and limits of the model."""
 
     unended: list[Unended]
     unread: set[str]
@@ -185,7 +195,7 @@ def _losses(
     names: Sequence[str],
     lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
 ) -> tuple[dict[str, list[Loss]], _Unknown]:
-    """Workload -> the losses that it does not survive; and what the simulations leave open."""
+    """The losses with consequences by workload, and the open points of the simulations."""
     asked = [zone_lost(cluster, zone) for zone in zones] + [nodes_lost(cluster, [name]) for name in names]
     told = [f"zone {zone}" for zone in zones] + [f"node {name}" for name in names]
     found: dict[str, list[Loss]] = {}
@@ -203,7 +213,7 @@ def _losses(
 
 
 class _Rooms:
-    """The free amounts of nodes, and their Pods."""
+    """The free capacity of nodes if Pods below a priority were removed."""
 
     def __init__(self, occupancy: Occupancy, by_group: Mapping[str, int]) -> None:
         """`by_group`: Pod -> the priority of its PodGroup, by which preemption compares the Pod."""
@@ -221,19 +231,19 @@ class _Rooms:
         return self._by_group.get(stay.pod, stay.priority)
 
     def below(self, name: str, priority: int | None) -> tuple[int, int]:
-        """Return the free amounts of a node without all Pods below a priority; None: with all Pods."""
+        """The free amounts of a node without all Pods below a priority; None: with all its Pods."""
         priorities, sums = self._sums[name]
         place = 0 if priority is None else bisect_left(priorities, priority)
         return sums[place]
 
     def most(self, names: Sequence[str], priority: int) -> tuple[int, int]:
-        """The most of each that one of these nodes has then."""
+        """The maximum free cpu and memory over these nodes, without Pods below a priority."""
         found = [self.below(name, priority) for name in names]
         return max(cpu for cpu, _ in found), max(memory for _, memory in found)
 
 
 def _sums(stays: Sequence[Stay], node: Node | None) -> tuple[list[int], list[tuple[int, int]]]:
-    """The priorities on a node from low to high, and what it has when so many of these pods are gone."""
+    """The priorities on a node in ascending order, and the free amounts after removing each number of these Pods."""
     ordered = sorted(stays, key=lambda stay: stay.priority)
     cpu = (node.allocatable.milli_cpu if node else 0) - sum(stay.milli_cpu for stay in stays)
     memory = (node.allocatable.memory if node else 0) - sum(stay.memory for stay in stays)
@@ -244,7 +254,7 @@ def _sums(stays: Sequence[Stay], node: Node | None) -> tuple[list[int], list[tup
 
 
 def _that_preempt(cluster: ClusterSnapshot) -> list[PriorityClass]:
-    """Classes whose pods push others out, the lowest first, less the cluster's own."""
+    """The PriorityClasses that preempt, lowest first, without the system classes."""
     found = [c for c in cluster.priority_classes.values() if c.preemption_policy != PREEMPT_NEVER]
     return sorted((c for c in found if c.name not in _SYSTEM), key=lambda c: (c.value, c.name))
 
@@ -257,7 +267,7 @@ def _risk(
     losses: Sequence[Loss],
     lowest: Mapping[str, int],
 ) -> Risk:
-    """Return the lowest of several priorities, which a changed class leaves: those Pods are preempted first."""
+    """The risk of one workload, from the lowest priority of its Pods, which are preempted first."""
     least = min(stays, key=lambda stay: stay.priority)
     nodes = sorted({stay.node for stay in stays})
     above = classes[bisect_right(classes, min(map(rooms.priority, stays)), key=lambda each: each.value) :]
@@ -278,7 +288,7 @@ def _risk(
 
 
 def _priorities_in_groups(cluster: ClusterSnapshot) -> dict[str, int]:
-    """Pod of a PodGroup -> the priority by which preemption compares the Pod."""
+    """Priority by which preemption compares a Pod of a PodGroup, by Pod."""
     snapshot = cluster.scheduling
     return {pod.key: pod_priority(pod, snapshot) for pods in snapshot.pods_of_groups.values() for pod in pods}
 
@@ -304,7 +314,7 @@ def _key_of(stay: Stay) -> tuple[str, str]:
 
 
 def _lowest(cluster: ClusterSnapshot) -> dict[str, int]:
-    """Node -> the lowest priority of a pod that its kubelet may evict. Source: pkg/kubelet/types `IsCriticalPod`."""
+    """Lowest priority of the Pods that the kubelet may evict, by node. Source: pkg/kubelet/types `IsCriticalPod`."""
     found: dict[str, int] = {}
     for pod in cluster.pods.values():
         static = pod.owner is not None and pod.owner.kind == "Node"
@@ -314,7 +324,7 @@ def _lowest(cluster: ClusterSnapshot) -> dict[str, int]:
 
 
 def as_dict(found: Risks) -> dict[str, Any]:
-    """For programs."""
+    """The risks as JSON."""
     return {
         "workloads": [
             {

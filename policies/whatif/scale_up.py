@@ -2,8 +2,8 @@
 
 Sources, of cluster-autoscaler 1.36.1: core/scaleup/orchestrator/orchestrator.go, core/scaleup/equivalence/groups.go,
 estimator/binpacking_estimator.go, estimator/decreasing_pod_orderer.go, core/podlistprocessor/filter_out_schedulable.go,
-expander/waste/waste.go. The filters are those of the scheduling core. Where upstream depends on the order of a Go map
-(Pods of equal score, nodes of a snapshot), the order here is that of arrival.
+expander/waste/waste.go. The filters are those of the scheduling core. If upstream depends on the order of a Go map
+(Pods of equal score, nodes of a snapshot), the order here is the input order.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.node_groups import NodeGroup
 
 _MOST_OF_CONTROLLER: Final = 10
-"""Groups of like pods that one controller may have. Source: maxEquivalenceGroupsByController."""
+"""Maximum groups of equal Pods per controller. Source: maxEquivalenceGroupsByController."""
 MOST_SCALE_UPS: Final = 100
-"""One after the other, as cluster-autoscaler's loop would go on with the pods that are left."""
+"""Maximum scale-ups in sequence, as cluster-autoscaler's loop would continue with the remaining Pods."""
 MOST_WORK: Final = 20_000_000
-"""Units that one answer may cost: under a minute."""
+"""Maximum units of work for one plan: less than a minute."""
 
 
 class Option(NamedTuple):
@@ -51,8 +51,10 @@ class ForWorkload(NamedTuple):
 
 
 class ScaleUp(NamedTuple):
-    """The group that is chosen, and the `options` that there were, in the file's order. `ties`: other groups that
-    would be as good: upstream draws lots."""
+    """The chosen group, and all `options` in the file's order.
+
+    `ties`: other groups that are equally good: upstream chooses randomly.
+    """
 
     option: Option
     options: Sequence[Option]
@@ -69,9 +71,9 @@ class NotHelped(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The scale-ups, one after the other, and who is left. `fit`: pods that fit on nodes that are there.
+    """The scale-ups in sequence, and the Pods that remain. `fit`: number of Pods that fit on existing nodes.
 
-    `cut`: there was too much to work out; what is left out of `scale_ups` then is not known.
+    `cut`: true if the work exceeded its limit, so that further scale-ups are unknown.
     """
 
     scale_ups: Sequence[ScaleUp]
@@ -87,8 +89,7 @@ def plan(
     daemon_sets: Iterable[ApiObject],
     workload_of: Callable[[Pod], str],
 ) -> Plan:
-    """The nodes to add for these Pods, with the cluster as cluster-autoscaler sees it. Raises InvalidObject for an
-    invalid template of a DaemonSet."""
+    """The nodes to add for these Pods. `snapshot`: the cluster as cluster-autoscaler sees it. Raises InvalidObject."""
     daemon_sets = list(daemon_sets)
     scale_ups: list[ScaleUp] = []
     waiting = sorted(pods, key=lambda pod: -pod.effective_priority)
@@ -126,7 +127,7 @@ def plan(
 def _not_helped(
     left: Iterable[Like], groups: Sequence[NodeGroup], workload_of: Callable[[Pod], str]
 ) -> list[NotHelped]:
-    """By workload, and by why no group helps."""
+    """The Pods that no group helps, by workload and reasons."""
     counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
     for like in left:
         reasons = tuple(like.reasons.get(group.name, NOT_TRIED) for group in groups)
@@ -137,7 +138,7 @@ def _not_helped(
 
 
 def alike(pods: Iterable[Pod]) -> list[Like]:
-    """Pods by controller, labels and spec. Source: `groupPodsBySchedulingProperties`."""
+    """Group equal Pods by controller, labels and spec. Source: `groupPodsBySchedulingProperties`."""
     found: list[Like] = []
     of_controller: dict[tuple[str, ...], list[Like]] = {}
     for pod in pods:
@@ -165,9 +166,9 @@ def _same(one: Pod, other: Pod) -> bool:
 
 
 def _without_schedulable(snapshot: Snapshot, pods: Sequence[Pod]) -> tuple[Snapshot, list[Pod]]:
-    """The pods that fit nowhere, and the cluster with the others in their places, the most important first.
+    """The Pods that do not fit on existing nodes, and the cluster with the other Pods placed, the most important first.
 
-    Source: `filterOutSchedulableByPacking`. Of pods that are alike none is tried behind one that does not fit.
+    Source: `filterOutSchedulableByPacking`. If one Pod does not fit, equal ones are not tried.
     """
     kept: list[Pod] = []
     hopeless: set[int] = set()
@@ -191,7 +192,7 @@ def _estimated(
     made: Mapping[str, int],
     daemon_sets: Sequence[ApiObject],
 ) -> Estimate:
-    """The estimate for the Pods that fit on a node of the group; for the others, why they do not fit."""
+    """The estimate for the Pods that fit on a node of the group; records the reasons for the others."""
     most = MOST_NODES if room is None else min(room, MOST_NODES)
     estimate = Estimate(base, group, most, made[group.name], daemon_sets)
     if most <= 0:
@@ -215,7 +216,7 @@ def _estimated(
 
 
 def _chosen(found: Sequence[Estimate], workload_of: Callable[[Pod], str]) -> tuple[ScaleUp, Estimate]:
-    """The one that wastes least. Source: expander/waste `BestOptions`."""
+    """The estimate with the least waste. Source: expander/waste `BestOptions`."""
     options = [Option(each.group.name, each.nodes, len(each.placed), _waste(each)) for each in found]
     least = min(option.waste for option in options)
     best = [index for index, option in enumerate(options) if option.waste == least]
@@ -231,7 +232,7 @@ def _chosen(found: Sequence[Estimate], workload_of: Callable[[Pod], str]) -> tup
 
 
 def _waste(estimate: Estimate) -> float:
-    """Of the new nodes' capacity, the part of cpu plus the part of memory that these pods do not ask for."""
+    """The idle share of the new nodes' cpu plus that of their memory."""
     capacity, nodes = estimate.group.capacity, estimate.nodes
     cpu, memory = capacity.milli_cpu * nodes, capacity.memory * nodes
     asked = [pod.occupies.resource for pod, _ in estimate.placed]

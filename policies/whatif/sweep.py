@@ -1,4 +1,4 @@
-"""One question for every node, zone or class of a cluster, the worst answers first."""
+"""One question for each node, zone or PriorityClass of a cluster, sorted by effect."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 
 class Needs(NamedTuple):
-    """Node group -> how many nodes of it the pods that wait need, and for how many of them no group helps. `cut`: there
-    was too much to work out."""
+    """The number of nodes by group that Pending Pods need, and the number of Pods that no group helps.
+
+    `cut`: true if the work exceeded its limit.
+    """
 
     nodes: Mapping[str, int]
     not_helped: int
@@ -27,13 +29,13 @@ class Needs(NamedTuple):
 
 
 class Row(NamedTuple):
-    """The answer to one question, in numbers. `asked`: such as `node a-1`, as an argument of `forewarn whatif`.
+    """The result of one question, as numbers. `asked`: such as `node a-1`, as an argument of `forewarn whatif`.
 
     `fewer`: replicas that no longer run at the end, without DaemonSet Pods on deleted nodes. `pending`: Pending Pods at
-    the end. `pushed_out`: preempted Pods. `budgets`: PDBs that preemption violates, or that have too few healthy Pods
-    at the end and had enough before. `refused`: running Pods whose workload cannot create new ones, because their class
-    is deleted. `settled_at`: seconds, and whether the cluster is settled. `needs`: the nodes that cluster-autoscaler
-    would add, if node groups are given.
+    the end. `pushed_out`: number of preempted Pods. `budgets`: PDBs that preemption violates, or that have too few
+    healthy Pods at the end and had enough before. `refused`: running Pods whose workload cannot create new ones,
+    because their class is deleted. `settled_at`: seconds until a steady state, or of the whole simulation if `settled`
+    is false. `needs`: the nodes that cluster-autoscaler would add, if node groups are given.
     """
 
     asked: str
@@ -48,8 +50,11 @@ class Row(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """The answers, the worst first. `kind`: of EVERY. `running`, `pending`: Pods at time 0. `anyway`: the outcome
-    without an event, if the cluster is not settled. `notes`: objects that are not simulated."""
+    """The results of a sweep, the worst first. `kind`: a key of EVERY. `running`, `pending`: Pods at time 0.
+
+    `anyway`: the outcome without an event, if the cluster is not in a steady state. `notes`: objects that are not
+    simulated.
+    """
 
     kind: str
     running: int
@@ -60,10 +65,10 @@ class Sweep(NamedTuple):
 
 
 class Tally:
-    """Counts the differences between the end of a simulation and the start; without a run, the start."""
+    """Counts the differences between the start of a simulation and the end of others of the same cluster."""
 
     def __init__(self, simulation: Simulation, autoscaling: Autoscaling) -> None:
-        """`autoscaling`: what may be brought for the pods that wait in the end."""
+        """`autoscaling`: the settings for nodes that may be added for Pending Pods."""
         self._autoscaling = autoscaling
         self._losses, self._budgets = Losses(simulation), short_budgets(simulation).keys()
         self._waiting = {name for name in _names(simulation) if _waits(name, simulation)}
@@ -71,9 +76,9 @@ class Tally:
         self.running = self._losses.running
 
     def of(self, simulation: Simulation) -> dict[str, Any]:
-        """The counts of a Row, of a simulation of the same cluster that has run. Looks at what has happened alone.
+        """The counts of a Row, from a completed simulation of the same cluster; visits only objects that have changed.
 
-        Where node groups are given, raises InvalidObject where a DaemonSet's template is none.
+        With node groups, raises InvalidObject for a DaemonSet with an invalid template.
         """
         levels, changed = Levels(), touched(simulation)
         waiting = sum(_waits(name, simulation) for name in changed)
@@ -91,7 +96,7 @@ class Tally:
 
 
 def _needs(simulation: Simulation, autoscaling: Autoscaling) -> dict[str, Any]:
-    """As JSON has it."""
+    """The needed nodes as JSON."""
     plan = after_simulation(simulation, autoscaling, Names()).plan  # counts alone are told
     nodes = Counter[str]()
     for each in plan.scale_ups if plan else ():
@@ -118,7 +123,7 @@ def _waits(name: str, simulation: Simulation) -> bool:
 
 
 def worst_first(rows: Iterable[Row]) -> list[Row]:
-    """By replicas that are lost, pods that get no successor or wait, budgets, pods pushed out, time; then by name."""
+    """The rows by lost replicas, rejected replacements, Pending Pods, PDBs, preempted Pods and time; then by name."""
     return sorted(
         rows,
         key=lambda row: (
@@ -135,7 +140,7 @@ def worst_first(rows: Iterable[Row]) -> list[Row]:
 
 
 def as_dict(sweep: Sweep) -> dict[str, Any]:
-    """For programs."""
+    """The sweep as JSON."""
     told: dict[str, Any] = {
         "version": 1,
         "sweep": sweep.kind,
@@ -167,7 +172,7 @@ def _told(row: Row) -> dict[str, Any]:
 
 
 def from_dict(told: Mapping[str, Any]) -> Sweep:
-    """The sweep of `as_dict`. Raises ValueError for other input."""
+    """Return the sweep from the output of `as_dict`. Raises ValueError for other input."""
     try:
         before, anyway = told["before"], told.get("withoutChange")
         if told["version"] != 1 or told["sweep"] not in EVERY:

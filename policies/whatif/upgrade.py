@@ -1,4 +1,4 @@
-"""An upgrade of nodes: each in turn is drained, away for a while and taken back; how far it gets."""
+"""An upgrade of nodes: each is drained, away for some time, and returned; and its progress."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ _DRAINING: Final = 600.0
 
 @dataclass(slots=True)
 class Step:
-    """One node. When its upgrade started, when it was empty and when it or its replacement was in service, in seconds;
-    None: not in this run. `forced`: Pods that were deleted after the drain timeout."""
+    """One node of an upgrade. `started`, `emptied`, `back`: times in seconds; None if not reached in this run.
+
+    `back`: the node or its replacement is in service. `forced`: Pods that were deleted after the drain timeout.
+    """
 
     node: str
     pool: str = ""
@@ -38,7 +40,7 @@ class Step:
 
 @dataclass(slots=True)
 class _Progress:
-    """A node whose upgrade has started. `ready`: when its drain may start. `draining`: since when it is drained."""
+    """A node whose upgrade has started. `ready`: earliest start of its drain. `draining`: start of its drain."""
 
     node: Node
     step: Step
@@ -47,7 +49,7 @@ class _Progress:
 
 
 class Pool(NamedTuple):
-    """The steps of a pool."""
+    """The upgrade steps of one node pool."""
 
     name: str
     steps: Sequence[Step]
@@ -59,13 +61,13 @@ class Pool(NamedTuple):
 
     @property
     def seconds(self) -> float | None:
-        """From the start of the first node until the last one is back; None if the pool is not complete."""
+        """Seconds from the start of the first node until the last one is back; None for an incomplete pool."""
         back = [step.back for step in self.steps if step.back is not None]
         started = [step.started for step in self.steps if step.started is not None]
         return max(back) - min(started) if back and len(back) == len(self.steps) else None
 
     def to_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """The pool's progress as JSON."""
         seconds = None if self.seconds is None else round(self.seconds, 4)
         return {"pool": self.name, "nodes": len(self.steps), "upgraded": self.done, "seconds": seconds}
 
@@ -73,9 +75,9 @@ class Pool(NamedTuple):
 class Upgrade:
     """Nodes in the order of their upgrade, `most` at a time; the steps of one run.
 
-    `away`: seconds from when a node is empty until it is back; if `surge`, until a new node is ready, which is added
-    before the old one is drained and deleted. `force`: seconds after which the drain deletes Pods regardless of PDBs;
-    0: never.
+    `away`: seconds from an empty node until it is back; with `surge`, until a new node is ready, which is added before
+    the old one is drained and deleted. `force`: seconds after which the drain deletes Pods regardless of PDBs; 0:
+    never.
     """
 
     def __init__(self, nodes: Iterable[Node], most: int, away: float, surge: bool = False, force: float = 0.0) -> None:
@@ -121,7 +123,7 @@ class Upgrade:
 
     @property
     def seconds(self) -> float:
-        """When the last node that is back was back."""
+        """The time at which the last upgraded node was back."""
         return max((step.back for step in self.steps if step.back is not None), default=0.0)
 
     @property
@@ -138,7 +140,7 @@ class Upgrade:
         return [pod for step in self.steps for pod in step.forced]
 
     def start(self, simulation: Simulation) -> None:
-        """Let it begin at time 0 of a simulation that is about to run."""
+        """Schedule the upgrade at time 0 of a simulation that has not run yet."""
         self.steps = self._new_steps()
 
         def begin() -> None:
@@ -165,7 +167,7 @@ class Upgrade:
             yield _LOOK
 
     def _continue(self, simulation: Simulation, each: _Progress) -> None:
-        """Check a node whose upgrade has started."""
+        """Advance a node whose upgrade has started: drain it, remove it or return it, when that is due."""
         clock, api, step = simulation.clock, simulation.api, each.step
         if each.draining is None:
             if clock.now >= each.ready:
@@ -191,7 +193,7 @@ class Upgrade:
         drain(simulation.clock, simulation.api, Latencies(), each.step.node)
 
     def _force(self, simulation: Simulation, step: Step, remaining: Sequence[str]) -> None:
-        """Delete the Pods that are left."""
+        """Delete the remaining Pods of a node, regardless of PDBs."""
         api = simulation.api
         keys = [(namespace, name) for namespace, _, name in (pod.partition("/") for pod in remaining)]
         step.forced = [api.pods[key].pod.key for key in keys if not api.pods[key].terminating]
@@ -207,7 +209,7 @@ class Upgrade:
             simulation.awaited += 1
 
     def to_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """The upgrade's progress as JSON."""
         return {
             "complete": self.complete,
             "seconds": round(self.seconds, 4),

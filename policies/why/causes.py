@@ -1,7 +1,7 @@
-"""Why a Pod ended, or why it does not end: from its conditions and statuses first, then from Events.
+"""The reason why a Pod ended, or does not end: from its conditions and statuses first, then from Events.
 
-Reasons and messages are those of Kubernetes 1.36: pkg/kubelet (eviction, nodeshutdown, preemption),
-pkg/controller (tainteviction, devicetainteviction, podgc, job), pkg/registry/core/pod/storage/eviction.go.
+Reasons and messages are those of Kubernetes 1.36: pkg/kubelet (eviction, nodeshutdown, preemption), pkg/controller
+(tainteviction, devicetainteviction, podgc, job), pkg/registry/core/pod/storage/eviction.go.
 """
 
 from __future__ import annotations
@@ -35,12 +35,15 @@ _REJECTED: Final = ("NodeAffinity", "NodeShutdown", "UnexpectedAdmissionError", 
 _LOST: Final = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
 _SHOWN: Final = 3
 _ROLLOUT: Final = 600.0
-"""Seconds in which the scaling of another ReplicaSet counts as the same rollout."""
+"""Seconds within which the scaling of another ReplicaSet belongs to the same rollout."""
 _UNDISRUPTED: Final = ("Succeeded", "Running", "Pending")
 
 
 def causes(evidence: Evidence, pod: PodRecord, now: float | None = None) -> Iterator[Trouble]:
-    """Why this Pod ended, terminates or restarted, the cause first. `now`: None for a snapshot of unknown age."""
+    """Yield the reasons why a Pod ended, terminates or restarted, the cause first.
+
+    `now`: None for a snapshot of unknown age.
+    """
     end = _end(evidence, pod)
     main = list(end)
     yield from main
@@ -65,7 +68,10 @@ def _end(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
 
 
 def _disruption(evidence: Evidence, pod: PodRecord, reason: str, message: str, when: float) -> Iterator[Trouble]:
-    """By the reason of the condition DisruptionTarget. A preemption by the scheduler is diagnosed by `troubles`."""
+    """The cause of a disruption, by the reason of the condition DisruptionTarget.
+
+    kube-scheduler's preemptions are diagnosed by `troubles`.
+    """
     on = _on(pod.node)
     if reason == "TerminationByKubelet":
         yield from _by_kubelet(evidence, pod, message, when)
@@ -127,7 +133,7 @@ def _pressure(node: NodeRecord | None, kind: str) -> Iterator[Trouble]:
 
 
 def _tainted(evidence: Evidence, node: str, when: float) -> Iterator[Trouble]:
-    """Source: pkg/controller/tainteviction, taint_eviction.go."""
+    """The cause of an eviction by taint. Source: pkg/controller/tainteviction, taint_eviction.go."""
     found = evidence.nodes.get(node)
     taints = [key for key, _ in found.taints] if found is not None else []
     named = f"the NoExecute taint {listed(taints, _SHOWN)}" if taints else "a NoExecute taint"
@@ -138,7 +144,7 @@ def _tainted(evidence: Evidence, node: str, when: float) -> Iterator[Trouble]:
 
 
 def _node_health(evidence: Evidence, node: str) -> Iterator[Trouble]:
-    """What is wrong with the node: its condition, its absence, or an Event."""
+    """The node's problem: its condition, its absence, or an Event."""
     found = evidence.nodes.get(node)
     events = [e for e in evidence.events.others("Node", node) if e.reason in ("NodeNotReady", "Shutdown", "Rebooted")]
     if found is None:
@@ -152,7 +158,7 @@ def _node_health(evidence: Evidence, node: str) -> Iterator[Trouble]:
 
 
 def _evicted(evidence: Evidence, node: str, when: float) -> Iterator[Trouble]:
-    """Source: pkg/registry/core/pod/storage/eviction.go."""
+    """The cause of an eviction by the Eviction API. Source: pkg/registry/core/pod/storage/eviction.go."""
     found = evidence.nodes.get(node)
     if found is not None and found.cordoned:
         by = f"{node} is cordoned, as in a drain (kubectl drain, an upgrade, an autoscaler)"
@@ -169,7 +175,7 @@ def _evicted(evidence: Evidence, node: str, when: float) -> Iterator[Trouble]:
 
 
 def _by_status(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
-    """By status.reason, which the kubelet and the node lifecycle controller write."""
+    """The cause by status.reason, which the kubelet and the node lifecycle controller set."""
     when = _finished(pod)
     if pod.reason == "Evicted" and pod.message.startswith("The node had condition"):
         yield _rejection(pod, when)
@@ -199,7 +205,7 @@ def _rejection(pod: PodRecord, when: float) -> Trouble:
 
 
 def _deletion(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
-    """By a controller, as its Event says; else by a request."""
+    """The cause of a deletion: a controller, according to its Event; otherwise a request."""
     event = evidence.events.deletion(name)
     if event is None:
         told = "deleted by a request; the requester is only in the API server's audit log (verb delete)"
@@ -210,7 +216,7 @@ def _deletion(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
 
 
 def _scaled(evidence: Evidence, deletion: Event) -> Iterator[Trouble]:
-    """Why the controller deleted it: the Events of the Deployment and of HorizontalPodAutoscalers.
+    """The reason why a controller deleted the Pod: Events of the Deployment and of HorizontalPodAutoscalers.
 
     Source: pkg/controller/deployment/sync.go, pkg/controller/podautoscaler/horizontal.go.
     """
@@ -240,7 +246,7 @@ def _scaled(evidence: Evidence, deletion: Event) -> Iterator[Trouble]:
 
 
 def gone(evidence: Evidence, name: str, uid: str = "") -> list[Trouble]:
-    """What Events say of a Pod that no longer exists, but for a preemption by the scheduler; empty: nothing."""
+    """The causes in Events for a Pod that no longer exists, except preemption by kube-scheduler."""
     if not evidence.events.of_pod(name, uid) and evidence.events.deletion(name) is None:
         return []
     owner = name.rpartition("-")[0]
@@ -265,7 +271,7 @@ def _gone(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
 
 
 def _unknown(evidence: Evidence, name: str, node: str) -> Iterator[Trouble]:
-    """Neither an API eviction nor a deletion by a user writes an Event."""
+    """The cause if no Event names one: neither API evictions nor deletions by users write Events."""
     killed = [e.when for e in evidence.events.of_pod(name) if e.reason == "Killing"]
     found = evidence.nodes.get(node)
     cordoned = f"; {node} is cordoned: probably a drain" if found is not None and found.cordoned else ""
@@ -294,7 +300,7 @@ def _failed(container: Container) -> Trouble:
 
 
 def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Trouble]:
-    """Why a deleted Pod is still there, unless its grace period still runs."""
+    """The reason why a deleted Pod still exists, unless its grace period continues."""
     late = now is not None and now > pod.deadline
     until = f"its grace period ends at {shown_time(pod.deadline)}"
     has_ended = pod.phase in ("Succeeded", "Failed") or (pod.terminated and not pod.still_running)
@@ -320,7 +326,10 @@ def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Tr
 
 
 def _job(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
-    """The failure of the Job that owns it. Source: pkg/controller/job, job_controller.go, pod_failure_policy.go."""
+    """The failure of the Job that owns the Pod.
+
+    Source: pkg/controller/job, job_controller.go, pod_failure_policy.go.
+    """
     job = evidence.jobs.get(pod.owner[1]) if pod.owner[0] == "Job" else None
     if job is None or job.failed is None or pod.phase in _UNDISRUPTED:
         return
@@ -343,7 +352,7 @@ def _job(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
 
 
 def _finished(pod: PodRecord) -> float:
-    """When its last container finished; 0 if unknown."""
+    """The time at which the Pod's last container finished; 0 if unknown."""
     return max((each.when for each in pod.terminated), default=0.0)
 
 

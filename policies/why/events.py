@@ -1,7 +1,7 @@
-"""What Events say of a Pod, of the workload that owns it and of nodes: the last of each kind.
+"""Events about a Pod, its workload and nodes: the latest of each kind.
 
-An Event names an object and its uid: a StatefulSet's Pod has Events of earlier Pods of its name. Anybody who may write
-Events in a namespace may write these: they are bounded, quoted, and never override a condition.
+An Event names an object and its uid: a StatefulSet's Pod has Events of earlier Pods with its name. All users who may
+write Events in a namespace may write these, so they are limited, quoted, and never override a condition.
 """
 
 from __future__ import annotations
@@ -20,26 +20,29 @@ if TYPE_CHECKING:
 
 KINDS: Final = ("/Event", "events.k8s.io/Event")
 PREEMPTED: Final = "Preempted"
-"""The reason of the scheduler's Event about a victim. Source: pkg/scheduler/framework/preemption, executor.go."""
+"""The reason of kube-scheduler's Event about a victim. Source: pkg/scheduler/framework/preemption, executor.go."""
 TAINT: Final = ("TaintManagerEviction", "DeviceTaintManagerEviction")
 DECISIVE: Final = (PREEMPTED, "Evicted", "Preempting", *TAINT)
-"""Reasons of Events about a Pod that name a cause of its end."""
+"""Reasons of Events that name the cause of a Pod's end."""
 _OF_NODES: Final = frozenset(("NodeNotReady", "RemovingNode", "DeletingNode", "Shutdown", "SystemOOM", "Rebooted",
                               "NodeHasInsufficientMemory", "NodeHasDiskPressure", "NodeHasInsufficientPID",
                               "EvictionThresholdMet"))  # fmt: skip
 _BY: Final = re.compile(r"Preempted by (?:pod|podgroup) (\S{1,64}) on node (\S{1,253})")
-"""Its note: the uid of the preemptor. `related` should be the preemptor too, and is empty in 1.36, where the scheduler
-passes no Pod: `Could not construct reference`."""
+"""The note of a preemption's Event: the uid of the preemptor, and the node.
+
+`related` should be the preemptor too, but is empty in 1.36, where kube-scheduler passes no Pod: `Could not construct
+reference`.
+"""
 _DELETED: Final = re.compile(r"(?:\(combined from similar events\): ?)?(?:Deleted pod: (\S{1,253})$|"
                              r"[Dd]elete Pod (\S{1,253}) in StatefulSet \S{1,253} successful$)")  # fmt: skip
 _ASSIGNED: Final = re.compile(r"Successfully assigned \S{1,317} to (\S{1,253})$")
 LONG: Final = 300
-"""Maximum characters of a message that is shown."""
+"""Maximum characters of a message in the output."""
 _LONG_REASON: Final = 60
 _MOST: Final = 5
-"""Maximum reasons that are shown."""
+"""Maximum reasons in the output."""
 _KEPT: Final = 100
-"""Maximum Events about the objects of one kind that are kept for a Pod, the latest."""
+"""Maximum Events for a Pod about objects of one kind; the latest are recorded."""
 _KEPT_OF_A_WORKLOAD: Final = 5000
 _WHEN: Final = (
     ("series", "lastObservedTime"),
@@ -48,12 +51,14 @@ _WHEN: Final = (
     ("eventTime",),
     ("metadata", "creationTimestamp"),
 )
-"""The fields for the last time of an Event; the first that is set counts."""
+"""The fields with the latest time of an Event; the first one that is set counts."""
 
 
 class Event(NamedTuple):
-    """One Event. `uid`: of the object; empty if unknown; `when`: in seconds since 1970, 0 if unknown. `by`, of a
-    preemption: namespace, name and uid of the preemptor, each empty if unknown; `node` likewise."""
+    """One Event. `uid`: of the object; "" if unknown. `when`: in seconds since 1970; 0 if unknown.
+
+    `by`: namespace, name and uid of the preemptor, each "" if unknown. `node`: the node of a preemption.
+    """
 
     kind: str
     name: str
@@ -66,7 +71,7 @@ class Event(NamedTuple):
 
 
 class Events:
-    """The Events about one Pod or workload, and about what may explain its end, added in any order."""
+    """The Events about one Pod or workload, and about objects that may explain its end. Add them in any order."""
 
     def __init__(self, namespace: str, name: str, *, of_workload: bool = False) -> None:
         self._namespace, self._name, self._of_workload = namespace, name, of_workload
@@ -80,7 +85,7 @@ class Events:
         """Number of Events that were added, about any object."""
 
     def add(self, obj: ApiObject) -> bool:
-        """Add an object; False if it is not an Event."""
+        """Add an object; returns false if it is not an Event."""
         if group_kind(obj) not in KINDS:
             return False
         self.read += 1
@@ -118,42 +123,42 @@ class Events:
         return {key: kept[key] for key in best}
 
     def of_pod(self, name: str, uid: str = "") -> list[Event]:
-        """Events about the Pod of this name and uid (empty: of any uid), in the order of time."""
+        """The Events about the Pod of this name and uid ("" for any), by time."""
         return [e for e in self._indexed().of_pod.get(name, ()) if uid in ("", e.uid) or not e.uid]
 
     def pods(self) -> list[str]:
-        """The names of all Pods that an Event is about, or that their owner's Event says it deleted."""
+        """The names of all Pods that an Event is about, or that a controller deleted according to its Event."""
         return list(dict.fromkeys([*self._indexed().of_pod, *self._indexed().deletions]))
 
     def said(self, name: str, uid: str) -> dict[str, str]:
-        """Reason -> message of the last such Event about the Pod, for the latest reasons, in the order of time."""
+        """The messages of the latest Events about the Pod, by reason; sorted by time."""
         shown = sorted(self.of_pod(name, uid), key=_rank)[-_MOST:]
         return {event.reason: cut(event.message, LONG) for event in sorted(shown, key=lambda event: event.when)}
 
     def preempted(self, name: str, uid: str) -> Event | None:
-        """The last Event of a preemption of the Pod of this uid; of any Pod of its name if `uid` is empty."""
+        """The last Event about a preemption of the Pod with this uid, or of any Pod of this name for ""."""
         return self._last_preemption(name, lambda event: uid in ("", event.uid) or not event.uid)
 
     def former_preempted(self, name: str, uid: str) -> Event | None:
-        """The last Event of a preemption of an earlier Pod of this name."""
+        """The last Event about a preemption of an earlier Pod with this name."""
         return self._last_preemption(name, lambda event: event.uid not in ("", uid))
 
     def decisive(self, name: str, uid: str = "") -> Event | None:
-        """The last Event that names a cause of the Pod's end."""
+        """The last Event that names a cause of the Pod's end; None without one."""
         found = [e for e in self.of_pod(name, uid) if e.reason in DECISIVE and not e.message.startswith("Cancelling")]
         return found[-1] if found else None
 
     def former(self, name: str, uid: str) -> Event | None:
-        """The last Event that names a cause of the end of an earlier Pod of this name."""
+        """The last Event that names a cause of the end of an earlier Pod with this name; None without one."""
         earlier = [e for e in self.of_pod(name) if e.uid not in ("", uid) and e.reason in DECISIVE]
         return earlier[-1] if earlier and uid else None
 
     def deletion(self, name: str) -> Event | None:
-        """The last Event of a controller that says that it deleted the Pod."""
+        """The last Event in which a controller reports that it deleted the Pod; None without one."""
         return self._indexed().deletions.get(name)
 
     def node_of(self, name: str) -> str:
-        """The node of a Pod, from Events about it; empty if unknown."""
+        """The node of a Pod, from Events about it; "" if unknown."""
         for event in reversed(self.of_pod(name)):
             if event.node:
                 return event.node
@@ -162,7 +167,7 @@ class Events:
         return ""
 
     def others(self, kind: str, name: str = "") -> list[Event]:
-        """Events about workloads or nodes of this kind, and of this name if given, in the order of time."""
+        """The Events about workloads or nodes of this kind (and name, if given), by time."""
         return [e for e in self._indexed().others.get(kind, ()) if name in ("", e.name)]
 
     def _indexed(self) -> _Index:
@@ -182,7 +187,7 @@ class Events:
 
 
 class _Index(NamedTuple):
-    """Events in the order of time: of each Pod, of each kind of other objects, and the last deletion of each Pod."""
+    """The Events by Pod, the Events by kind of other objects, and the last deletion of each Pod; sorted by time."""
 
     of_pod: dict[str, list[Event]]
     others: dict[str, list[Event]]
@@ -190,8 +195,10 @@ class _Index(NamedTuple):
 
 
 def _deleted(event: Event) -> str:
-    """The Pod that a controller deleted. Source: pkg/controller, controller_utils.go; statefulset,
-    stateful_pod_control.go."""
+    """The name of the Pod that a controller deleted; "" for other Events.
+
+    Source: pkg/controller, controller_utils.go; statefulset, stateful_pod_control.go.
+    """
     if event.reason != "SuccessfulDelete":
         return ""
     found = _DELETED.match(event.message)
@@ -199,7 +206,7 @@ def _deleted(event: Event) -> str:
 
 
 def _preemptor(obj: ApiObject, reason: str, message: str) -> tuple[tuple[str, str, str], str]:
-    """The preemptor of an Event (namespace, name, uid), and the node."""
+    """The preemptor in an Event (namespace, name, uid), and the node."""
     if reason != PREEMPTED:
         return ("", "", ""), ""
     said = _BY.match(message)
@@ -211,12 +218,12 @@ def _preemptor(obj: ApiObject, reason: str, message: str) -> tuple[tuple[str, st
 
 
 def _rank(event: Event) -> tuple[bool, float]:
-    """Greater for Events to keep."""
+    """Sort key of Events: greater for Events to retain."""
     return event.reason in DECISIVE, event.when
 
 
 def _object(obj: ApiObject, name: str) -> ApiObject:
-    """A field if it is an object, else an empty one."""
+    """A field if it is an object, otherwise an empty object."""
     value = at(obj, name)
     return value if isinstance(value, dict) else NOTHING
 

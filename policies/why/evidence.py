@@ -1,4 +1,4 @@
-"""What a cluster says of the end of a Pod or of a workload's Pods, collected while the cluster is read."""
+"""The evidence about the end of a Pod, or of a workload's Pods, collected while the cluster is read."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ CRON_JOB: Final = "batch/CronJob"
 _JOB: Final = "batch/Job"
 _BUDGET: Final = "policy/PodDisruptionBudget"
 _OWNERS: Final = {DEPLOYMENT: "ReplicaSet", CRON_JOB: "Job"}
-"""Workloads whose Pods belong to another workload in between."""
+"""Workload kinds with Pods that belong to another workload in between."""
 
 
 class Evidence:
-    """The records of one Pod, or of the Pods of a workload (`kind`: its `group/Kind`), with what may explain them."""
+    """The records of one Pod, or of the Pods of a workload (`kind`: its `group/Kind`), and of related objects."""
 
     def __init__(self, namespace: str, name: str, kind: str = POD) -> None:
         self.namespace, self.name, self.kind = namespace, name, kind
@@ -48,7 +48,7 @@ class Evidence:
         """ReplicaSet or Job -> kind and name of its controller."""
 
     def add(self, obj: ApiObject) -> bool:
-        """Add an object of the cluster; True if it is an Event."""
+        """Add an object of the cluster; returns true if it is an Event."""
         if self.events.add(obj):
             return True
         kind = group_kind(obj)
@@ -88,7 +88,7 @@ class Evidence:
         return above == (self.kind.rpartition("/")[2], self.name) if above else owner.rpartition("-")[0] == self.name
 
     def above(self, owner: str) -> tuple[str, str]:
-        """Kind and name of the controller of a ReplicaSet or Job; empty if unknown."""
+        """Kind and name of the controller of a ReplicaSet or Job; ("", "") if unknown."""
         return self._owned.get(owner, ("", ""))
 
     def event_names(self) -> list[str]:
@@ -102,7 +102,7 @@ class Evidence:
         return [name for name in (self.name, owner, owner.rpartition("-")[0]) if name]
 
     def node(self) -> str:
-        """The node of a Pod that ended, from its spec or its Events; empty if unknown or if it did not end."""
+        """The node of a Pod that ended, from its spec or its Events; "" if unknown, or if the Pod did not end."""
         found = self.pods.get(self.name)
         if self.kind != POD or (found is not None and not found.has_ended):
             return ""
@@ -113,7 +113,7 @@ class Evidence:
         self.pods = {name: pod for name, pod in self.pods.items() if self.kind == POD or self.owns(name)}
 
     def missing(self) -> list[str]:
-        """What would be needed for an answer and is not there, with the way to get it."""
+        """The inputs that are missing for an answer, with the command to get them."""
         found = []
         if self.not_read:
             found.append(f"Events not read: {self.not_read}")

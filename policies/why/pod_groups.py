@@ -1,4 +1,4 @@
-"""Why a Pod of a PodGroup is Pending: kube-scheduler schedules the group as a whole."""
+"""Reasons why a Pod of a PodGroup is Pending: kube-scheduler schedules the group as a whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BACK_OFF: Final = "no event shortens the back-off of a PodGroup: kube-scheduler
 
 
 def of_its_group(cluster: ClusterSnapshot, pod: Pod) -> tuple[tuple[str, str, str], ...]:
-    """(id, message, help) of each trouble of the Pod's PodGroup; empty if the group is not predicted."""
+    """The (id, message, help) of each reason from the Pod's PodGroup; empty if the group is not predicted."""
     found = group_forecast(cluster.scheduling, (pod,))
     if found is None:
         return ()

@@ -1,6 +1,6 @@
-"""What an API object says of a Pod's end: conditions, container statuses, deletion. Hostile until bounded.
+"""Records of Pods, Nodes and Jobs for the end of a Pod: conditions, container statuses, deletion.
 
-Reading never fails: a field of the wrong type counts as absent.
+Reading never fails: a field of the wrong type counts as absent. All parts are limited, because objects are not trusted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Condition(NamedTuple):
 
 
 class Container(NamedTuple):
-    """The last termination of a container. `limit`: its memory limit; empty if it has none."""
+    """The last termination of a container. `limit`: its memory limit; "" without one."""
 
     name: str
     reason: str
@@ -45,7 +45,7 @@ class Container(NamedTuple):
 
 
 class PodRecord(NamedTuple):
-    """A Pod's status and deletion. `deleted`: when its deletion was requested; None if it was not."""
+    """A Pod's status and deletion. `deleted`: the time of the deletion request; None without one."""
 
     namespace: str
     name: str
@@ -56,21 +56,21 @@ class PodRecord(NamedTuple):
     reason: str = ""
     message: str = ""
     owner: tuple[str, str] = ("", "")
-    """Kind and name of its controller."""
+    """Kind and name of the Pod's controller."""
     deleted: float | None = None
     deadline: float = 0.0
-    """When its grace period ends; 0 unless it was deleted."""
+    """The end of the Pod's grace period; 0 if the Pod was not deleted."""
     finalizers: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
     terminated: tuple[Container, ...] = ()
     still_running: tuple[str, ...] = ()
     has_statuses: bool = True
     target_node: str = ""
-    """The only node that its affinity allows, as the DaemonSet controller writes it."""
+    """The only node that the Pod's affinity allows, in the form that the DaemonSet controller writes."""
 
     @property
     def key(self) -> str:
-        """`namespace/name`."""
+        """The Pod as `namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
     @property
@@ -80,14 +80,14 @@ class PodRecord(NamedTuple):
 
     @property
     def disruption(self) -> Condition | None:
-        """The condition DisruptionTarget, if it is true."""
+        """The condition DisruptionTarget; None if it is not true."""
         return next(
             (each for each in self.conditions if (each.type, each.status) == ("DisruptionTarget", "True")), None
         )
 
 
 class NodeRecord(NamedTuple):
-    """A Node's health. `taints`: the keys of its NoExecute taints, with the time when they were added."""
+    """A Node's health. `taints`: the keys of its NoExecute taints, and the time at which each was added."""
 
     name: str
     conditions: tuple[Condition, ...] = ()
@@ -96,12 +96,12 @@ class NodeRecord(NamedTuple):
 
     @property
     def not_ready(self) -> Condition | None:
-        """The condition Ready, if it is not true."""
+        """The condition Ready; None if it is true."""
         return next((each for each in self.conditions if each.type == "Ready" and each.status != "True"), None)
 
 
 class JobRecord(NamedTuple):
-    """A Job's end. `ignores`: its podFailurePolicy ignores disrupted Pods."""
+    """The end of a Job. `ignores`: the podFailurePolicy ignores disrupted Pods."""
 
     name: str
     failed: Condition | None = None
@@ -110,7 +110,7 @@ class JobRecord(NamedTuple):
 
 
 def pod_record(obj: ApiObject) -> PodRecord:
-    """Read a Pod."""
+    """The record of a Pod."""
     deadline = seconds(at(obj, "metadata", "deletionTimestamp"))
     grace = at(obj, "metadata", "deletionGracePeriodSeconds")
     deleted = deadline - (grace if isinstance(grace, int) else 0) if deadline else None
@@ -141,7 +141,7 @@ def pod_record(obj: ApiObject) -> PodRecord:
 
 
 def node_record(obj: ApiObject) -> NodeRecord:
-    """Read a Node."""
+    """The record of a Node."""
     taints = (each for each in _objects(obj, "spec", "taints") if at(each, "effect") == "NoExecute")
     return NodeRecord(
         _text(obj, "metadata", "name"),
@@ -152,7 +152,7 @@ def node_record(obj: ApiObject) -> NodeRecord:
 
 
 def job_record(obj: ApiObject) -> JobRecord:
-    """Read a Job. Source: pkg/controller/job, pod_failure_policy.go."""
+    """The record of a Job. Source: pkg/controller/job, pod_failure_policy.go."""
     ends = [each for each in conditions_of(obj) if each.status == "True" and each.type in ("Failed", "FailureTarget")]
     limit = at(obj, "spec", "backoffLimit")
     return JobRecord(
@@ -183,7 +183,7 @@ def conditions_of(obj: ApiObject) -> tuple[Condition, ...]:
 
 
 def controller(obj: ApiObject) -> tuple[str, str]:
-    """Kind and name of an object's controller; empty if it has none."""
+    """Kind and name of an object's controller; ("", "") without one."""
     for each in _objects(obj, "metadata", "ownerReferences"):
         if at(each, "controller") is True:
             return _text(each, "kind"), _text(each, "name")
@@ -191,7 +191,7 @@ def controller(obj: ApiObject) -> tuple[str, str]:
 
 
 def seconds(value: object) -> float:
-    """A time of the API in seconds since 1970; 0 if it is absent or malformed."""
+    """An API time in seconds since 1970; 0 if it is absent or malformed."""
     if not isinstance(value, str) or not value:
         return 0.0
     try:
@@ -202,7 +202,7 @@ def seconds(value: object) -> float:
 
 
 def shown_time(when: float) -> str:
-    """`2026-11-22T03:12:07Z`; empty for an unknown time."""
+    """A time as text, `2026-11-22T03:12:07Z`; "" for an unknown time."""
     try:
         return f"{datetime.fromtimestamp(when, UTC):%Y-%m-%dT%H:%M:%SZ}" if when > 0 else ""
     except (ValueError, OverflowError, OSError):
@@ -210,7 +210,7 @@ def shown_time(when: float) -> str:
 
 
 def _terminated(obj: ApiObject, statuses: list[ApiObject]) -> Iterator[Container]:
-    """The current termination of each container, else the last one before a restart."""
+    """The current termination of each container; without one, the last one before a restart."""
     limits = {
         _text(each, "name"): _text(each, "resources", "limits", "memory")
         for field in ("initContainers", "containers")

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 MOST_SHOWN: Final = 20
 _MOST_PODS: Final = 2000
-"""Maximum Pods that are explained."""
+"""Maximum Pods for which reasons are computed."""
 _BY_CONTROLLERS: Final = frozenset(("deleted-by-controller", "scaled", "deleted"))
-"""Ends that a user or controller requested: they are listed last."""
+"""Reasons of ends that a user or controller requested; they are listed last."""
 _NO_ENDS: Final = frozenset(("drain-blocked", "former-preempted", "former-ended"))
 _SHORT: Final = {"Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts", "DaemonSet": "ds", "CronJob": "cj",
                  "ReplicationController": "rc", "Pod": "po"}  # fmt: skip
@@ -36,17 +36,17 @@ class Ending(NamedTuple):
 
     @property
     def cause(self) -> Trouble:
-        """The first reason."""
+        """The cause: the first reason."""
         return self.diagnosis.troubles[0]
 
     @property
     def order(self) -> tuple[bool, float, str]:
-        """Unwanted ends first, then the newest."""
+        """Sort key: unwanted ends first, then the newest."""
         return self.cause.id in _BY_CONTROLLERS, -self.cause.when, self.pod
 
 
 class Timeline(NamedTuple):
-    """The Pods of a workload. `states`: number of its existing Pods by state."""
+    """The Pods of a workload. `states`: number of existing Pods by state."""
 
     states: Counter[str]
     pending: list[str]
@@ -55,7 +55,7 @@ class Timeline(NamedTuple):
 
 
 def kind_named(given: str) -> str:
-    """`group/Kind` of a Pod or workload by a name that kubectl accepts: `deploy`, `deployments.apps`; else empty."""
+    """`group/Kind` of a Pod or workload by a name that kubectl accepts: `deploy`, `deployments.apps`; "" if unknown."""
     name, _, group = given.lower().partition(".")
     for kind in (POD, *POD_TEMPLATE_PATHS):
         spec = BY_GROUP_KIND[kind]
@@ -65,7 +65,7 @@ def kind_named(given: str) -> str:
 
 
 def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = None) -> Timeline:
-    """The ends of the workload's Pods, the unwanted and the newest first."""
+    """The ends of the workload's Pods: unwanted ends first, then the newest."""
     states: Counter[str] = Counter()
     endings, pending = [], []
     names = [
@@ -88,7 +88,7 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
 
 
 def lines(found: Timeline, evidence: Evidence, paint: Callable[[str, str], str]) -> Iterator[str]:
-    """The timeline as text, at most a screen."""
+    """The timeline as text lines, at most one screen."""
     kind = evidence.kind.rpartition("/")[2]
     states = ", ".join(f"{count} {state}" for state, count in found.states.items())
     yield f"{paint(f'{kind} {evidence.namespace}/{evidence.name}', 'bold')}: {states or 'no Pods'}"
@@ -109,7 +109,7 @@ def lines(found: Timeline, evidence: Evidence, paint: Callable[[str, str], str])
 
 
 def _fixes(found: Timeline) -> dict[str, list[str]]:
-    """Each fix of the shown causes once -> the ids."""
+    """Each fix of the shown causes -> the ids of these causes."""
     fixes: dict[str, list[str]] = {}
     for ending in found.endings[:MOST_SHOWN]:
         if ending.cause.help:
@@ -119,7 +119,7 @@ def _fixes(found: Timeline) -> dict[str, list[str]]:
 
 
 def to_dict(found: Timeline, evidence: Evidence) -> dict[str, Any]:
-    """The timeline for programs, with every end."""
+    """The timeline as JSON, with every end."""
     return {
         "id": f"{evidence.namespace}/{evidence.name}",
         "kind": evidence.kind.rpartition("/")[2],

@@ -1,4 +1,4 @@
-"""One reason for a Pod's state, and the ids of all reasons."""
+"""A reason for a Pod's state, and the ids of all reasons."""
 
 from __future__ import annotations
 
@@ -60,12 +60,11 @@ IDS: Final = (
     "group-will-preempt",
     "group-not-tried-yet",
 )
-"""Of every Trouble."""
+"""The ids of all Troubles."""
 
 
 class Trouble(NamedTuple):
-    """One reason. `id`: for programs; `help`: the fix, empty if there is none; `when`: in seconds since 1970, 0 if
-    unknown."""
+    """One reason. `id`: for programs. `help`: the fix, or "". `when`: in seconds since 1970; 0 if unknown."""
 
     id: str
     message: str
@@ -73,11 +72,11 @@ class Trouble(NamedTuple):
     when: float = 0.0
 
     def to_dict(self) -> dict[str, str]:
-        """For programs."""
+        """The reason as JSON."""
         told = {"id": self.id, "time": shown_time(self.when), "message": self.message, "help": self.help}
         return {key: value for key, value in told.items() if value}
 
 
 def ids(troubles: Iterable[Trouble]) -> list[str]:
-    """Their ids, each once."""
+    """The ids of these reasons, without duplicates."""
     return list(dict.fromkeys(trouble.id for trouble in troubles))

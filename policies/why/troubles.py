@@ -1,7 +1,7 @@
-"""Why a pod is pending, or was preempted: which trouble with priorities holds, and what would help.
+"""Reasons why a Pod is Pending or was preempted, with fixes.
 
-The troubles are those of the Kubernetes documentation (Pod Priority and Preemption, Troubleshooting), and what else
-keeps a pod waiting. What only the scheduler's memory knows (its queue, its back-off) is not seen.
+The reasons are those of the Kubernetes documentation (Pod Priority and Preemption, Troubleshooting), and further ones
+for Pending Pods. kube-scheduler's internal state (queue, back-off) is unknown.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from forewarn.policies.why.evidence import Evidence
 
 _CLASSES: Final = 10
-"""Classes of higher priority that are tried."""
+"""Maximum classes with higher priority that are tried."""
 _LOWER: Final = 3
-"""Nodes with pods of lower priority that are explained."""
+"""Maximum nodes with Pods of lower priority that are explained."""
 
 
 class Diagnosis(NamedTuple):
-    """The results for a Pod. `state`: one of STATES; `gone` with `pod` None.
+    """The result for a Pod. `state`: one of STATES; `gone` if `pod` is None.
 
-    `prediction`: the result of the next scheduling cycle, None without one.
+    `prediction`: the result of the next scheduling cycle; None without one.
     """
 
     pod: Pod | None
@@ -88,7 +88,7 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
 
 
 def gone(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:
-    """What Events say of a Pod that no longer exists; None if there are none."""
+    """The diagnosis of a Pod that no longer exists, from Events; None without Events about it."""
     found, rest = evidence.events.preempted(name, ""), former_causes(evidence, name)
     if found is not None:
         told = f"preempted{_of_where(found)}{_for_whom(cluster, found)}"
@@ -106,7 +106,7 @@ def _of_its_owner(pod: Pod) -> Iterator[Trouble]:
 
 
 def _of_a_daemon_set(prediction: Prediction, record: PodRecord) -> Iterator[Trouble]:
-    """A DaemonSet's Pod fits on one node only, and preempts no Pod of equal priority."""
+    """The reason for a Pending DaemonSet Pod: it fits on one node only, and preempts no Pod of equal priority."""
     if record.owner[0] != "DaemonSet" or not record.target_node or prediction.outcome != "pending":
         return
     pod, info = prediction.pod, prediction.snapshot.get(record.target_node)
@@ -120,7 +120,7 @@ def _of_a_daemon_set(prediction: Prediction, record: PodRecord) -> Iterator[Trou
 
 
 def _drain_blocked(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
-    """A PDB that makes the eviction API reject its eviction (429), on a node that is cordoned."""
+    """The reason for a Pod on a cordoned node that is not evicted: a PDB blocks its eviction (429)."""
     node = cluster.objects.nodes.get(("", pod.node_name))
     if node is None or not node.unschedulable:
         return
@@ -134,7 +134,7 @@ def _drain_blocked(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
 
 
 def _before_it(cluster: ClusterSnapshot, evidence: Evidence, pod: Pod) -> Iterator[Trouble]:
-    """What happened to the earlier Pod of its name."""
+    """The end of the earlier Pod with the same name."""
     found = evidence.events.former_preempted(pod.name, pod.uid)
     if found is not None:
         told = f"the previous Pod of this name was preempted{_of_where(found)}{_for_whom(cluster, found)}"
@@ -150,7 +150,7 @@ def _of_where(event: Event) -> str:
 
 
 def _for_whom(cluster: ClusterSnapshot, event: Event | None) -> str:
-    """` by shop/web (priority 1000)`, from an Event; empty if no Event names the preemptor."""
+    """A phrase with the preemptor, ` by shop/web (priority 1000)`; "" if no Event names it."""
     if event is None or not any(event.by):
         return ""
     preemptor = _named_by(cluster, event)
@@ -161,7 +161,7 @@ def _for_whom(cluster: ClusterSnapshot, event: Event | None) -> str:
 
 
 def _named_by(cluster: ClusterSnapshot, event: Event) -> Pod | None:
-    """Return the Pod of the cluster that an Event names."""
+    """The preemptor in the cluster that an Event names; None if it is not there."""
     namespace, name, uid = event.by
     if name:
         found = cluster.pods.get((namespace, name))
@@ -173,7 +173,7 @@ def _named_by(cluster: ClusterSnapshot, event: Event) -> Pod | None:
 
 
 def _held_back(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Iterator[Trouble]:
-    """Why the scheduler does not look at it at all."""
+    """The reason why kube-scheduler does not try to schedule the Pod."""
     if pod.terminating:
         yield Trouble("being-deleted", "being deleted; kube-scheduler ignores it")
     elif pod.spec.gated:
@@ -232,7 +232,7 @@ def _waiting(cluster: ClusterSnapshot, prediction: Prediction) -> Iterator[Troub
 
 
 def _nominated(prediction: Prediction) -> Iterator[Trouble]:
-    """A pod that has preempted, and is not scheduled."""
+    """The reason for a Pod that has preempted Pods, and is not scheduled yet."""
     node = prediction.pod.nominated_node_name
     if node not in prediction.snapshot.rows:
         yield Trouble("nominated-node-gone", f"nominated to {node}, which no longer exists")
@@ -250,7 +250,7 @@ def _nominated(prediction: Prediction) -> Iterator[Trouble]:
 
 
 def _ending(prediction: Prediction) -> list[Pod]:
-    """The pods of lower priority that are ending on the node to which it is nominated."""
+    """The terminating Pods of lower priority on the Pod's nominated node."""
     info = prediction.snapshot.get(prediction.pod.nominated_node_name)
     mine = prediction.pod.effective_priority
     return [pod for pod in info.pods if pod.terminating and pod.effective_priority < mine] if info else []
@@ -286,7 +286,9 @@ def _fits_nowhere(cluster: ClusterSnapshot, prediction: Prediction) -> Trouble:
 
 
 def _class_that_helps(cluster: ClusterSnapshot, prediction: Prediction) -> str:
-    """The lowest of the next higher classes with which it would preempt, of those that may be recommended."""
+    """The lowest recommendable class of higher priority with which the Pod would preempt; "" if none of the next
+    ones.
+    """
     pod = prediction.pod
     higher = [
         c
@@ -303,7 +305,7 @@ def _class_that_helps(cluster: ClusterSnapshot, prediction: Prediction) -> str:
 
 
 def _ahead(cluster: ClusterSnapshot, pod: Pod) -> str:
-    """Return the Pods before it in the queue."""
+    """A phrase about the Pending Pods that precede the Pod in the queue; "" if there are none."""
     ahead = [
         other.key
         for other in cluster.pods.values()
@@ -339,8 +341,9 @@ def _of_a_victim(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> 
 
 
 def _preemptor(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> Pod | None:
-    """Return its preemptor: as an Event says, or else the highest-priority Pod that is nominated to its node with a
-    higher priority.
+    """The preemptor of a victim; None if unknown.
+
+    Either the Pod that an Event names, or the Pod with the highest priority that is nominated to the victim's node.
     """
     named = _named_by(cluster, event) if event is not None else None
     if named is not None and named.effective_priority > victim.effective_priority:
@@ -351,7 +354,10 @@ def _preemptor(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> Po
 
 
 def _unnecessarily(cluster: ClusterSnapshot, preemptor: Pod) -> Iterator[Trouble]:
-    """A priority that is probably unintended. Source: the documentation, "Pods are preempted unnecessarily"."""
+    """A reason if the preemptor's priority is probably unintended.
+
+    Source: the documentation, "Pods are preempted unnecessarily".
+    """
     name = preemptor.priority_class_name
     found = cluster.priority_classes.get(name) if name else None
     if found is not None and found.global_default:
@@ -367,7 +373,10 @@ def _unnecessarily(cluster: ClusterSnapshot, preemptor: Pod) -> Iterator[Trouble
 
 
 def _before_lower(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iterator[Trouble]:
-    """Source: the documentation, "Higher-priority Pods are preempted before lower-priority Pods"."""
+    """The reason why Pods of lower priority were not preempted instead.
+
+    Source: the documentation, "Higher-priority Pods are preempted before lower-priority Pods".
+    """
     snapshot = cluster.scheduling
     lower: dict[str, int] = {}
     for info in snapshot.node_infos:
@@ -389,7 +398,7 @@ def _before_lower(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iter
 
 
 def _as_it_was(cluster: ClusterSnapshot, node: str, preemptor: Pod) -> Prediction:
-    """The preemptor's cycle, with the victims on the node not ending yet."""
+    """The preemptor's scheduling cycle repeated, with the victims on the node not terminating yet."""
     snapshot = cluster.scheduling
     info = snapshot.get(node)
     ending = [pod for pod in info.pods if pod.terminating and pod.preempted] if info else []
@@ -416,7 +425,7 @@ def _why_not_there(prediction: Prediction, chosen: Candidate | None, other: Cand
 
 
 def quota_hint(cluster: ClusterSnapshot, namespace: str) -> str:
-    """Why a pod that should be there may not be: quotas of its namespace that are used up; empty where none is."""
+    """A phrase about used-up ResourceQuotas, which may explain a missing Pod; "" if there are none."""
     full = sorted(
         f"{quota.name} ({name})"
         for quota in cluster.resource_quotas.values()

@@ -1,1 +1,1 @@
-"""From an AdmissionReview to the response: the endpoint, the decision, and what answers are made of."""
+"""From an AdmissionReview to the response: the endpoint, the decision, and the parts of a response."""

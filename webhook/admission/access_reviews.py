@@ -1,6 +1,6 @@
-"""Whether a user may list Pods in a namespace, or in all namespaces, by SubjectAccessReviews.
+"""SubjectAccessReviews: may a user list Pods in a namespace, or in all namespaces?
 
-Source: k8s.io/api/authorization/v1. Answers are cached, as by the API server's own authorizing webhook.
+Answers are cached, as in the API server's own authorization webhook. Source: k8s.io/api/authorization/v1.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 PATH: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 ALLOWED_SECONDS: Final = 60.0
 DENIED_SECONDS: Final = 10.0
-"""So long an answer is remembered; a failure like a denial."""
+"""Seconds that a denial, or a failed review, is cached."""
 REMEMBERED: Final = 1024
 AT_ONCE: Final = 4
 TIMEOUTS: Final = (0.5, 1.0, 1.0)
-"""Seconds to connect, between two pieces of the answer, and for all of it."""
+"""Timeouts of a SubjectAccessReview in seconds: to connect, between two parts of the response, and in total."""
 MAX_REVIEW: Final = 64 * 1024
 """Maximum bytes of a SubjectAccessReview. A user with more groups or more `extra` is not allowed."""
 
@@ -37,7 +37,7 @@ class _Answer(NamedTuple):
 
 
 class AccessReviews:
-    """Asks the API server, and remembers. Safe from any thread."""
+    """Sends SubjectAccessReviews to the API server and caches the answers. Thread-safe."""
 
     def __init__(self, api: ObjectApi, clock: Callable[[], float]) -> None:
         self._api, self._clock = api, clock
@@ -46,13 +46,13 @@ class AccessReviews:
         self._asking = BoundedSemaphore(AT_ONCE)
 
     def known(self, user: User, namespace: str = "") -> bool | None:
-        """The cached answer; None if there is none. Does not wait."""
+        """The cached answer; None if there is none. Does not block."""
         return self._recall(_key(_review_of(user, namespace)))
 
     def ask(self, user: User, namespace: str = "") -> bool:
-        """Whether the user may list Pods in a namespace, by default in all; False if the API server does not answer.
+        """True if the user may list Pods in a namespace (default: in all); False if the API server does not answer.
 
-        May take a second.
+        May block for a second. Caches the answer.
         """
         review = _review_of(user, namespace)
         key = _key(review)
@@ -88,7 +88,7 @@ class AccessReviews:
 
 
 def _review_of(user: User, namespace: str) -> bytes:
-    """The question, whole: `extra` may restrict what a token is good for."""
+    """The SubjectAccessReview as JSON, with all fields of the user: `extra` may restrict a token's permissions."""
     spec = {
         "user": user.name,
         "groups": list(user.groups),

@@ -1,4 +1,4 @@
-"""Responses without uid, and a cache of them: most requests equal an earlier one."""
+"""Responses without uid, and a cache of them, because most requests are identical to an earlier one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SPOKEN: Final = (Action.DENY, Action.WARN)
 class Answered(NamedTuple):
     """A response without the request's uid, with values for metrics and logs. `silent`: allowed without any message.
 
-    `withheld`: by rule, the messages of which the requester reads a shorter version.
+    `withheld`: pairs of rule and full message, for messages that the requester gets in a shorter version.
     """
 
     body: bytes
@@ -58,7 +58,7 @@ class Answered(NamedTuple):
         return cls(response.without_uid(), decision.verdict.value, told, decision.exemption, silent, withheld)
 
     def fields_of(self, hook: Hook, request: AdmissionRequest) -> dict[str, object]:
-        """The fields of the log line."""
+        """The fields of the log line for this response."""
         fields: dict[str, object] = {
             "phase": hook.value,
             "uid": request.uid,
@@ -82,7 +82,7 @@ class Answered(NamedTuple):
 
 
 class Key(NamedTuple):
-    """The content of a request without its uid. `nameless`: without the object's name too, if it was generated."""
+    """A digest of a request without its uid. `nameless`: also without the object's name, which was generated."""
 
     digest: bytes
     nameless: bool
@@ -130,9 +130,9 @@ def _settled(obj: ApiObject, nameless: bool) -> Mapping[str, object]:
 
 
 class AnswerCache:
-    """The answers of the last second to requests about one state. Safe to use from any thread.
+    """The responses of the last second to requests about one state. Thread-safe.
 
-    A state (cluster, configuration) is compared by identity: as soon as there is another one, none of them holds.
+    A state (cluster, configuration) is compared by identity; a new state empties the cache.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -141,7 +141,7 @@ class AnswerCache:
         self._answers: OrderedDict[bytes, tuple[float, Answered]] = OrderedDict()
 
     def get(self, key: Key, state: tuple[object, object]) -> Answered | None:
-        """The answer to this request, if it was given a moment ago by the same state."""
+        """The cached response to this request, if the state is the same; otherwise None."""
         if self._state[0] is not state[0] or self._state[1] is not state[1]:
             return None
         found = self._answers.get(key.digest)
@@ -155,7 +155,7 @@ class AnswerCache:
         return None
 
     def put(self, key: Key, state: tuple[object, object], answered: Answered) -> None:
-        """Cache a response. A response with the name of its object is cached for that object only."""
+        """Cache a response. A response that contains the object's name is cached only for that object."""
         if key.nameless and not answered.silent:
             return
         if len(answered.body) + sum(len(text) for _, text in answered.withheld) > _LARGEST:

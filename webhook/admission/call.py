@@ -14,7 +14,7 @@ class Hook(StrEnum):
 
 
 PATHS: Final = {f"/{hook}": hook for hook in Hook}
-"""`/validate/TOKEN` is also valid: see webhook.admission.callers."""
+"""The webhooks by URL path. `/validate/TOKEN` is also valid: see webhook.admission.callers."""
 
 
 class AdmissionCall(NamedTuple):

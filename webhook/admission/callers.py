@@ -1,4 +1,4 @@
-"""The caller of the webhook, by its token: in the Authorization header, or as the last part of the path."""
+"""Authentication of the webhook's callers by a token, in the Authorization header or as last part of the path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LEAST: Final = 16
-"""Characters of a token in a file: what is shorter can be guessed."""
+"""Minimum characters of a token in a file; a shorter token can be guessed."""
 _LONGEST: Final = 4_096
 _BEARER: Final = "bearer"
 
@@ -47,7 +47,7 @@ Grants = Callable[[], Mapping[str, Grant]]
 
 
 def no_grants() -> Mapping[str, Grant]:
-    """No tokens in paths."""
+    """Return no tokens: URL paths without tokens."""
     return {}
 
 
@@ -56,14 +56,15 @@ class BadTokens(ValueError):
 
 
 def none() -> Collection[str]:
-    """No tokens."""
+    """Return no tokens."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """`required`: every request needs one of these tokens. `told`: the tokens in the webhook configurations. An empty
-    collection requires nothing. `proven`: TLS has verified the caller.
+    """Valid tokens. `required`: every request needs one of them. `told`: the tokens in the webhook configurations.
+
+    An empty collection requires nothing. `proven`: TLS has verified the caller.
     """
 
     required: Tokens = none
@@ -94,13 +95,13 @@ EVERYBODY: Final = Callers()
 
 
 def bearer(authorization: str) -> str:
-    """The token of an Authorization header; empty where there is none."""
+    """The token of an Authorization header; empty if there is none."""
     scheme, _, token = authorization.strip().partition(" ")
     return token.strip() if scheme.lower() == _BEARER else ""
 
 
 def read_tokens(path: Path) -> tuple[str, ...]:
-    """The tokens of a file, one a line. Raises BadTokens, naming the file."""
+    """The tokens of a file, one per line. Raises BadTokens with the file's name."""
     try:
         lines = [line.strip() for line in path.read_text(encoding="ascii").splitlines()]
     except OSError as error:
@@ -117,6 +118,6 @@ def read_tokens(path: Path) -> tuple[str, ...]:
 
 
 def _has_one(given: Collection[str], tokens: Collection[str]) -> bool:
-    """Compare in a time that depends only on the number and lengths of the tokens."""
+    """True if one of the given tokens is valid. The time depends only on the number and lengths of the tokens."""
     equal = [compare_digest(text.encode("utf-8", "replace"), known.encode()) for text in given for known in tokens]
     return any(equal)

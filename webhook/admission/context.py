@@ -1,4 +1,4 @@
-"""One admission request, with everything that the decision on it depends on."""
+"""One admission request, with all inputs of its decision."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AnnotationLookup = Callable[[ReviewedObject, Callable[[], str | None]], str | No
 
 
 def computed(_: ReviewedObject, compute: Callable[[], str | None]) -> str | None:
-    """An AnnotationLookup without memory."""
+    """Compute the annotation: an AnnotationLookup without cache."""
     return compute()
 
 
@@ -51,11 +51,11 @@ class Time(NamedTuple):
 
 
 class ReviewContext(NamedTuple):
-    """`cluster`: None if unknown, or if the caller has no token of the webhook.
+    """An admission request with the inputs of its decision.
 
-    `confirm`: checks findings that depend on the cache. `recall`: a second call for the same object gets the annotation
-    of the first one. `impacts`: known predictions. `shown`: how much of a prediction the requester may see; called
-    after the prediction.
+    `cluster`: None if unknown, or if the caller has no token of the webhook. `confirm`: checks findings that depend on
+    the cache. `recall`: returns the annotation of the first call for a second call with the same object. `impacts`:
+    known predictions. `shown`: how much of a prediction the requester may see; called after the prediction.
     """
 
     request: AdmissionRequest
@@ -69,7 +69,7 @@ class ReviewContext(NamedTuple):
     shown: Callable[[], Shown] = lambda: EXACT
 
     def live_classes(self) -> Mapping[str, PriorityClass] | None:
-        """The PriorityClasses from the API server; None without an answer or without time. Needs `confirm`."""
+        """The PriorityClasses from the API server; None without a response or if the time is up. Needs `confirm`."""
         assert self.confirm is not None
         try:
             return None if self.time.expired() else self.confirm()

@@ -21,7 +21,7 @@ _RESERVE: Final = 0.25
 
 
 def parse_timeout(text: str) -> float:
-    """A Go duration in seconds; the default where there is none, or one that makes no sense."""
+    """A Go duration in seconds; the default for an empty, invalid or non-positive duration."""
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         return DEFAULT_SECONDS
@@ -30,7 +30,7 @@ def parse_timeout(text: str) -> float:
 
 
 class Deadline(NamedTuple):
-    """When the answer must be on its way (on the monotonic clock, in seconds)."""
+    """The latest time to send the response, in seconds of the monotonic clock."""
 
     at: float
 
@@ -40,7 +40,7 @@ class Deadline(NamedTuple):
         return cls(received + seconds * (1 - _RESERVE))
 
     def within(self, seconds: float) -> Deadline:
-        """This deadline, or so many seconds from now where that is earlier."""
+        """The earlier of this deadline and `seconds` from now."""
         return Deadline(min(self.at, monotonic() + seconds))
 
     def seconds(self) -> float:
@@ -53,9 +53,10 @@ class Deadline(NamedTuple):
 
 
 class Attempt:
-    """Time for a prediction on the evaluating thread: CPU time of the thread, so a busy machine does not shorten it.
+    """The time limit of a prediction on the evaluating thread.
 
-    `give_way` runs cheaper requests first; their time does not count.
+    Counts CPU time of the thread, so a busy machine does not shorten it. `give_way` runs cheaper requests first; their
+    time does not count.
     """
 
     def __init__(self, seconds: float, deadline: Deadline, give_way: Callable[[], bool]) -> None:
@@ -64,7 +65,7 @@ class Attempt:
         self.used_up = False
 
     def expired(self) -> bool:
-        """True if the time is used up; once true, it stays true."""
+        """True if the time is used up; stays true. Runs cheaper requests first, unless the thread has a shared lock."""
         if not self.used_up:
             took = thread_time() - self._started
             self.used_up = took >= self._seconds or self._deadline.expired()

@@ -33,7 +33,7 @@ NOT_EXEMPT: Final = "not-exempt"
 
 
 def decide(review: ReviewContext) -> Decision:
-    """The decision on any request."""
+    """The decision on any request: an exemption, or the result of an evaluation."""
     exemption = exemption_of(review.request, review.cluster, review.config, review.time.now)
     return evaluate_review(review) if exemption is None else passed(review.request.uid, exemption)
 
@@ -56,7 +56,7 @@ def evaluate_review(review: ReviewContext) -> Decision:
 def decide_unread(
     request: AdmissionRequest, hook: Hook, cluster: ClusterSnapshot | None, config: Config, now: datetime, why: str
 ) -> Decision:
-    """The decision on a request whose objects forewarn cannot read: a denial if a rule in force could deny it."""
+    """The decision on a request with unreadable objects: a denial if an enabled rule could deny the request."""
     is_covered = not request.subresource or request.kind.group_kind == NAMESPACE
     if not (is_covered and is_evaluated(request, config)) or request.operation is Operation.CONNECT:
         return passed(request.uid, "")

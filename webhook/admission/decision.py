@@ -43,9 +43,9 @@ class Decision:
     outcome: str = ""
     """The outcome of the prediction for `/validate`; empty without a prediction."""
     expected: Expectation | WorkloadExpectation | None = None
-    """What to compare with kube-scheduler's decisions later."""
+    """The predicted outcome, to compare with kube-scheduler's decisions later."""
     predicting: float = 0.0
-    """Seconds that the last evaluation of the rules took, with its prediction."""
+    """Seconds that the last evaluation of the rules took, including its prediction."""
     unassigned: bool = False
     """True if the default PriorityClass of the namespace is not in the cache."""
     written: Written | None = None
@@ -59,7 +59,7 @@ class Decision:
 
     @property
     def unconfirmed(self) -> bool:
-        """Whether the decision depends on PriorityClasses in the cache only."""
+        """True if the decision depends on PriorityClasses that were read only from the cache."""
         return self.unassigned or rests_on_the_cache(self.findings)
 
     def cut_short_if(self, time_was_up: bool) -> Decision:
@@ -85,7 +85,7 @@ def passed(uid: str, exemption: str) -> Decision:
 
 
 def decision_of(uid: str, findings: tuple[Finding, ...], late: str = "") -> Decision:
-    """The findings as denial, warnings and audit annotations. `late`: see `context.Time`."""
+    """The decision for these findings: denial, warnings and audit annotations. `late`: see `context.Time`."""
     by_action: dict[Action, list[Finding]] = {action: [] for action in Action}
     for finding in findings:
         by_action[finding.action].append(finding)

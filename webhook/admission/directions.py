@@ -1,4 +1,4 @@
-"""What forewarn does with a request before it reads the object: the table in docs/reference/failure-modes.md."""
+"""The direction of a request before its object is read: the table in docs/reference/failure-modes.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Direction(Enum):
-    """What forewarn does with a request."""
+    """The next step for a request."""
 
     PASS = "pass"
     """Allow the request without reading its object."""
@@ -43,15 +43,15 @@ _EVALUATED: Final = frozenset(spec.group_kind for spec in BY_GROUP_KIND.values()
 
 
 def is_evaluated(request: AdmissionRequest, config: Config) -> bool:
-    """Whether a rule exists for the kind of the request."""
+    """True if a rule exists for the object's kind."""
     kind = request.kind.group_kind
     return kind in _EVALUATED or kind in config.options.pod_template_paths
 
 
 def _changes_a_namespace(request: AdmissionRequest) -> bool:
-    """Whether a subresource request changes forewarn's annotations: these subresources also store metadata.
+    """True if a subresource request changes forewarn's annotations of a Namespace.
 
-    Source: pkg/registry/core/namespace/strategy.go.
+    The subresources `status` and `finalize` also store metadata. Source: pkg/registry/core/namespace/strategy.go.
     """
     if request.kind.group_kind != NAMESPACE or request.subresource not in ("status", "finalize"):
         return False
@@ -76,7 +76,7 @@ ROWS: Final = (
     DirectionRow("update", lambda request, _: request.operation is Operation.UPDATE, Direction.EVALUATE),
     DirectionRow("create", lambda _request, _config: True, Direction.EVALUATE),
 )
-"""The first row that applies decides."""
+"""The rows in order; the first row that applies to a request decides."""
 
 
 def row_of(request: AdmissionRequest, config: Config) -> DirectionRow:
@@ -87,7 +87,7 @@ def row_of(request: AdmissionRequest, config: Config) -> DirectionRow:
 def exemption_of(
     request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config, now: datetime
 ) -> str | None:
-    """Why forewarn does not evaluate the request: "" if no rule applies; None if forewarn evaluates it."""
+    """The reason why forewarn does not evaluate the request; "" without a named exemption, None if it is evaluated."""
     if row_of(request, config).direction is Direction.PASS:
         return ""
     return config.exemption(request.user, namespace_of(request, cluster), now) or None
@@ -103,13 +103,13 @@ def namespace_of(request: AdmissionRequest, cluster: ClusterSnapshot | None) -> 
 
 
 def subject_of(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config) -> ReviewedObject | None:
-    """The object to evaluate: of the request, or the scaled workload; None if the workload is unknown."""
+    """The object to evaluate: the request's object, or the workload of a `scale` request; None if unknown."""
     looked_up = row_of(request, config).direction is Direction.LOOK_UP
     return _scaled(request, cluster, config) if looked_up else request.subject
 
 
 def _scaled(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config) -> ReviewedObject | None:
-    """The stored workload with the requested replicas; None if it is unknown."""
+    """The stored workload of a `scale` request, with the requested replicas; None if the workload is unknown."""
     resource = request.resource
     for kind in config.options.pod_template_paths if cluster else ():
         group = kind.rpartition("/")[0]

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.review import AdmissionRequest
 
 _AT_MOST: Final = {Cost.RULES: 30.0, Cost.POD: 1.0, Cost.PODS: 3.0}
-"""Seconds for a prediction, even if the API server would wait longer: a user waits for `kubectl apply`."""
+"""Maximum seconds for a prediction, even with a longer API server timeout: a user waits for `kubectl apply`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,11 @@ class Endpoint(Services):
     """Answers admission requests: parses, authenticates and classifies them; `evaluation` does the rest."""
 
     def answer(self, call: AdmissionCall) -> Reply | Step:
-        """The response, or the next step to it. Raises nothing."""
+        """The response, or the next step towards it. Never raises."""
         return advance(self._steps(call), partial(self._guarded, call))
 
     def answer_now(self, call: AdmissionCall) -> Reply:
-        """The response, with all steps on this thread."""
+        """The response; runs all steps on this thread."""
         reply = self.answer(call)
         while isinstance(reply, Step):
             reply = reply.run()
@@ -73,7 +73,7 @@ class Endpoint(Services):
     def _parsed(self, call: AdmissionCall) -> Reply | Evaluation:
         """The response if the request needs no evaluation; otherwise the evaluation.
 
-        A large request is evaluated here once: only one at a time has its objects in memory.
+        Evaluates a large request immediately, so that only one request at a time has its large objects in memory.
         """
         started = monotonic()
         if decoded_size(call.body) > MAX_DECODED:
@@ -123,7 +123,7 @@ class Endpoint(Services):
         return grant, cluster, self.without_names(config) if grant.is_shown else config
 
     def _access(self, hook: Hook, request: AdmissionRequest, config: Config) -> RequestAccess:
-        """How much of a prediction the requester may see."""
+        """The access of the requester to predictions, for one request."""
         count = partial(self.metrics.count, self.metrics.predictions_shown)
         shared = PredictionAccess(self.budget, count, self.reviews)
         return RequestAccess(shared, request, config, annotates=hook is Hook.MUTATE)
@@ -146,7 +146,7 @@ class Endpoint(Services):
         return None
 
     def _guarded(self, call: AdmissionCall, run: Callable[[], Reply | Step]) -> Reply | Step:
-        """The result of a function; a reply for each exception."""
+        """Run a function; each exception becomes a reply."""
         try:
             return run()
         except (TooDeep, RecursionError):
@@ -164,5 +164,5 @@ class Endpoint(Services):
 
 @lru_cache(maxsize=64)
 def _passed(exemption: str) -> Answered:
-    """The answer for an exemption, without a uid."""
+    """The cached response for an exemption, without a uid."""
     return Answered.of(passed("", exemption))

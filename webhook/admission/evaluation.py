@@ -45,19 +45,21 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.services import Services
 
 _ATTEMPT_SECONDS: Final = {Cost.RULES: 0.025, Cost.POD: 0.025, Cost.PODS: 0.004}
-"""CPU time of a prediction on the evaluating thread; a longer prediction continues in a prediction process. One Pod
-gets more, because its prediction may have to update what all predictions share."""
+"""CPU time of a prediction on the evaluating thread; a longer prediction continues in a prediction process.
+
+A single Pod gets more time, because its prediction may update data that all predictions share.
+"""
 _UPKEEP_SECONDS: Final = 0.01
-"""CPU time for such an update before a prediction."""
+"""CPU time to update data that all predictions share, before a prediction."""
 _LEAST_SECONDS: Final = 0.02
-"""With less time left, no prediction process is used."""
+"""Minimum remaining seconds for using a prediction process."""
 _LATE_SECONDS: Final = 0.3
 """Time for the response of a prediction process after its deadline, if the API server waits that long: on a busy
 machine the process has to wait for a CPU before it can stop."""
 
 
 class _Attempted(NamedTuple):
-    """`used_up`: the time for the attempt stopped the prediction."""
+    """The decision of an attempt. `used_up`: the attempt's time limit stopped the prediction."""
 
     decision: Decision
     used_up: bool
@@ -89,7 +91,7 @@ class Evaluation:
     first: _Attempted | None = None
 
     def steps(self) -> Steps[Reply]:
-        """Everything up to the response."""
+        """The steps of the evaluation, up to the response."""
         services, request = self.services, self.request
         decision = yield from self._evaluated()
         if not isinstance(decision, str) and decision.unconfirmed and services.confirm is not None:
@@ -115,10 +117,7 @@ class Evaluation:
         return self._finished(reserved, keep=False)  # The next request with these bytes must reserve, too.
 
     def attempt(self, whole: AdmissionRequest | None = None) -> _Attempted:
-        """On the evaluating thread: the decision, with a prediction that fits into a few milliseconds.
-
-        `whole`: the request with its objects, if they have just been parsed.
-        """
+        """The decision, computed on the evaluating thread, with a prediction of at most a few milliseconds."""
         if whole is None:
             whole = parse_review(self.call.body) if self.request.is_stripped else self.request
         if self.services.predictors is None:
@@ -131,7 +130,7 @@ class Evaluation:
         return _Attempted(decision, attempt.used_up)
 
     def _evaluated(self) -> Steps[Decision | str]:
-        """The decision, with as much prediction as time allows; a string says why the request cannot be evaluated."""
+        """The decision, with a complete prediction if time allows; a string gives the reason for no evaluation."""
         attempted = self.first or (yield Step(self.attempt, cost=self.cost))
         self.first = None
         while self.access.to_ask:
@@ -151,12 +150,15 @@ class Evaluation:
         return Attempt(seconds, self.deadline, lambda: self.services.give_way(self.cost))
 
     def _update_shared(self, cluster: ClusterSnapshot) -> None:
-        """Update what all predictions share: a forked process would keep the update for itself."""
+        """Update data that all predictions share; in a forked process, the update would be lost."""
         with suppress(CutShort), metered(self._time(_UPKEEP_SECONDS).expired):
             cluster.prepare()
 
     def _decide(self, whole: AdmissionRequest, expired: Callable[[], bool], was_up: Callable[[], bool]) -> Decision:
-        """`was_up`: whether `expired` has returned true; forewarn then does not keep the predictions."""
+        """Evaluate the rules and return the decision.
+
+        `was_up`: whether `expired` has returned true; forewarn then does not cache the predictions.
+        """
         services = self.services
         arriving = services.arriving(self.cluster, self.admitted, expired)
         review = ReviewContext(
@@ -173,10 +175,7 @@ class Evaluation:
         return evaluate_review(review).audited(NOT_COUNTED, arriving.not_counted)
 
     def _predicted(self, cut: Decision, carried: str | None, shown: Shown, since: float) -> Decision | str:
-        """A prediction process's decision; without one, the incomplete decision `cut`.
-
-        `carried`, `shown`: see PredictionJob. `since`: when the wait for the process began.
-        """
+        """The decision of a prediction process; without one, the incomplete decision `cut`; a string if it failed."""
         services, call = self.services, self.call
         assert services.predictors is not None
         services.metrics.prediction_queue_duration.observe(monotonic() - since)
@@ -202,7 +201,7 @@ class Evaluation:
             return None
 
     def _may_read(self) -> bool:
-        """Whether the requester may read all names, by an access review."""
+        """True if an access review allows the requester to read all names."""
         assert self.services.reviews is not None
         return not self.deadline.expired() and self.services.reviews.ask(self.request.user)
 

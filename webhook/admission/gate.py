@@ -20,7 +20,7 @@ class Gate:
 
     @property
     def inside(self) -> int:
-        """Requests in flight."""
+        """The number of requests in flight."""
         return self._inside
 
     def enter(self) -> Reply | None:

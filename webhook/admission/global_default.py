@@ -60,7 +60,7 @@ def default_candidate_of(request: AdmissionRequest, hook: Hook, config: Config) 
 
 
 def needs_reservation(decision: Decision) -> bool:
-    """Whether the rules allow the request: only then forewarn reserves the global default."""
+    """True if the rules allow the request and no exemption applies; only then forewarn reserves the global default."""
     return decision.response.allowed and decision.verdict is not Verdict.EXEMPT
 
 

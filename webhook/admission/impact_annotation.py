@@ -39,21 +39,21 @@ ANNOTATION: Final = "forewarn.dev/preemption-impact"
 PATH: Final = ("metadata", "annotations", ANNOTATION)
 AUDIT_KEY: Final = "preemption-impact"
 PREDICTING: Final = frozenset(rule.ID for rule in RULES if rule.DEPENDS_ON.stored == ALL_SCHEDULED)
-"""Whose findings carry the impact as their detail."""
+"""Ids of the rules whose findings have the impact as their detail."""
 _ADDED: Final = ("managedFields", "uid", "creationTimestamp", "generation")
 """Fields that the API server sets in a new object between /mutate and /validate (rest.BeforeCreate)."""
 _REMEMBERED: Final = 512
 _CHARACTERS: Final = 8 * 1024 * 1024
-"""Of all annotations that are remembered."""
+"""Maximum characters of all cached annotations."""
 _IMPACTS: Final = 64
 _PREDICTIONS: Final = 4_096
 """Maximum number of predictions in all cached impacts, 2 kB each: one DaemonSet can have thousands."""
 _SMALL: Final = 32 * 1024
-"""Bytes of the review of a pod that is expected to be cheap."""
+"""Maximum bytes of an AdmissionReview whose Pod is expected to be cheap to evaluate."""
 
 
 def cost_of(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config, size: int) -> Cost:
-    """Expected cost of a request. `size`: bytes of its body."""
+    """Expected cost class of evaluating a request. `size`: bytes of the request body."""
     kind = request.kind.group_kind
     predicted = kind == POD or kind in config.options.pod_template_paths or kind == "autoscaling/Scale"
     if not predicted or cluster is None or not cluster.objects.nodes:
@@ -67,7 +67,7 @@ def _looks_at_others(pod: ApiObject) -> bool:
 
 
 class Impacts:
-    """Cached impacts for the current cluster state: /validate needs the impact that /mutate has computed."""
+    """A cache of impacts for the current cluster state: /validate needs the impact that /mutate has computed."""
 
     def __init__(self) -> None:
         self._of: tuple[ClusterSnapshot | None, OrderedDict[str, Impact | None]] = (None, OrderedDict())
@@ -80,9 +80,9 @@ class Impacts:
         /,
         time_is_up: Callable[[], bool] = never,
     ) -> Impact | None:
-        """The impact of an object on a cluster state, from the cache or computed.
+        """The impact of an object on a cluster state, from the cache or from `work_out`.
 
-        Incomplete impacts, and impacts whose time was used up, are not cached.
+        Incomplete impacts are not cached.
         """
         state, known = self._of
         if state is not cluster:
@@ -104,7 +104,7 @@ def _weight(impact: Impact | None) -> int:
 
 
 def outcome_of(impact: Impact) -> str:
-    """Outcome of a prediction, for metrics."""
+    """The outcome of a prediction, as a label of metrics."""
     if impact.rest == "unknown":
         return "incomplete"
     if impact.why_not:
@@ -123,10 +123,10 @@ def wanted(subject: ReviewedObject, config: Config) -> bool:
 
 
 def kept(subject: ReviewedObject, config: Config) -> str:
-    """The annotation that an object may keep without a new prediction; "" for none. Only `/mutate` writes it.
+    """The annotation that an object may retain without a new prediction; "" for none.
 
-    A new object keeps none. A stored object keeps its annotation; if forewarn no longer annotates its kind, users may
-    remove it.
+    A new object retains none, because only `/mutate` may write the annotation. A stored object retains its annotation;
+    if forewarn no longer annotates its kind, users may remove it.
     """
     if subject.operation is not Operation.UPDATE:
         return ""
@@ -136,7 +136,10 @@ def kept(subject: ReviewedObject, config: Config) -> str:
 
 
 def text_of(impact: Mapping[str, object], late: bool = False) -> str:
-    """Compact JSON with a fixed order of keys, so that equal impacts give equal bytes. `late`: the cache is stale."""
+    """An impact as compact JSON with sorted keys, so that equal impacts give equal bytes.
+
+    `late`: the cache is stale.
+    """
     told = {**impact, "staleCache": True} if late else impact
     return json.dumps(told, separators=(",", ":"), sort_keys=True)
 
@@ -161,7 +164,7 @@ class Written(NamedTuple):
 
 
 def written(subject: ReviewedObject, text: str) -> Written:
-    """This text on this object."""
+    """Pair the object's fingerprint with this annotation text."""
     return Written(_fingerprint(subject), text)
 
 
@@ -171,14 +174,14 @@ class _Written(NamedTuple):
 
 
 class ReinvocationCache:
-    """Recent annotations; an object that returns within seconds keeps its annotation, although the cluster has changed.
+    """A cache of recent annotations: an object that returns within seconds gets the same annotation.
 
-    The API server calls again in the same admission if an in-tree plugin changes the object after the webhooks:
-    Priority does so for an assigned class (apiserver mutating/dispatcher.go, Dispatch). If a later webhook changes
-    other fields, the object counts as new.
+    The API server calls `/mutate` again in the same admission if an in-tree plugin changes the object after the
+    webhooks: Priority does so for an assigned class (apiserver mutating/dispatcher.go, Dispatch). If a later webhook
+    changes other fields, the object counts as new.
 
-    Each call has its own uid, and Pods of one controller may be equal: only its annotation identifies a returning
-    object. Safe from any thread.
+    Each call has its own uid, and Pods of one controller may be equal, so only the annotation identifies a returning
+    object. Thread-safe.
     """
 
     def __init__(self, clock: Callable[[], float], seconds: float = 30.0) -> None:
@@ -188,7 +191,7 @@ class ReinvocationCache:
         self._lock = Lock()
 
     def recall(self, subject: ReviewedObject, work_out: Callable[[], str | None]) -> str | None:
-        """The text for this object: what it carries if that was written a moment ago, else what is worked out."""
+        """The object's annotation if forewarn has written it recently; otherwise the result of `work_out`."""
         return self.recent(subject) or work_out()
 
     def recent(self, subject: ReviewedObject) -> str | None:
@@ -197,7 +200,7 @@ class ReinvocationCache:
         return str(carried) if carried and self._recently(subject) == carried else None
 
     def note(self, written: Written) -> None:
-        """This is written now."""
+        """Record a written annotation, and remove the oldest records above the limit."""
         with self._lock:
             before = self._written.pop(written.fingerprint, None)
             self._written[written.fingerprint] = _Written(written.text, self._clock() + self._seconds)
@@ -212,10 +215,10 @@ class ReinvocationCache:
 
 
 def _fingerprint(subject: ReviewedObject, *, alike: bool = False) -> str:
-    """A digest of the object without forewarn's annotation and without fields that the API server sets between two
-    calls.
+    """A digest of the object without forewarn's annotation, and without fields that change between two calls.
 
-    `alike`: also without a generated name, which a Pod gets between /mutate and /validate.
+    The API server sets such fields, for example `uid`. `alike`: also without a generated name, which a Pod gets between
+    /mutate and /validate.
     """
     obj, ref = subject.object, subject.ref
     metadata = _without(at(obj, "metadata"), *_ADDED)

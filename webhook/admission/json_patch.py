@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902): the three operations that are sent, and what they make of an object."""
+"""JSON Patch (RFC 6902): the three operations that forewarn sends, and how to apply them to an object."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PatchError(ValueError):
 
 
 class PatchOperation(NamedTuple):
-    """One operation. `value` means nothing for remove."""
+    """One operation of a JSON Patch. `remove` ignores `value`."""
 
     op: Literal["add", "replace", "remove"]
     path: Path
@@ -37,7 +37,7 @@ def pointer(path: Path) -> str:
 
 
 def set_value(obj: ApiObject, path: Path, value: Any) -> PatchOperation:
-    """Set one value in nested objects. Adds absent parents, because the API server adds none."""
+    """The operation that sets one value in nested objects. Adds absent parents, because the API server adds none."""
     depth = 1
     while depth < len(path) and isinstance(at(obj, *path[:depth]), Mapping):
         depth += 1
@@ -47,7 +47,7 @@ def set_value(obj: ApiObject, path: Path, value: Any) -> PatchOperation:
 
 
 def drop(obj: ApiObject, path: Path) -> list[PatchOperation]:
-    """Remove one value; nothing where it is absent, which RFC 6902 calls an error."""
+    """The operations that remove one value: none if it is absent, because RFC 6902 then requires an error."""
     parent = at(obj, *path[:-1]) if len(path) > 1 else obj
     return [PatchOperation("remove", path)] if isinstance(parent, Mapping) and path[-1] in parent else []
 
@@ -55,7 +55,7 @@ def drop(obj: ApiObject, path: Path) -> list[PatchOperation]:
 def apply_patch(obj: ApiObject, operations: Iterable[PatchOperation]) -> dict[str, Any]:
     """A copy of the object with the operations applied. Raises PatchError if one does not apply.
 
-    The copy shares unchanged parts with the object: change neither of them.
+    The copy shares unchanged parts with the object, so modify neither.
     """
     patched: dict[str, Any] = dict(obj)
     for operation in operations:

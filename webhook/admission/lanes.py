@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _WEIGHT: Final = 0.25
-"""Weight of the last function in the expected time of the next."""
+"""Weight of the last duration in the expected duration of the next function."""
 
 
 class Cost(IntEnum):
-    """Expected cost of a request; cheaper requests go first."""
+    """Expected cost of a request; cheaper requests are evaluated first."""
 
     RULES = 0
     """Rules alone: classes, namespaces, quotas."""
     POD = 1
-    """One pod."""
+    """Only rules without prediction, for example on PriorityClasses, Namespaces and ResourceQuotas."""
     PODS = 2
     """Many Pods, or one Pod with affinity or topology spread constraints."""
 
 
 def _nothing() -> None:
-    """Nothing to be done."""
+    """Do nothing: the default callback of an idle queue."""
 
 
 class Lane:
-    """Runs work on threads of its own, the cheapest first, the oldest of those first. Safe from any thread.
+    """A queue that runs functions on its own threads: the cheapest first, then the oldest. Thread-safe.
 
-    `most`: how much may wait; more is refused. `idle` is called on a thread that has had nothing to do for
-    `idle_seconds`, and when it ends.
+    `most`: maximum number of queued functions; `submit` rejects more. `idle` is called on a thread that has had no
+    function for `idle_seconds`, and when the thread ends.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Lane:
 
     @property
     def length(self) -> int:
-        """Number of waiting functions."""
+        """The number of queued functions."""
         return len(self._waiting)
 
     def give_way(self, cost: int) -> bool:
@@ -90,11 +90,13 @@ class Lane:
 
     @property
     def wait_seconds(self) -> float:
-        """Expected waiting time of a new function, by the duration of recent ones."""
+        """Expected waiting time of a new function in seconds, estimated from the durations of recent functions."""
         return len(self._waiting) * self._seconds / self._threads
 
     def submit(self, cost: int, run: Callable[[], T], within: float = inf) -> Future[T] | None:
-        """Queue a function; None if the queue is full, or the function would not start `within` seconds."""
+        """Queue a function, and return its future; None if the queue is full, or the wait would exceed `within`
+        seconds.
+        """
         future: Future[T] = Future()
         with self._changed:
             if len(self._waiting) >= self._most or self._stopped or self.wait_seconds > within:
@@ -104,7 +106,7 @@ class Lane:
         return future
 
     def stop(self) -> None:
-        """Take nothing more; what waits is given up."""
+        """Accept no more functions, and cancel the queued ones."""
         with self._changed:
             self._stopped = True
             given_up, self._waiting = self._waiting, []
@@ -135,7 +137,7 @@ class Lane:
             future.set_result(result)
 
     def _next(self, seconds: float | None) -> tuple[Future[Any], Callable[[], Any]] | None:
-        """The next function; None after so many seconds without one, or after `stop`."""
+        """The next function with its future; None after `seconds` without one, or after `stop`."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._stopped, seconds)
             if self._stopped or not self._waiting:

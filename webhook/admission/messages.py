@@ -57,9 +57,9 @@ def _on_one_line(text: Text) -> Text:
 def _fitted(text: Text, limit: int) -> str:
     """The text in at most BEST characters, and never more than `limit`.
 
-    It always contains the caveats and the whole fix, and thus is longer if they leave fewer than _SHORTEST characters
-    for the problem. Only a text that exceeds `limit` lacks a part of them. Further sentences are removed first, the
-    last one before the others. Then the problem is shortened.
+    The result contains the caveats and the whole fix, even if it thus exceeds BEST; only `limit` can shorten them. The
+    problem gets at least _SHORTEST characters. Further sentences are removed first, starting with the last one. Then
+    the problem is shortened.
     """
     fix, caveats = f"Fix: {text.fix}" if text.fix else "", joined(text.caveats)
     if len(fix) > limit - _SHORTEST - len(caveats) - 3:
@@ -76,7 +76,7 @@ def _fitted(text: Text, limit: int) -> str:
 
 
 def is_shortened(finding: Finding) -> bool:
-    """True if the warning may lack a part of the finding's text."""
+    """Return true if the warning may omit a part of the finding's text."""
     text = finding.as_shown.text
     return len(one_line(joined((text.message, f"Fix: {text.fix}" if text.fix else "")))) > BEST
 
@@ -91,7 +91,7 @@ def shortened(text: Text, most: int) -> str:
 
 
 def ended_early(text: str, most: int) -> str:
-    """At most `most` characters: up to the last whole clause or list item, or to a word if less than half is left."""
+    """The text in at most `most` characters, cut after a clause or list item, or after a word if that loses half."""
     if len(text) <= most:
         return text
     ends = (match.start() for match in _AFTER_A_CLAUSE.finditer(text, 0, max(most + 1, 0)))
@@ -108,7 +108,7 @@ _AFTER_A_CLAUSE: Final = re.compile(r"; |, | \(|: |\. ")
 
 
 def audit_of(findings: Iterable[Finding]) -> dict[str, str]:
-    """One annotation for each rule: its messages, in full and on one line."""
+    """Audit annotations: one for each rule, with all its messages in full on one line."""
     annotations: dict[str, list[str]] = {}
     for finding in worst_first(findings):
         messages = annotations.setdefault(audit_key(finding.rule), [])
@@ -119,12 +119,14 @@ def audit_of(findings: Iterable[Finding]) -> dict[str, str]:
 
 
 def audit_key(text: str) -> str:
-    """A valid key: the API server drops any other, and anything past 63 characters."""
+    """A valid key of an audit annotation: the API server drops invalid keys and everything past 63 characters."""
     return _NOT_IN_A_KEY.sub("-", text)[:MAX_AUDIT_KEY].strip("-_.") or "finding"
 
 
 def denial_of(findings: Sequence[Finding]) -> tuple[str, tuple[Cause, ...]]:
-    """The message of a denial, one problem for each field with every rule named, and its causes for programs."""
+    """The message of a denial, with one problem for each field and the ids of its rules, and the causes for
+    programs.
+    """
     ordered = worst_first(finding.as_shown for finding in findings)
     by_field: dict[str, list[Finding]] = {}
     for finding in ordered:

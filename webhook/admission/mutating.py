@@ -1,4 +1,4 @@
-"""The decision of `/mutate`: the patch, the annotation about preemption, and warnings about the default class."""
+"""The decision of `/mutate`: the patch, the impact annotation, and warnings about the default class."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def decide_mutation(review: ReviewContext) -> Decision:
-    """The patch, and what to report about it."""
+    """The decision on a request to `/mutate`: the patch, and warnings about it."""
     request, unanswered = review.request, False
     try:
         mutation = mutate(request, review.cluster)
@@ -71,7 +71,7 @@ class _Annotated(NamedTuple):
 
 
 def _annotated(review: ReviewContext, patch: tuple[PatchOperation, ...]) -> _Annotated:
-    """Set, remove or leave the annotation of the object that the patch results in."""
+    """The change of the impact annotation on the patched object: set, remove or leave it."""
     request, cluster, config = review.request, review.cluster, review.config
     if request.operation not in STORING or request.subresource:
         return _Annotated()
@@ -113,10 +113,7 @@ def _missing_default(review: ReviewContext, name: str) -> tuple[Finding, ...]:
 
 
 def _denials_of(review: ReviewContext, assigned: str) -> tuple[Finding, ...]:
-    """The rules that deny the Pod with the assigned default class, but not without it, as warnings.
-
-    forewarn then admits the Pod without the class.
-    """
+    """Warnings from the rules that deny the Pod with the assigned default class, but not without the class."""
     request, cluster, config, time = review.request, review.cluster, review.config, review.time
     if not assigned or cluster is None:
         return ()
@@ -146,6 +143,6 @@ def _denials_of(review: ReviewContext, assigned: str) -> tuple[Finding, ...]:
 
 
 def _not_assigned(finding: Finding, why: str) -> Finding:
-    """The denial as a warning."""
+    """The denial as a warning, with the reason and a fix."""
     remedy = "set another priorityClassName"
     return finding.with_texts(lambda text: text.with_caveat(why)._replace(fix=remedy))._replace(action=Action.WARN)

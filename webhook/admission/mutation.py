@@ -34,7 +34,10 @@ POLICY: Final = ("spec", "preemptionPolicy")
 
 
 class Mutation(NamedTuple):
-    """A patch, the class that it assigns by policy, and the class that could not be assigned because there is none."""
+    """The patch of a Pod.
+
+    `assigned`: the class that the namespace's default assigns. `missing`: the default class that does not exist.
+    """
 
     patch: tuple[PatchOperation, ...] = ()
     assigned: str = ""
@@ -45,9 +48,9 @@ NO_MUTATION: Final = Mutation()
 
 
 def mutate(request: AdmissionRequest, cluster: ClusterSnapshot | None, *, assign: bool = True) -> Mutation:
-    """The patch for a new pod; none for anything else, none where nothing would change. Raises InvalidObject.
+    """The patch for a new Pod; an empty one for other requests. Raises InvalidObject.
 
-    `assign`: whether the pod may be given the class of its namespace.
+    `assign`: false to never assign the default class of the namespace.
     """
     if cluster is None or request.operation is not Operation.CREATE or request.kind.group_kind != POD:
         return NO_MUTATION
@@ -79,7 +82,10 @@ def _is_mirror(request: AdmissionRequest) -> bool:
 
 
 def with_class(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> ApiObject:
-    """The pod as it is stored with this class, its numbers filled in. Raises Forbidden where there is no such class."""
+    """The Pod as the API server stores it with this class, including the priority.
+
+    Raises Forbidden for an unknown class.
+    """
     spec = pod.get("spec")
     return {**pod, "spec": resolved_spec(spec if isinstance(spec, dict) else {}, _resolve(class_name, cluster))}
 
@@ -93,7 +99,10 @@ def _assign(pod: ApiObject, wanted: str) -> tuple[PatchOperation, ...]:
 
 
 def _fill_in(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> tuple[PatchOperation, ...]:
-    """The fields that the plugin would set, if it did not run; `/validate` reports an unknown class."""
+    """The patch with the fields that the Priority plugin sets, if it did not run; empty for an unknown class.
+
+    `/validate` reports the unknown class.
+    """
     if at(pod, *PRIORITY) is not None:
         return ()
     try:

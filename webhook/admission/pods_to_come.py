@@ -33,24 +33,24 @@ if TYPE_CHECKING:
 
 MOST_OBJECTS: Final = 32
 MOST_OF_ONE: Final = 8
-"""Objects of one user, and of one namespace."""
+"""Maximum number of recorded objects of one user, and of one namespace."""
 MOST_PODS: Final = 32
-"""Pods that are counted, of all objects together."""
+"""Maximum number of counted Pods, over all objects."""
 MOST_WORK: Final = 50_000
-"""Units of work that it may cost to place them."""
+"""Maximum units of work (`policies.metering`) to place the Pods."""
 MOST_BYTES: Final = 64 * 1024
-"""Bytes of an object that is remembered."""
+"""Maximum bytes of a recorded object."""
 SECONDS: Final = 10.0
 """Seconds after which the Pods are in the cluster state, or the controller cannot create them."""
 UNSEEN_SECONDS: Final = 2.0
-"""After this time an object that the cluster state does not have was not stored."""
+"""Seconds after which an object that is missing in the cluster state counts as not stored."""
 AUDIT_KEY: Final = "pods-not-counted"
 """Key of the audit annotation on a prediction that omits some of these Pods."""
 _PLACED: Final = 4
 """Maximum number of cached cluster states with these Pods."""
 
 Key = tuple[str, str, str]
-"""`group/Kind`, namespace and name."""
+"""`group/Kind`, namespace and name of an object."""
 
 
 class Admitted(NamedTuple):
@@ -65,19 +65,19 @@ class Admitted(NamedTuple):
 
 
 class Arriving(NamedTuple):
-    """A cluster state with the expected Pods. `left_out`: number of objects of which some Pods are missing."""
+    """A cluster state with the expected Pods. `left_out`: number of objects for which some Pods are missing."""
 
     cluster: ClusterSnapshot | None
     left_out: int = 0
 
     @property
     def not_counted(self) -> str:
-        """A sentence about missing Pods, for the audit log."""
+        """A sentence about Pods that the prediction omits, for the audit log; "" if there are none."""
         return f"Pods of {plural(self.left_out, 'object')} just admitted" if self.left_out else ""
 
 
 class PodsToCome:
-    """Remembers what was admitted. Safe from any thread."""
+    """The recently admitted objects. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -112,15 +112,15 @@ class PodsToCome:
                 self._forget(next(a.key for a in self._admitted.values() if counts[a.user] == most))
 
     def deleted(self, key: Key) -> None:
-        """Forget an object that was deleted before a request found it in the cluster state."""
+        """Remove an object that was deleted before any request found it in the cluster state."""
         if key in self._admitted:
             with self._lock:
                 self._forget(key)
 
     def of(self, user: str, key: Key, cluster: ClusterSnapshot) -> tuple[Admitted, ...]:
-        """Return the admitted objects whose Pods count for this user's request about `key`: the user's own first.
+        """The admitted objects whose Pods count for this user's request about `key`: the user's own objects first.
 
-        Without the object of `key` itself. Also forgets objects that expired or were deleted.
+        Excludes the object `key` itself. Also removes records of objects that expired or were deleted.
         """
         if not self._admitted:
             return ()
@@ -146,7 +146,7 @@ class PodsToCome:
         paths: Mapping[str, tuple[str, ...]],
         expired: Callable[[], bool],
     ) -> Arriving:
-        """The cluster state with their Pods where kube-scheduler would place them. Worked out once for a state."""
+        """The cluster state with these objects' Pods on the nodes that kube-scheduler would select. Cached by state."""
         if not admitted:
             return Arriving(cluster)
         numbers = (id(cluster), tuple(each.number for each in admitted))
@@ -161,7 +161,7 @@ class PodsToCome:
         return found
 
     def _limit(self, of_one: Sequence[Admitted]) -> None:
-        """Forget the oldest of one user, or of one namespace."""
+        """Remove the oldest records above the limit for one user, or for one namespace."""
         for admitted in of_one[: max(len(of_one) - MOST_OF_ONE, 0)]:
             self._forget(admitted.key)
 
@@ -172,7 +172,7 @@ class PodsToCome:
 
 
 def key_of_object(subject: ReviewedObject) -> Key:
-    """By what an object is known here."""
+    """The key of an object in the records: `group/Kind`, namespace and name."""
     return group_kind(subject.object or subject.old or NOTHING), subject.effective_namespace, subject.ref.name
 
 
@@ -195,7 +195,7 @@ def _placed(
     paths: Mapping[str, tuple[str, ...]],
     expired: Callable[[], bool],
 ) -> tuple[Arriving, bool]:
-    """The cluster state, and true if it is complete: only complete ones are cached."""
+    """Place the Pods; returns the cluster state, and true if it is complete. Only complete states are cached."""
     snapshot, left, left_out = cluster.scheduling, MOST_PODS, 0
     try:
         with metered(expired, MOST_WORK):

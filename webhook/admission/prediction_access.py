@@ -1,9 +1,9 @@
-"""How much of a prediction the readers of a response see, by their permissions and by the budget.
+"""How much of a prediction the readers of a response see, by their permissions and the prediction budget.
 
 forewarn always computes the prediction: denials, audit annotations, logs and accuracy use all of it.
 
-Warnings and denials are for the requester. Everybody in the object's namespace reads the annotation, and the responses
-to controllers, which appear in Events.
+Warnings and denials are for the requester. All users of the object's namespace can read the annotation. They can also
+read responses to controllers, in Events.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ def is_on_behalf(user: User, obj: ApiObject) -> bool:
 
 
 class PredictionAccess(NamedTuple):
-    """The shared part of all requests. `counted`: called with how much is shown (`webhook.metrics.DETAILS`)."""
+    """The services that all requests share.
+
+    `counted`: called with one of `webhook.metrics.DETAILS` for each prediction.
+    """
 
     budget: PredictionBudget
     counted: Callable[[str], object]
@@ -67,10 +70,10 @@ class PredictionAccess(NamedTuple):
 
 
 class RequestAccess:
-    """What the readers of one response see. The first prediction takes from the budget, once."""
+    """How much of predictions the readers of one response see. The first prediction takes once from the budget."""
 
     def __init__(self, shared: PredictionAccess, request: AdmissionRequest, config: Config, *, annotates: bool) -> None:
-        """`annotates`: whether predictions are for the annotation, and not for the requester."""
+        """`annotates`: true if predictions are for the annotation instead of the requester."""
         self._shared, self._user, self._namespace = shared, request.user, request.namespace
         self._config = config
         self._on_behalf = is_on_behalf(request.user, request.object)
@@ -89,11 +92,11 @@ class RequestAccess:
         return self._config.disclose is Disclose.NAMES or (self._is_covered and not self._annotates)
 
     def shown(self) -> Shown:
-        """How much is shown; everything before the first prediction."""
+        """How much of a prediction is shown; everything until the first prediction."""
         return self._shown
 
     def recalling(self, impacts: Recall) -> Recall:
-        """Gives predictions from `impacts`; none if an access review is needed first."""
+        """A lookup of known predictions in `impacts`; it finds none while an access review is necessary."""
         return partial(self._recall, impacts)
 
     def _recall(
@@ -118,7 +121,7 @@ class RequestAccess:
         return impact
 
     def settle(self, subject: ReviewedObject) -> Shown:
-        """Decide how much is shown, and take from the budget; once."""
+        """Decide how much of a prediction is shown, and take from the budget; only the first call has an effect."""
         if not self.is_settled:
             self._shown, detail = self._settled(subject)
             self.is_settled = True
@@ -126,7 +129,7 @@ class RequestAccess:
         return self._shown
 
     def ask(self, expired: Callable[[], bool]) -> None:
-        """Ask about the rights, until one is missing. Waits for the API server."""
+        """Send the access reviews, until one is denied. Blocks for the API server."""
         reviews = self._shared.reviews
         for namespace in self.to_ask if reviews else ():
             if expired() or not (reviews and reviews.ask(self._user, namespace)):
@@ -150,7 +153,7 @@ class RequestAccess:
         return (Shown(coarse=True), "coarse") if level is Level.COARSE else (EXACT, "exact")
 
     def _unknown(self, subject: ReviewedObject) -> tuple[str, ...]:
-        """The rights that decide how much is shown, and are not known; none where one is known to be missing."""
+        """The namespaces for which an access review is necessary; empty if a known denial already decides."""
         reviews = self._shared.reviews
         if self._sees_all or self._on_behalf or reviews is None:
             return ()
@@ -163,7 +166,7 @@ class RequestAccess:
         return tuple(name for name in dict.fromkeys(namespaces) if reviews.known(self._user, name) is None)
 
     def _may_list(self, namespaces: Sequence[str]) -> bool | None:
-        """Whether the requester may list Pods in all these namespaces, by cached access reviews; None if unknown."""
+        """True if the requester may list Pods in all these namespaces, by cached access reviews; None if unknown."""
         reviews = self._shared.reviews
         if self._on_behalf or reviews is None:
             return False
@@ -182,11 +185,7 @@ class RequestAccess:
         return tuple(sorted(found))
 
     def _buckets(self) -> Mapping[str, Budget]:
-        """The buckets to take from, with their sizes; none for a requester with access to all namespaces.
-
-        The namespace has a separate bucket for requests of controllers and of service accounts that may list all Pods:
-        users of the namespace can cause such requests, which must not use up the budget of their own requests.
-        """
+        """The budget buckets to take from, with their sizes; empty for a requester with access to all namespaces."""
         budget, namespace = self._config.prediction_budget, self._namespace
         on_behalf = self._on_behalf
         if not on_behalf and (self._is_covered or self._may_list((ALL_NAMESPACES,))):
@@ -201,10 +200,7 @@ class RequestAccess:
 def without_prediction(
     findings: Iterable[Finding], subject: ReviewedObject, config: Config, why: str
 ) -> tuple[Finding, ...]:
-    """The findings for a requester without access to the prediction: the same warnings for any prediction.
-
-    Denials remain denials. Only `for_requester` changes; an empty text is not shown.
-    """
+    """The findings as a requester without access to the prediction sees them: equal warnings for any prediction."""
     told = tuple(
         finding
         if finding.rule not in PREDICTING or finding.action not in _SPOKEN

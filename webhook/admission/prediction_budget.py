@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from forewarn.policies.config.model import Budget
 
 COST: Final = 0.5
-"""Cost of one call: each created or changed object has two calls, one for each webhook."""
+"""Cost of one webhook call. Each created or changed object causes two calls, one for each webhook."""
 REMEMBERED: Final = 8_192
-"""Buckets, of some 300 bytes each. Of more, the eighth that recovers first is forgotten."""
+"""Maximum number of buckets, about 300 bytes each. Above it, the eighth that recovers first is removed."""
 _HOUR: Final = 3600.0
 
 
 class Level(IntEnum):
-    """How much of a prediction the budget allows."""
+    """The detail of predictions that the budget allows."""
 
     EXACT = 0
     COARSE = 1
@@ -28,7 +28,10 @@ class Level(IntEnum):
 
 
 class _Bucket(NamedTuple):
-    """Predictions that have been shown and have not recovered `at` this time; `full_at`: when all of them have."""
+    """The use of one budget: predictions shown that have not recovered `at` this time.
+
+    `full_at`: the time at which all have recovered.
+    """
 
     exact: float = 0.0
     coarse: float = 0.0
@@ -36,19 +39,19 @@ class _Bucket(NamedTuple):
     full_at: float = 0.0
 
     def recovered(self, budget: Budget, now: float) -> _Bucket:
-        """The bucket at a later time: it recovers evenly over the hour."""
+        """The bucket at a later time. Predictions recover evenly over the hour."""
         hours = max(now - self.at, 0.0) / _HOUR
         exact, coarse = self.exact - budget.exact * hours, self.coarse - budget.coarse * hours
         return self._replace(exact=max(exact, 0.0), coarse=max(coarse, 0.0), at=now)
 
     def level(self, budget: Budget) -> Level:
-        """How much the bucket allows."""
+        """The level that the remaining budget allows."""
         if self.exact + COST <= budget.exact:
             return Level.EXACT
         return Level.COARSE if self.coarse + COST <= budget.coarse else Level.NOTHING
 
     def taken(self, level: Level, budget: Budget) -> _Bucket:
-        """The bucket after one more call; a coarse answer uses an exact one if only that is left."""
+        """The bucket after one more call. A coarse result uses the exact budget if the coarse one is empty."""
         takes_exact = level is Level.EXACT or self.coarse + COST > budget.coarse
         exact = min(self.exact + COST * takes_exact, budget.exact)
         coarse = min(self.coarse + COST * (not takes_exact), budget.coarse)
@@ -60,9 +63,9 @@ _FULL: Final = _Bucket()
 
 
 class PredictionBudget:
-    """The buckets of users and namespaces, by key. Safe from any thread.
+    """Budget buckets of users and namespaces, by key. Thread-safe.
 
-    With too many users, the users with the fewest requests are forgotten first.
+    Above the maximum number, the buckets with the fewest uses are removed first.
     """
 
     def __init__(self, clock: Callable[[], float], remembered: int = REMEMBERED) -> None:
@@ -74,12 +77,12 @@ class PredictionBudget:
         return len(self._buckets)
 
     def level(self, wanted: Mapping[str, Budget]) -> Level:
-        """How much all of these buckets allow."""
+        """The level that all of these buckets allow."""
         with self._lock:
             return self._level(self._now(wanted), wanted)
 
     def take(self, wanted: Mapping[str, Budget]) -> Level:
-        """How much all of these buckets allow; also takes one call from each."""
+        """Take one call from each of these buckets, and return the level that all of them allow."""
         with self._lock:
             buckets = self._now(wanted)
             level = self._level(buckets, wanted)

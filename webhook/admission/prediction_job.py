@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 
 class PredictionJob(NamedTuple):
-    """`at`: the deadline (monotonic clock). `late`: see `context.Time`. `carried`: the annotation of `/mutate`.
+    """A request for a prediction process, with the state of its evaluation.
 
-    `classes`: the live PriorityClasses if `confirmed`; None without an answer. `shown`: how much of the prediction the
-    requester may see. `admitted`: recently admitted objects whose Pods are not in the cluster state yet.
+    `at`: the deadline (monotonic clock). `late`: see `context.Time`. `carried`: the annotation of `/mutate`. `classes`:
+    the live PriorityClasses if `confirmed`; None without an answer. `shown`: how much of the prediction the requester
+    may see. `admitted`: recently admitted objects whose Pods are not in the cluster state yet.
     """
 
     call: AdmissionCall

@@ -1,11 +1,11 @@
-"""Forked processes for long predictions: they use the cluster state without a copy.
+"""Forked processes for long predictions: they use the cluster state without copying it.
 
-A forked process shares every page of memory with the webhook until one of them writes to it (as Redis saves its
-snapshots). It answers questions about the state of the fork, one after the other. It ends when there is a newer state,
-or after a moment without a question. forewarn kills a process that misses its deadline, so a request costs at most its
-own time and a bounded amount of memory.
+A forked process shares each page of memory with the webhook until one of them writes to the page. It evaluates requests
+on the state at the time of the fork, one after the other. It ends when a newer state exists, or after LINGER_SECONDS
+without a request. forewarn kills a process that misses its deadline, so a request uses at most its own time and a
+bounded amount of memory.
 
-The evaluating thread forks between two requests: then no other thread holds a lock that the new process needs.
+The evaluating thread forks between two requests: no other thread then holds a lock that the new process needs.
 """
 
 from __future__ import annotations
@@ -35,25 +35,28 @@ if TYPE_CHECKING:
 MORE_MEMORY: Final = 384 * 1024 * 1024
 """Maximum bytes of memory for a prediction, without the shared memory."""
 GRACE_SECONDS: Final = 0.03
-"""Past its deadline a process that has not answered is killed."""
+"""Seconds after its deadline at which a process without an answer is killed."""
 LINGER_SECONDS: Final = 0.5
-"""Time that a process waits for another question: /validate follows /mutate, and reuses its results."""
+"""Seconds that a process waits for another request: /validate follows /mutate, and reuses its results."""
 _FORK_SECONDS: Final = 1.0
 _NICE: Final = 5
-"""Niceness, so that the webhook gets the CPU first."""
+"""The niceness of a prediction process: the webhook's own process gets the CPU first."""
 _LENGTH: Final = struct.Struct("!I")
 _PAGE: Final = resource.getpagesize()
 
 
 class Unanswered(Exception):
-    """The process was killed, or has ended: why."""
+    """The prediction process gave no answer; the message gives the reason."""
 
 
 class PredictionProcess:
     """One forked process, used by one thread."""
 
     def __init__(self, run: Callable[[Any], Any]) -> None:
-        """`run`: question -> answer, both of which can be pickled. Raises OSError where there is no process to have."""
+        """Fork the process. Raises OSError if the fork fails.
+
+        `run`: computes the answer to a question; both must be picklable.
+        """
         ours, theirs = socket.socketpair()
         try:
             with warnings.catch_warnings():
@@ -69,7 +72,7 @@ class PredictionProcess:
         self._socket = ours
 
     def ask(self, question: object, until: float) -> Any:
-        """The answer. `until`: on the monotonic clock. Raises Unanswered."""
+        """The process's answer to a question. `until`: deadline on the monotonic clock. Raises Unanswered."""
         try:
             _send(self._socket, question)
             return _receive(self._socket, until + GRACE_SECONDS)
@@ -79,7 +82,7 @@ class PredictionProcess:
             raise Unanswered(f"the prediction process exited: {error}") from None
 
     def end(self) -> None:
-        """Kill it."""
+        """Kill the process."""
         self._socket.close()
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
@@ -88,9 +91,9 @@ class PredictionProcess:
 
 
 class Predictors:
-    """At most `processes` prediction processes for the current state, and at most `most` waiting questions.
+    """Prediction processes for the current state: at most `processes`, with at most `most` queued questions.
 
-    `evaluating`: the queue whose thread forks. Safe from any thread.
+    `evaluating`: the queue whose thread forks. Thread-safe.
     """
 
     def __init__(self, evaluating: Lane, processes: int = 1, most: int = 16) -> None:
@@ -100,9 +103,9 @@ class Predictors:
         """The queue of questions; its functions may call `ask`."""
 
     def ask(self, question: object, until: float, state: tuple[object, ...], run: Callable[[Any], Any]) -> Any:
-        """The answer to a question about a state, by a process that was forked when that state was in force.
+        """The answer to a question, from a process that was forked with this state.
 
-        States are compared by identity. Raises Unanswered. Called on the lane's threads alone.
+        Forks a process if necessary. States are compared by identity. Raises Unanswered. Only for the lane's threads.
         """
         process = self._process(state, run, until)
         try:
@@ -112,7 +115,7 @@ class Predictors:
             raise
 
     def stop(self) -> None:
-        """Take no more questions."""
+        """Accept no more questions."""
         self.lane.stop()
 
     def _process(self, state: tuple[object, ...], run: Callable[[Any], Any], until: float) -> PredictionProcess:
@@ -135,7 +138,7 @@ class Predictors:
 
 
 def forked_by(evaluating: Lane, run: Callable[[Any], Any], seconds: float = _FORK_SECONDS) -> PredictionProcess:
-    """A process that the evaluating thread forks, between two requests, within so many seconds. Raises Unanswered."""
+    """A process that the evaluating thread forks between two requests. Raises Unanswered after `seconds`."""
     forked: Future[PredictionProcess] | None = evaluating.submit(Cost.RULES, lambda: PredictionProcess(run))
     if forked is None:
         raise Unanswered("the queue is full")
@@ -147,13 +150,13 @@ def forked_by(evaluating: Lane, run: Callable[[Any], Any], seconds: float = _FOR
 
 
 def _end_late(forked: Future[PredictionProcess]) -> None:
-    """End a process that no thread uses."""
+    """Kill a process that was forked too late for its caller."""
     if not forked.cancelled() and forked.exception() is None:
         forked.result().end()
 
 
 def _serve(asked: socket.socket, run: Callable[[Any], Any]) -> None:
-    """All that the forked process does. Never returns."""
+    """Answer questions until the webhook closes the socket: the forked process's main loop. Never returns."""
     status = 1
     try:
         _become_a_process(asked.fileno())
@@ -169,7 +172,10 @@ def _serve(asked: socket.socket, run: Callable[[Any], Any]) -> None:
 
 
 def _become_a_process(kept: int) -> None:
-    """Close the webhook's file descriptors: its connections must end when the webhook closes them."""
+    """Make the forked process independent: no logs, default signals, and no file descriptor except `kept`.
+
+    The webhook's connections would otherwise stay open after the webhook closes them.
+    """
     silence()
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -212,7 +218,7 @@ def _send(to: socket.socket, value: object) -> None:
 
 
 def _receive(of: socket.socket, until: float | None) -> Any:
-    """The next value. Raises EOFError at the end, TimeoutError past `until`."""
+    """The next value from a socket. Raises EOFError at the end, TimeoutError after `until`."""
     (length,) = _LENGTH.unpack(_read(of, _LENGTH.size, until))
     return pickle.loads(_read(of, length, until))  # of our own making
 

@@ -1,6 +1,6 @@
-"""Many warnings to one user within a minute: the first ones whole, then short ones, then a count.
+"""Limits repeated warnings to one user within a minute: first full warnings, then short ones, then counts.
 
-The audit annotations have every warning in full; a denial never changes.
+The audit annotations contain every warning in full; a denial never changes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SECONDS: Final = 60.0
 FULL: Final = 3
 SHORT: Final = 7
-"""Of one rule to one user within so many seconds: so many in full, so many short ones, then a count of each ten."""
+"""The number of short warnings after the full ones, for one rule and user within SECONDS. Counts follow."""
 EACH: Final = 10
 MAX_SHORT: Final = 100
 REMEMBERED: Final = 4096
@@ -35,14 +35,14 @@ REMEMBERED: Final = 4096
 
 
 class _Heard(NamedTuple):
-    """When a user was last warned by a rule (the latest FULL + SHORT times), and how many warnings were held back."""
+    """The times of the latest FULL + SHORT warnings to a user by a rule, and the number of hidden warnings since."""
 
     times: tuple[float, ...] = ()
     held_back: int = 0
 
 
 class Turn(NamedTuple):
-    """The number of warnings before this one within the time, and of consecutive hidden ones."""
+    """The number of earlier warnings within SECONDS, and of consecutive hidden warnings."""
 
     before: int
     held_back: int
@@ -64,7 +64,7 @@ class Turn(NamedTuple):
 
 
 class WarningLimiter:
-    """Remembers who was warned of what. Safe from any thread; no user makes it grow."""
+    """The recent warnings of each user by rule, in bounded memory. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -72,7 +72,7 @@ class WarningLimiter:
         self._lock = Lock()
 
     def turn(self, user: str, rule: str, dry_run: bool = False) -> Turn:
-        """Count one more warning. Dry runs have their own count."""
+        """Count one more warning, and return its position. Dry runs have a separate count."""
         key = blake2b(f"{rule}\0{dry_run}\0{user}".encode(errors="replace"), digest_size=16).digest()
         with self._lock:
             now = self._clock()
@@ -85,7 +85,7 @@ class WarningLimiter:
         return turn
 
     def told(self, request: AdmissionRequest, decision: Decision, config: Config) -> Decision:
-        """The decision, its warnings as many and as long as they may be for this user now."""
+        """The decision with its warnings shortened, counted or omitted as the limit for this user requires."""
         warned = [finding for finding in decision.findings if finding.action is Action.WARN and finding.is_shown]
         if not warned or not decision.response.allowed or config.repeated_warnings is RepeatedWarnings.FULL:
             return decision
@@ -107,7 +107,9 @@ class WarningLimiter:
 
 
 def _short(finding: Finding, request: AdmissionRequest, annotated: bool) -> str:
-    """`Deployment web: would preempt 1 Pod on node-1… (see its annotation) [preempts-running-pods]`."""
+    """The short form of a warning: `Deployment web: would preempt 1 Pod on node-1… (see its annotation)
+    [preempts-running-pods]`.
+    """
     who = cut(f"{request.kind.kind} {one_line(finding.object.name)}".strip(), MAX_SHORT // 3)
     where = " (see its annotation)" if annotated and finding.rule in impact_annotation.PREDICTING else ""
     tail = f"{where} [{finding.rule}]"

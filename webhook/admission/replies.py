@@ -23,11 +23,11 @@ _REASONS: Final = {
     500: "InternalError",
     503: "ServiceUnavailable",
 }
-"""metav1.StatusReason by status code."""
+"""The metav1.StatusReason by HTTP status code."""
 
 
 class Reply(NamedTuple):
-    """An HTTP response."""
+    """An HTTP response: status, body and headers."""
 
     status: int
     body: bytes
@@ -50,7 +50,7 @@ TOO_DEEP: Final = "the JSON is nested too deeply"
 TOO_LONG: Final = f"the JSON is larger than {MAX_DECODED} bytes"
 NO_MEMORY: Final = "forewarn has no memory left for a request of this size"
 NOT_IN_TIME: Final = "the request body did not arrive in time"
-"""Why forewarn does not evaluate an AdmissionReview."""
+"""The reason if forewarn does not evaluate an AdmissionReview."""
 TOO_SLOW: Final = refusal(408, "the request body did not arrive in time", _CLOSE)
 NOT_RESERVED: Final = refusal(
     503, "cannot reserve the global default: the API server does not answer; try again", (("retry-after", "1"),)
@@ -72,5 +72,5 @@ _REASON: Final = {
 
 
 def reason_of(reply: Reply) -> Refusal:
-    """Why a request was rejected, as a label of metrics."""
+    """The reason for a rejection, as a label of metrics."""
     return _REASON.get(reply) or Refusal.of(reply.status)

@@ -1,6 +1,6 @@
-"""AdmissionReview v1: bytes to a request, a response to bytes.
+"""AdmissionReview v1: parse requests, and serialize responses.
 
-Sources: k8s.io/api/admission/v1, apiserver pkg/admission/plugin/webhook/request/admissionreview.go (what is accepted).
+Sources: k8s.io/api/admission/v1, apiserver pkg/admission/plugin/webhook/request/admissionreview.go (accepted requests).
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def text_at(obj: ApiObject, *path: str) -> str:
 
 
 class BadReview(ValueError):
-    """A body that is no AdmissionReview v1 request: what is wrong with it, and what would be right."""
+    """The body is not an AdmissionReview v1 request; the message gives the problem and the expected value."""
 
 
 class TooDeep(BadReview):
-    """A body that is nested more deeply than it can be parsed."""
+    """The body is nested too deeply to parse."""
 
 
 class GroupVersionKind(NamedTuple):
-    """`request.kind`."""
+    """The field `request.kind`."""
 
     group: str
     version: str
@@ -53,12 +53,12 @@ class GroupVersionKind(NamedTuple):
 
     @property
     def group_kind(self) -> str:
-        """`group/Kind`, the group empty for core kinds."""
+        """`group/Kind`; the group is empty for core kinds."""
         return f"{self.group}/{self.kind}"
 
 
 class GroupVersionResource(NamedTuple):
-    """`request.resource`."""
+    """The field `request.resource`."""
 
     group: str
     version: str
@@ -66,7 +66,7 @@ class GroupVersionResource(NamedTuple):
 
 
 class AdmissionRequest(NamedTuple):
-    """One admission request. `object` is empty where it was null (DELETE); `old` None likewise."""
+    """One admission request. For a null `object` (DELETE), `object` is empty; for a null `oldObject`, `old` is None."""
 
     uid: str
     operation: Operation
@@ -87,20 +87,20 @@ class AdmissionRequest(NamedTuple):
         return self.resource.group, self.resource.resource, self.subresource
 
     def stripped(self) -> AdmissionRequest:
-        """The request with only the names, versions and globalDefault of its objects, for the time it waits."""
+        """The request with only names, versions and globalDefault of its objects, to save memory in the queue."""
         old = None if self.old is None else _stripped(self.old)
         return self._replace(object=_stripped(self.object), old=old, is_stripped=True)
 
     @property
     def subject(self) -> ReviewedObject:
-        """The object of the request."""
+        """The object of the request, with the context that rules need."""
         return ReviewedObject(self.object, self.operation, self.old, self.namespace, self.subresource, self.user)
 
 
 _KEPT: Final = ("apiVersion", "kind", "value", "globalDefault", "preemptionPolicy")
 _KEPT_METADATA: Final = ("name", "generateName", "namespace", "uid", "resourceVersion")
 _LONGEST_KEPT: Final = 1024
-"""Characters."""
+"""Maximum characters of a string that a stripped object retains."""
 
 
 def _stripped(obj: ApiObject) -> ApiObject:
@@ -128,7 +128,7 @@ class Cause(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResponse:
-    """One admission response. `code`, `reason`, `message` and `causes` are read only on a denial."""
+    """One admission response. Only a denial uses `code`, `reason`, `message` and `causes`."""
 
     uid: str
     allowed: bool = True
@@ -141,16 +141,16 @@ class AdmissionResponse:
     patch: tuple[PatchOperation, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The AdmissionReview that is sent: TypeMeta and the request's uid always, patch and patchType together."""
+        """The complete AdmissionReview as a dict."""
         review: dict[str, Any] = json.loads(self.to_bytes())
         return review
 
     def to_bytes(self) -> bytes:
-        """The body of the HTTP answer."""
+        """The body of the HTTP response: the complete AdmissionReview."""
         return with_uid(self.without_uid(), self.uid)
 
     def without_uid(self) -> bytes:
-        """The response alone, but for the uid: `with_uid` makes an answer of it."""
+        """The `response` object without its uid, as JSON; `with_uid` completes it."""
         response: dict[str, Any] = {"allowed": self.allowed}
         if not self.allowed:
             response["status"] = self._status()
@@ -175,12 +175,12 @@ _HEAD: Final = b'{"apiVersion":"%s","kind":"%s","response":{"uid":' % (API_VERSI
 
 
 def with_uid(body: bytes, uid: str) -> bytes:
-    """The AdmissionReview: the result of `AdmissionResponse.without_uid` with a uid."""
+    """The AdmissionReview as JSON, from the result of `AdmissionResponse.without_uid` and a uid."""
     return b"%s%s,%s}" % (_HEAD, _dumps(uid), body[1:])
 
 
 def _dumps(value: object) -> bytes:
-    """JSON; also of what orjson refuses: lone surrogates, numbers beyond 64 bits."""
+    """JSON of any value, including lone surrogates and numbers beyond 64 bits, which orjson rejects."""
     try:
         return orjson.dumps(value)
     except TypeError:
@@ -188,7 +188,7 @@ def _dumps(value: object) -> bytes:
 
 
 def status_body(code: int, reason: str, message: str) -> bytes:
-    """A metav1.Status, for an HTTP answer that is not an AdmissionReview."""
+    """A metav1.Status as JSON, for an HTTP response that is not an AdmissionReview."""
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     return json.dumps(
         {**status, "message": one_line(message), "reason": reason, "code": code}, separators=(",", ":")
@@ -196,7 +196,7 @@ def status_body(code: int, reason: str, message: str) -> bytes:
 
 
 def parse_review(body: bytes, *, is_whole: bool = True) -> AdmissionRequest:
-    """Read a request; `is_whole`: with its objects. Raises BadReview."""
+    """Parse a request. Raises BadReview. `is_whole`: include its objects."""
     review = _load(body)
     version, kind = review.get("apiVersion"), review.get("kind")
     if kind != KIND or not isinstance(version, str) or version != API_VERSION:
@@ -226,11 +226,11 @@ def parse_review(body: bytes, *, is_whole: bool = True) -> AdmissionRequest:
 
 
 def parse_head(head: bytes) -> AdmissionRequest:
-    """Read a request without its objects, from the first bytes of a body that is not parsed. Raises BadReview.
+    """Parse a request without its objects, from the first bytes of a body. Raises BadReview.
 
-    Go writes the fields of a request in the order of their declaration, `object` after all that names it
-    (k8s.io/api/admission/v1). A string holds no `,"object":`, for its quotes are escaped; a key of `userInfo.extra` may
-    be it, and what ends there is no JSON.
+    Go writes the fields of a request in the order of their declaration, so `object` follows all fields that identify it
+    (k8s.io/api/admission/v1). A string cannot contain `,"object":`, because its quotes are escaped. A key in
+    `userInfo.extra` can match, but the text before it is then not valid JSON.
     """
     for found in islice(_OBJECT_KEY.finditer(head), _OBJECT_KEYS):
         try:
@@ -255,10 +255,7 @@ def _load(body: bytes) -> ApiObject:
 
 
 def _load_slowly(body: bytes) -> Any:
-    """Parse JSON that orjson rejects because of lone surrogates; report the error in other input.
-
-    Raises BadReview.
-    """
+    """Parse JSON that orjson rejects because of lone surrogates. Raises BadReview for other errors."""
     try:
         return json.loads(body.decode("utf-8"), parse_constant=_no_number)
     except RecursionError:

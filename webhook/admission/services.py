@@ -1,4 +1,4 @@
-"""The parts that the evaluation of a request uses, and the responses to it."""
+"""The services that the evaluation of a request uses, and the responses to a request."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Services:
         return replace(self, cluster=lambda: cluster, config=lambda: config)
 
     def predict(self, job: PredictionJob) -> Decision | str:
-        """In a prediction process: the decision on a request; a string says why it cannot be evaluated."""
+        """The decision on a request, in a prediction process; a string with the reason if it cannot be evaluated."""
         call, deadline = job.call, Deadline(job.at)
         try:
             arriving = self.arriving(self.cluster(), job.admitted, deadline.expired)
@@ -166,7 +166,7 @@ class Services:
             self.metrics.count(self.metrics.predictions, decision.outcome)
 
     def remember(self, request: AdmissionRequest, decision: Decision, started: float) -> None:
-        """Keep the prediction about an admitted object, to compare it with kube-scheduler's decisions."""
+        """Pass on the prediction about an admitted object, to compare it with kube-scheduler's decisions."""
         if self.expect and decision.outcome and decision.response.allowed and not request.dry_run:
             self.expect(decision.expected, started)
 
@@ -186,10 +186,7 @@ class Services:
 
 
 class _WithoutNames:
-    """Gives a configuration under which requesters read no names.
-
-    Caches compare configurations by identity, so one configuration gives the same object each time.
-    """
+    """Gives a configuration in which requesters may see no names."""
 
     def __init__(self) -> None:
         self._last: tuple[Config | None, Config | None] = (None, None)

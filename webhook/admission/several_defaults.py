@@ -1,4 +1,4 @@
-"""Two global defaults: the messages about them, and the objects whose Pods use the effective one."""
+"""Several global defaults: the messages about them, and the objects whose Pods get the effective one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AUDIT_KEY: Final = "multiple-global-defaults"
 
 
 def several(classes: Iterable[PriorityClass]) -> str:
-    """Which classes are all the global default, and which of them counts; empty where there are no two."""
+    """The message with all global default classes and the effective one; "" with fewer than two."""
     defaults = [found for found in classes if found.global_default]
     counts = default_priority_class(defaults)
     if counts is None or len(defaults) < 2:

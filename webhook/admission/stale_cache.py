@@ -39,19 +39,19 @@ _LATE: Final = {
 
 
 def unproven(finding: Finding) -> Finding:
-    """The finding without confirmation: a denial becomes a warning, and a warning says so."""
+    """The finding if the API server did not confirm it: a denial becomes a warning; a warning gets a caveat."""
     why = _UNASKED.get(finding.action)
     return _warned(finding, why) if why and finding.rule in RESTS_ON_THE_CACHE else finding
 
 
 def doubted(finding: Finding) -> Finding:
-    """The finding with a stale cache: a denial becomes a warning, and a warning says so."""
+    """The finding with a stale cache: a denial becomes a warning; a warning gets a caveat."""
     why = _LATE.get(finding.action)
     return _warned(finding, why) if why and finding.rule in COUNTS_THE_CACHE else finding
 
 
 def _warned(finding: Finding, why: str) -> Finding:
-    """A finding as a warning with the reason."""
+    """The finding as a warning, with the reason as a caveat."""
     return finding.with_texts(lambda text: text.with_caveat(why))._replace(action=Action.WARN)
 
 

@@ -1,7 +1,7 @@
-"""The steps to a response, each on the thread where it belongs.
+"""The steps to a response, each on its own kind of thread or process.
 
-A generator yields a step, receives the result of its function, and returns the reply at its end. So the way of a
-request reads from top to bottom although several threads and a process work on it.
+A generator yields a step, receives the result of the step's function, and returns the reply at its end. Thus the code
+for one request reads from top to bottom, although several threads and a process run it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ class Where(Enum):
     EVALUATE = "evaluate"
     """The evaluating thread, cheapest step first: no step uses it for more than a few milliseconds."""
     REQUEST = "request"
-    """A thread that may wait for the API server."""
+    """A thread that may block for the API server."""
     PREDICT = "predict"
     """A prediction process, for long predictions."""
 
 
 class Step(NamedTuple):
-    """`run`: the function of the step. `otherwise`: runs instead, at once, if the queue is full; without it the request
-    is rejected. `within`: seconds in which the step must start.
+    """One step of a request. `run`: its function.
+
+    `otherwise`: runs immediately instead, if the queue is full; without it the request is rejected. `within`: seconds
+    in which the step must start.
     """
 
     run: Callable[[], Any]
@@ -44,19 +46,20 @@ class Step(NamedTuple):
 
 
 Steps = Generator[Step, Any, T]
-"""Yields steps; returns a result."""
+"""A generator that yields steps and returns a result."""
 
 
 def advance(steps: Steps[Reply], guard: Callable[[Callable[[], Reply | Step]], Reply | Step]) -> Reply | Step:
-    """Run the generator to its next step; that step's `run` also continues the generator, on the same thread.
+    """Run the generator to its next step, and return this step, or the reply at the end.
 
-    `guard` calls a function and turns its exceptions into a reply.
+    The `run` of the returned step also continues the generator, on the same thread. `guard` calls a function and
+    converts its exceptions into a reply.
     """
     return _resumed(steps, guard, _nothing)
 
 
 def _nothing() -> None:
-    """The result that starts a generator."""
+    """Return None, the value that starts a generator."""
 
 
 def _resumed(

@@ -25,7 +25,7 @@ def without_repeats(
     paths: Mapping[str, tuple[str, ...]],
     judge: Callable[[ReviewedObject], list[Finding]],
 ) -> list[Finding]:
-    """The findings; warnings that the stored object would also get become audit annotations.
+    """The findings, except that warnings which the stored object would also get become audit annotations.
 
     An update that changes the Pods or their number keeps its warnings, because it creates Pods. `judge` returns the
     findings on another object. Denials do not change.

@@ -80,7 +80,10 @@ def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decisio
 
 
 def _with_impacts(decision: Decision, subject: ReviewedObject, impacts: Sequence[Impact], *, late: bool) -> Decision:
-    """The decision with the latest prediction; one that missed the deadline is not compared with the outcome."""
+    """The decision with the values of the latest prediction.
+
+    A prediction that missed the deadline is not compared with kube-scheduler's decision.
+    """
     latest = impacts[-1]
     return replace(
         decision,

@@ -1,5 +1,4 @@
-"""The threads and processes beside the event loop: the evaluating thread, the requesting threads, the prediction
-processes."""
+"""The threads and processes besides the event loop: the evaluating thread, request threads, prediction processes."""
 
 from __future__ import annotations
 
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
 
 _WAITING: Final = 1024
 _REQUESTING: Final = 8
-"""Threads that may wait for the API server at the same time."""
+"""Number of threads that may block for the API server."""
 _FORK_SECONDS: Final = 10.0
-"""Maximum wait for a process for a task that no request waits for."""
+"""Maximum seconds to wait for a process, for a task that no request waits for."""
 
 
 class Workers:
@@ -32,11 +31,11 @@ class Workers:
         self.predictors = Predictors(self._evaluating, processes) if processes else None
 
     def give_way(self, cost: Cost) -> bool:
-        """On the evaluating thread: run cheaper steps first; whether there were any."""
+        """Run cheaper steps first, on the evaluating thread; returns true if there were any."""
         return self._evaluating.give_way(cost)
 
     def fork(self, run: Callable[[Any], Any]) -> PredictionProcess:
-        """One more process, for a task that no request waits for. Raises Unanswered."""
+        """Fork a process for a task that no request waits for. Raises Unanswered."""
         return forked_by(self._evaluating, run, _FORK_SECONDS)
 
     @property
@@ -45,7 +44,7 @@ class Workers:
         return self.predictors.lane.length if self.predictors else 0
 
     def submit(self, step: Step) -> Future[Reply | Step] | None:
-        """Put a step into the queue of its thread or process; None if the queue is full."""
+        """Queue a step on its thread or process, and return its future; None if the queue is full."""
         if step.where is Where.REQUEST:
             return self._requesting.submit(step.cost, step.run)
         if step.where is Where.PREDICT and self.predictors is not None:

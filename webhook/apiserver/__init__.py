@@ -1,4 +1,4 @@
-"""The API server as raw JSON: lists in pages, watches line by line; no client models."""
+"""API server client for raw JSON: lists in pages, watches line by line, no client models."""
 
 from forewarn.webhook.apiserver.client import ApiServer, Page, Timeouts
 from forewarn.webhook.apiserver.errors import ApiError, Expired, Silent

@@ -1,4 +1,4 @@
-"""The PriorityClasses that there are this moment: what confirms a denial that rests on the cache."""
+"""Live reads of PriorityClasses, to confirm denials that depend on the watch cache."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from forewarn.webhook.apiserver.client import ApiServer
 
 TIMEOUTS: Final = Timeouts(connect=1.0, read=2.0, whole=2.0)
-"""Less than the API server waits for the webhook, so that there is time left for the answer."""
+"""Timeouts shorter than the API server's timeout for the webhook, to leave time for the response."""
 _REST: Final = 1.0
-"""Seconds without another request after a failure, so that many denials do not wait one after the other."""
+"""Seconds without another request after a failure, so that many denials do not all wait."""
 
 
 class LiveClasses:
-    """The live classes by name: one consistent LIST a call. Safe from any thread."""
+    """Reads the live PriorityClasses by name, with one consistent LIST per call. Thread-safe."""
 
     def __init__(self, api: ApiServer, clock: Callable[[], float] = monotonic) -> None:
         self._api, self._clock = api, clock
         self._failed: tuple[float, ApiError] | None = None
 
     def __call__(self) -> Mapping[str, PriorityClass]:
-        """Ask. Raises ApiError where there is no answer, or none that can be read."""
+        """The PriorityClasses by name. Raises ApiError without a valid response, or if a request has just failed."""
         failed = self._failed
         if failed is not None and self._clock() - failed[0] < _REST:
             raise failed[1]

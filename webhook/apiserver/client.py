@@ -1,4 +1,4 @@
-"""Asking an API server: one object, a list in pages, a watch line by line, a change. JSON in, JSON out.
+"""Requests to an API server: one object, a list in pages, a watch, a change. JSON in, JSON out.
 
 Sources: apiserver pkg/endpoints/handlers (list, watch), kubernetes.io/docs/reference/using-api/api-concepts.
 """
@@ -28,19 +28,19 @@ USER_AGENT: Final = "forewarn"
 PAGE: Final = 500
 """Objects in a page, as in client-go's pager."""
 _RECONNECT_SECONDS: Final = 10.0
-"""Seconds between two reads of the kubeconfig after a 401: its exec plugin may ask a user to log in."""
+"""Seconds between two reads of the kubeconfig after a 401: the kubeconfig's exec plugin may ask a user to log in."""
 SMALL: Final = 64 * 1024
-"""Bytes of memory; smaller objects are kept completely."""
+"""Maximum bytes of memory of an object that is not reduced by `keep`."""
 _BLOCK: Final = 1 << 16
 _MAX_BODY: Final = 1 << 30
 _MOST_OF_A_PAGE: Final = 64 << 20
-"""Bytes. A larger page is requested again with fewer objects."""
+"""Maximum bytes of a page; a larger page is requested again with fewer objects."""
 _FEWER: Final = 8
 _MAX_ERROR: Final = 1 << 16
 
 
 class Timeouts(NamedTuple):
-    """In seconds: until a connection is there; between two reads of an answer; for the whole of an answer."""
+    """Timeouts in seconds: to connect, between two reads of a response, and for the whole response."""
 
     connect: float = 10.0
     read: float = 60.0
@@ -49,11 +49,11 @@ class Timeouts(NamedTuple):
 
 DEFAULT_TIMEOUTS: Final = Timeouts()
 _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
-"""A header `Warning` as an API server writes it (RFC 7234, 5.5); a quoted string with escapes."""
+"""A `Warning` header as an API server writes it (RFC 7234, 5.5): a quoted string with escapes."""
 
 
 class Answer(NamedTuple):
-    """The object that answers a request, and the warnings that kubectl would print above it."""
+    """The object in a response, and the warnings that kubectl would print."""
 
     object: dict[str, Any]
     warnings: tuple[str, ...]
@@ -72,7 +72,7 @@ def _whole_object(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 class ApiServer:
-    """An API server. Safe from any thread. Every error is an ApiError, and so an OSError."""
+    """A client of one API server. Thread-safe. Every error is an ApiError, and thus an OSError."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class ApiServer:
         self._connected_at = -_RECONNECT_SECONDS
 
     def open(self) -> ApiServer:
-        """Find the address and the credentials; otherwise the first request does. Raises ApiError."""
+        """Find the address and credentials now instead of at the first request; returns self. Raises ApiError."""
         self._current()
         return self
 
@@ -103,7 +103,10 @@ class ApiServer:
         content_type: str = "application/json",
         timeouts: Timeouts | None = None,
     ) -> dict[str, Any]:
-        """One request; the object that answers it. `content_type`: of the body, for a PATCH the kind of patch."""
+        """Send a request, and return the object in the response.
+
+        `content_type`: of the body; for PATCH, the patch type.
+        """
         return self.ask(method, path, query, body, content_type, timeouts).object
 
     def ask(
@@ -130,7 +133,7 @@ class ApiServer:
         return Answer(found, _warnings(response.headers.getlist("Warning")))
 
     def text(self, path: str, limit: int, timeouts: Timeouts | None = None) -> str:
-        """Read text at a path, such as a Pod's response through the API server; at most `limit` bytes."""
+        """The text at a path, for example a Pod's response through the API server; at most `limit` bytes."""
         times = timeouts or self._timeouts
         response = self._open("GET", path, {}, {"Accept": "*/*", "Accept-Encoding": "identity"}, times, repeats=1)
         try:
@@ -141,7 +144,7 @@ class ApiServer:
     def get(
         self, path: str, query: Mapping[str, str] | None = None, timeouts: Timeouts | None = None
     ) -> dict[str, Any]:
-        """The object at this path."""
+        """Read the object at a path."""
         return self.request("GET", path, query, timeouts=timeouts)
 
     def pages(
@@ -177,7 +180,7 @@ class ApiServer:
     def _page(
         self, resource: KindSpec, query: Mapping[str, str], timeouts: Timeouts | None, most: int
     ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """The objects of a page, and what else is in it. Raises ApiError."""
+        """The objects of one page, and the other fields of the list. Raises ApiError."""
         times = timeouts or self._timeouts
         response = self._open("GET", resource.path, query, {"Accept-Encoding": "gzip"}, times, repeats=1)
         until, begun = self._clock() + times.whole, b""
@@ -203,7 +206,7 @@ class ApiServer:
         return obj if most <= SMALL else self._keep(obj)
 
     def watch(self, resource: KindSpec, resource_version: str, seconds: float, silence: float) -> Watch:
-        """Events of a kind after this version, for about `seconds`.
+        """Watch a kind from this resource version, for about `seconds`.
 
         The watch raises Silent after `silence` seconds without an event or a bookmark.
         """
@@ -233,7 +236,7 @@ class ApiServer:
         body: bytes | None = None,
         repeats: int = 0,
     ) -> Any:
-        """The response to a request that was granted. Raises ApiError."""
+        """Send a request, and return the successful response. Raises ApiError."""
         connection = self._current()
         all_headers = {"Accept": "application/json", "User-Agent": USER_AGENT, **headers}
         response = connection.open(HttpCall(method, path, query, all_headers, times.connect, times.read, body, repeats))
@@ -255,14 +258,14 @@ class ApiServer:
             return self._connection
 
     def _forget(self, used: Connection) -> None:
-        """Forget the credentials: the kubeconfig is read again, because it may have a new token."""
+        """Drop the credentials, so that the next request reads the kubeconfig again, which may have a new token."""
         with self._lock:
             if self._connection is used and self._clock() - self._connected_at >= _RECONNECT_SECONDS:
                 self._connection = None
 
 
 class _PageTooLarge(ApiError):
-    """A page has more bytes than are read of one."""
+    """A page exceeds the maximum number of bytes."""
 
 
 def _whole(response: Any, limit: int, until: float, clock: Callable[[], float]) -> bytes:
@@ -293,7 +296,7 @@ def _blocks(response: Any, limit: int, until: float, clock: Callable[[], float])
 
 
 def _warnings(headers: list[str]) -> tuple[str, ...]:
-    """The texts of the headers, each of which may hold several."""
+    """The texts of all Warning headers; a header may have several."""
     return tuple(re.sub(r"\\(.)", r"\1", text) for header in headers for text in _WARNING.findall(header))
 
 
@@ -308,7 +311,7 @@ def _object(data: bytes) -> dict[str, Any]:
 
 
 def _refusal(status: int, said: bytes, retry_after: str) -> ApiError:
-    """The error for an answer that is no success: a Status as a rule, a proxy's page now and then."""
+    """The ApiError for an unsuccessful response: its body is a Status, or the page of a proxy."""
     try:
         answer = _object(said)
     except ApiError:

@@ -1,4 +1,4 @@
-"""Discovery of kinds that only the configuration names: API version and path."""
+"""Discover the API version and path of kinds that only the configuration names."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Getter(Protocol):
 
 
 def discover(api: Getter, kind: str, template: tuple[str, ...]) -> KindSpec:
-    """A custom workload, `group/Kind`, in the version that its API server prefers. Raises ApiError.
+    """The KindSpec of a custom workload `group/Kind`, in the API server's preferred version.
 
-    The webhook does without it where it is not there, or may not be watched.
+    Raises ApiError. The webhook ignores a kind that the API server does not serve, or that it may not watch.
     """
     group, _, name = kind.rpartition("/")
     served = mapping(api.get(f"/apis/{group}").get("preferredVersion")) if group else {"groupVersion": "v1"}

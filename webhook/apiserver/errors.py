@@ -22,7 +22,7 @@ class ApiError(OSError):
 
     @property
     def refused(self) -> bool:
-        """True if the credentials are invalid or not authorized."""
+        """True if the credentials are invalid, or do not have the permission."""
         return self.status in (UNAUTHORIZED, FORBIDDEN)
 
 

@@ -1,4 +1,4 @@
-"""Reads lists of an API server as a stream: parses one object at a time, and keeps only the needed part of it."""
+"""Stream parser for lists of an API server: parses one object at a time, and retains only the needed part."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 MAX_OBJECT: Final = 32 << 20
-"""Characters. An object has at most 3 MiB in etcd; its JSON has more."""
+"""Maximum characters of an object: at most 3 MiB in etcd, but its JSON is larger."""
 _LARGE: Final = 128 * 1024
 _ONE: Final = Lock()
 _DECODER: Final = json.JSONDecoder()
@@ -23,7 +23,7 @@ _SPACE: Final = " \t\n\r"
 
 
 def parsing(size: int) -> AbstractContextManager[object]:
-    """Context manager for parsing `size` characters: of all followed kinds, only one large text is parsed at a time.
+    """A context manager for parsing `size` characters. Over all watches, only one large text is parsed at a time.
 
     Parsed text needs up to 24 times the memory of the text.
     """
@@ -31,18 +31,21 @@ def parsing(size: int) -> AbstractContextManager[object]:
 
 
 class NoList(ValueError):
-    """It is JSON, but no list of objects."""
+    """The text is JSON, but not a list of objects."""
 
 
 class NoObject(ValueError):
-    """It is JSON, but no object."""
+    """The text is JSON, but not an object."""
 
 
 def read_list(
     blocks: Iterator[bytes], take: Callable[[dict[str, Any], int], dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """(results of `take` for each of `items`, the other fields) of a list. `take` gets an object, and the maximum
-    memory that it needs. Raises ValueError, RecursionError, and the errors of `blocks`."""
+    """Parse a list: the results of `take` for each of `items`, and the other fields.
+
+    `take` gets an object, and the maximum memory that the object needs. Raises ValueError, RecursionError, and the
+    errors of `blocks`.
+    """
     text = _Text(blocks)
     if text.next() != "{":
         text.value()
@@ -62,14 +65,14 @@ def read_list(
 
 
 class _Text:
-    """The text that has arrived so far."""
+    """A buffer of the received text, with a position."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks, self._decode = blocks, getincrementaldecoder("utf-8")("surrogatepass").decode
         self._text, self._at, self._ended = "", 0, False
 
     def next(self) -> str:
-        """The next character that is no space, without going past it; empty at the end."""
+        """The next character that is not a space, without consuming it; "" at the end."""
         while True:
             while self._at < len(self._text):
                 if self._text[self._at] not in _SPACE:
@@ -79,7 +82,7 @@ class _Text:
                 return ""
 
     def names(self) -> Iterator[str]:
-        """The keys of an object; before the next one the value of the last must have been read."""
+        """Yield the keys of an object. The caller reads the value of each key before it continues."""
         for _ in self._parts("{", "}"):
             if self.next() != '"':
                 raise ValueError("a key is a string")
@@ -88,7 +91,7 @@ class _Text:
             yield key
 
     def entries(self) -> Iterator[None]:
-        """Before each entry of a list."""
+        """Yield before each entry of a list. The caller reads the entry before it continues."""
         yield from self._parts("[", "]")
 
     def value(self, take: Callable[[dict[str, Any], int], dict[str, Any]] | None = None) -> Any:
@@ -130,7 +133,7 @@ class _Text:
         self._at += 1
 
     def _more(self) -> bool:
-        """Wait for more text; whether there is any."""
+        """Wait for more text; returns true if there is any."""
         while not self._ended:
             block = next(self._blocks, None)
             self._ended = block is None

@@ -1,4 +1,4 @@
-"""The requests to the API server, as a protocol: objects are raw JSON, errors have types."""
+"""The requests to the API server as a protocol: objects are raw JSON, and errors have types."""
 
 from __future__ import annotations
 
@@ -9,29 +9,32 @@ if TYPE_CHECKING:
 
 
 class ObjectApiError(OSError):
-    """A request failed or was rejected: the request, and why."""
+    """A request failed or was rejected. The message contains the request and the reason."""
 
 
 class NotFound(ObjectApiError):
-    """404: there is no such object."""
+    """HTTP status 404: the object does not exist."""
 
 
 class Conflict(ObjectApiError):
-    """409: the object has changed since it was read, or is there already."""
+    """HTTP status 409: the object has changed since it was read, or already exists."""
 
 
 class Forbidden(ObjectApiError):
-    """401 or 403: the service account may not do this."""
+    """HTTP status 401 or 403: the service account does not have the permission."""
 
 
 class ObjectApi(Protocol):
-    """`path` is a URL's path, as /api/v1/namespaces/forewarn/secrets/forewarn-ca. Every method raises ApiError."""
+    """Reads and writes objects. All methods raise ApiError.
+
+    `path`: a URL path, for example /api/v1/namespaces/forewarn/secrets/forewarn-ca.
+    """
 
     def get(self, path: str) -> dict[str, Any]:
-        """The object, or the list, at a path; as etcd has it, not as a cache does."""
+        """The object or list at a path, read from etcd and not from a cache."""
 
     def create(self, path: str, obj: ApiObject) -> dict[str, Any]:
-        """Create an object in a collection; returns what was stored."""
+        """Create an object in a collection, and return the stored object."""
 
     def replace(self, path: str, obj: ApiObject) -> dict[str, Any]:
-        """Put an object in place of the one with the same resourceVersion; returns what was stored."""
+        """Replace the object with the same resourceVersion, and return the stored object."""

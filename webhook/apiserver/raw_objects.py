@@ -11,14 +11,14 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def mapping(value: object) -> dict[str, Any]:
-    """The value where it is an object, else an empty one."""
+    """The value if it is a dict, otherwise an empty dict."""
     return value if isinstance(value, dict) else {}
 
 
 def taken_in(obj: dict[str, Any], resource: KindSpec) -> dict[str, Any]:
     """The object with kind and apiVersion, which lists omit, and without the fields that forewarn does not read.
 
-    These are managedFields and the annotation of kubectl apply: often half of the size.
+    The removed fields are managedFields and the annotation of kubectl apply: often half of the size. Changes `obj`.
     """
     obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
     metadata = mapping(obj.get("metadata"))

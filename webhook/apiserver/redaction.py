@@ -24,7 +24,10 @@ _OF_A_STATUS: Final = frozenset(("name", "resources", "allocatedResources"))
 
 
 def redacted(obj: dict[str, Any]) -> dict[str, Any]:
-    """The object, changed in place: no environment, images, commands, probes, nor others' annotations."""
+    """Remove confidential fields in place, and return the object.
+
+    Removes environment variables, images, commands, probes, and annotations that forewarn does not read.
+    """
     for metadata in _metadata(obj):
         _redact_metadata(metadata)
     kind = group_kind(obj)
@@ -37,7 +40,7 @@ def redacted(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def _metadata(obj: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Metadata of the object, and of the objects that it is a template of."""
+    """Yield the metadata of the object and of its templates."""
     yield mapping(obj.get("metadata"))
     spec = mapping(obj.get("spec"))
     job = mapping(spec.get("jobTemplate"))

@@ -37,16 +37,19 @@ _NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
 
 class Live:
-    """The source `live`."""
+    """The cluster source `live`."""
 
     def __call__(self, context: str = "") -> Iterator[dict[str, Any]]:
-        """Every object that plays a part, of the kubeconfig's current context or of this one. Raises SourceError."""
+        """All objects that forewarn reads, from the context `context` (default: the current one).
+
+        Raises SourceError.
+        """
         api = ApiServer(partial(connect, context))
         yield from read_all(api, _name(context))
         yield from version_of(api)
 
     def described(self, context: str) -> str:
-        """The context, or where the cluster is found without a kubeconfig."""
+        """The context's name, or a text for a cluster without kubeconfig."""
         name = context or current_context()
         return f"context {name}" if name else "the cluster of this Pod"
 
@@ -94,7 +97,7 @@ class Live:
             raise SourceError(_name(context), f"more than {MOST_OF_NAMESPACE} Events in namespace {namespace}")
 
     def definitions(self, context: str) -> Iterator[dict[str, Any]]:
-        """The CustomResourceDefinitions, none if they may not be listed. Raises SourceError."""
+        """The CustomResourceDefinitions; none without permission to list them. Raises SourceError."""
         found = _optional(ApiServer(partial(connect, context)), _name(context), (_DEFINITIONS,))
         yield from (obj for obj in found if isinstance(obj.get("spec"), dict))
 
@@ -148,8 +151,10 @@ def read_all(
 
 
 def _optional(api: ApiServer, name: str, together: Sequence[KindSpec]) -> list[dict[str, Any]]:
-    """The objects of kinds of which all are needed; nothing where one may not be listed, and empty lists where the API
-    server does not serve one."""
+    """The objects of several kinds, as empty lists if the API server does not serve one of the kinds.
+
+    Returns nothing without permission to list one of them.
+    """
     found: list[dict[str, Any]] = []
     for resource in together:
         count = len(found)
@@ -168,7 +173,7 @@ def _optional(api: ApiServer, name: str, together: Sequence[KindSpec]) -> list[d
 
 
 def version_of(api: ApiServer) -> Iterator[dict[str, Any]]:
-    """The API server's release, as `kubectl version -o json` prints it; nothing if it reports none."""
+    """The API server's version in the form of `kubectl version -o json`; nothing if it reports none."""
     try:
         version = api.get("/version")
     except ApiError:

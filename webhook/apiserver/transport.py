@@ -1,4 +1,4 @@
-"""Connections to an API server, by the kubernetes client's configuration and its urllib3 pool."""
+"""Connections to an API server, with the kubernetes client's configuration and its urllib3 pool."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 _IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 _POOL: Final = 32
-"""Idle connections: one for each watched kind, and a few for other requests."""
+"""Maximum idle connections: one for each watched kind, and a few for other requests."""
 
 
 class HttpCall(NamedTuple):
-    """One HTTP request. Times in seconds: until the connection is there, and between two reads."""
+    """One HTTP request. Timeouts in seconds: to connect, and between two reads."""
 
     method: str
     path: str
@@ -33,7 +33,7 @@ class HttpCall(NamedTuple):
 
 
 class Connection:
-    """One API server and the credentials. Safe from any thread. The kubernetes client renews credentials."""
+    """A connection pool to one API server, with credentials that the kubernetes client renews. Thread-safe."""
 
     def __init__(self, configuration: Any, pool: Any) -> None:
         self._configuration, self._pool = configuration, pool
@@ -41,7 +41,10 @@ class Connection:
         self._lock = Lock()
 
     def open(self, call: HttpCall) -> Any:
-        """Send a request; returns the urllib3 response before its body is read. Raises ApiError without a response."""
+        """Send a request, and return the urllib3 response before its body is read.
+
+        Raises ApiError without a response.
+        """
         import urllib3
 
         try:
@@ -76,7 +79,7 @@ class Connection:
         self._pool.clear()
 
     def _credentials(self) -> dict[str, str]:
-        """Header of the bearer token, renewed if it is about to end. Raises ApiError."""
+        """The Authorization header with a bearer token, renewed if it expires soon. Raises ApiError."""
         with self._lock:
             try:
                 settings = self._configuration.auth_settings().values()
@@ -86,9 +89,9 @@ class Connection:
 
 
 def connect(context: str = "") -> Connection:
-    """Connect by kubeconfig (KUBECONFIG, else ~/.kube/config) and its current or this context; without one, as a Pod.
+    """Connect with the kubeconfig (KUBECONFIG, else ~/.kube/config) and this context; without kubeconfig, as a Pod.
 
-    Raises ApiError with what is missing.
+    Default: the current context. Raises ApiError with the missing part.
     """
     try:
         import urllib3
@@ -141,7 +144,7 @@ def _read_kubeconfig(config: Any, configuration: Any, context: str) -> None:
 
 
 def current_context() -> str:
-    """The name of the kubeconfig's current context; empty without a kubeconfig, or if it names none."""
+    """The name of the kubeconfig's current context; "" without a kubeconfig or current context."""
     path = _kubeconfig()
     if not path:
         return ""
@@ -154,7 +157,7 @@ def current_context() -> str:
 
 
 def _contexts(config: Any, path: str) -> list[str] | None:
-    """The names of a kubeconfig's contexts, whichever is current and whether or not one is; None: not readable."""
+    """The sorted names of all contexts in a kubeconfig; None if the file is unreadable."""
     try:
         contexts = config.kube_config.KubeConfigMerger(path).config.value["contexts"]
         return sorted(str(context["name"]) for context in contexts)
@@ -171,14 +174,14 @@ def _read_service_account(config: Any, configuration: Any) -> None:
 
 
 def _kubeconfig() -> str:
-    """The kubeconfig files that exist, separated as KUBECONFIG separates them; empty where there is none."""
+    """The existing kubeconfig files, in KUBECONFIG's notation; "" if there are none."""
     given = os.environ.get("KUBECONFIG") or "~/.kube/config"
     # os.path leaves a ~ in place where there is no home; pathlib raises.
     return os.pathsep.join(path for path in given.split(os.pathsep) if path and exists(expanduser(path)))
 
 
 def _reason(error: BaseException) -> str:
-    """The cause in one line: urllib3 wraps it, with the pool's address and memory addresses around it."""
+    """The root cause of an error in one line, without urllib3's texts about the pool."""
     cause = getattr(error, "reason", None)
     if isinstance(cause, BaseException):
         return _reason(cause)

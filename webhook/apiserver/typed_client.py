@@ -1,4 +1,4 @@
-"""webhook.apiserver.object_api.ObjectApi by an ApiServer: one object at a time, in little time, and errors by type."""
+"""An ObjectApi on top of an ApiServer: one object at a time, short timeouts, typed errors."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from forewarn.webhook.apiserver import ApiServer
 
 TIMEOUTS: Final = Timeouts(connect=1.0, read=2.0, whole=3.0)
-"""The callers have 5 s in the manifests to answer a request, and send up to four requests."""
+"""Timeouts of a request: callers have 5 s for a response (in the manifests), and send up to four requests."""
 _TYPES: Final[dict[int, type[ObjectApiError]]] = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict}
 
 
 class TypedApi:
-    """Asks an API server. Safe from any thread."""
+    """An ObjectApi for one API server. Thread-safe."""
 
     def __init__(self, server: ApiServer, timeouts: Timeouts = TIMEOUTS) -> None:
         self._server, self._timeouts = server, timeouts
 
     def get(self, path: str) -> dict[str, Any]:
-        """The object, or the list, at a path."""
+        """The object or list at a path."""
         return self._ask("GET", path)
 
     def create(self, path: str, obj: ApiObject) -> dict[str, Any]:
-        """Create an object in a collection."""
+        """Create an object in a collection, and return the stored object."""
         return self._ask("POST", path, obj)
 
     def replace(self, path: str, obj: ApiObject) -> dict[str, Any]:
-        """Put an object in place of the one with the same resourceVersion."""
+        """Replace the object with the same resourceVersion, and return the stored object."""
         return self._ask("PUT", path, obj)
 
     def _ask(self, method: str, path: str, obj: ApiObject | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A watch: one line of JSON an event, for as long as the connection lives."""
+"""A watch on an API server: one line of JSON per event, until the connection ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     """Reduces an object to the needed part."""
 
 MAX_LINE: Final = 32 << 20
-"""Bytes. An object has at most 3 MiB in etcd; its JSON has more."""
+"""Maximum bytes of a line: an object has at most 3 MiB in etcd, but its JSON is larger."""
 _BLOCK: Final = 1 << 16
 
 
@@ -33,7 +33,7 @@ class EventType(StrEnum):
 
 
 class Event(NamedTuple):
-    """One event, and the resource version that the kind has with it."""
+    """One event, and the kind's resource version after it."""
 
     type: EventType
     object: dict[str, Any]
@@ -41,7 +41,7 @@ class Event(NamedTuple):
 
 
 class Watch:
-    """Events of one kind. It ends when the server ends it; other ends raise an ApiError.
+    """The events of one kind. Ends normally when the server ends the watch; any other end raises an ApiError.
 
     Raises Expired if the server no longer has the version, and Silent without events.
     """
@@ -54,7 +54,7 @@ class Watch:
         self._closed = False
 
     def __iter__(self) -> Iterator[Event]:
-        """The events in order."""
+        """Yield the events in order."""
         try:
             for line in self._lines():
                 with parsing(len(line)):
@@ -64,7 +64,7 @@ class Watch:
             self._response.close()
 
     def close(self) -> None:
-        """End the watch, from any thread: the iteration ends."""
+        """End the watch, from any thread; the iteration then ends."""
         self._closed = True
         shutdown = getattr(self._response, "shutdown", None)
         try:
@@ -73,7 +73,7 @@ class Watch:
             self._response.close()
 
     def _lines(self) -> Iterator[bytes]:
-        """The lines, without empty ones. Raises ApiError."""
+        """Yield the lines that are not empty. Raises ApiError."""
         rest, heard = b"", self._clock()
         for block in self._blocks():
             *lines, rest = (rest + block).split(b"\n")

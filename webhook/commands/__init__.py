@@ -1,1 +1,1 @@
-"""Subcommands of `forewarn` that have to do with requests, one a module."""
+"""Subcommands of `forewarn` that process or send requests, one per module."""

@@ -1,4 +1,4 @@
-"""`forewarn webhook accuracy`: how predictions of a running webhook compare with what kube-scheduler did."""
+"""`forewarn webhook accuracy`: compare the predictions of a running webhook with kube-scheduler's decisions."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ _IN_ITS_POD: Final = (
 
 
 class NotTold(Exception):
-    """Why there is no table."""
+    """The reason why the webhook returned no table."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns 0, 2 for wrong usage, 3 where there is no answer."""
+    """Run the command; returns 0, 2 for wrong usage, or 3 without a response."""
     parser = Parser(prog="forewarn webhook accuracy", description=_DESCRIPTION, examples=_EXAMPLES)
     parser.add_argument("--url", default=URL, metavar="URL", help=f"the webhook's health port (default: {URL})")
     add_output_option(parser.add_argument)
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _ask(host: str, port: int) -> dict[str, Any]:
-    """The table. Raises NotTold."""
+    """Request the table from the webhook. Raises NotTold."""
     try:
         with closing(http.client.HTTPConnection(host, port, timeout=_SECONDS)) as connection:
             connection.request("GET", PATH)
@@ -181,6 +181,6 @@ def _examples(every: list[dict[str, Any]], what: str, named: str, why: str) -> I
 
 
 def _plain(text: str) -> str:
-    """Return text from the network without control characters."""
+    """Text from the network, shortened and without control characters."""
     shown = "".join(c if c.isprintable() else "?" for c in text[:_CLIPPED])
     return shown if len(text) <= _CLIPPED else f"{shown}…"

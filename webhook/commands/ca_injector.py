@@ -39,7 +39,7 @@ _ENVIRONMENT: Final = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command until it is told to stop; returns the exit status."""
+    """Run the command until a signal stops it; returns the exit status."""
     write_last_lines = log_to_stderr(os.environ) if is_in_a_pod(os.environ) else None
     try:
         options = _parser().parse_args(arguments)
@@ -79,7 +79,7 @@ def _run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _stop_when_told() -> Iterator[Event]:
-    """An event that SIGTERM and SIGINT set."""
+    """Yield an event that SIGTERM and SIGINT set; restore the signal handlers at the end."""
     stop = Event()
     if current_thread() is not main_thread():
         yield stop

@@ -46,7 +46,7 @@ _NEXT: Final = (
 
 
 class Answer(NamedTuple):
-    """What the API server returns to kubectl: warnings, and the message of a denial or nothing."""
+    """The part of a response that kubectl shows: warnings, and the message of a denial ("" if admitted)."""
 
     warnings: list[str]
     denial: str
@@ -141,7 +141,7 @@ def _operation(written: dict[str, Any]) -> PatchOperation:
 
 
 def _review(obj: dict[str, Any]) -> bytes:
-    """Return the AdmissionReview that kube-apiserver sends on CREATE."""
+    """The AdmissionReview that kube-apiserver sends on CREATE."""
     group, _, version = obj["apiVersion"].rpartition("/")
     kind, metadata = obj["kind"], obj["metadata"]
     resource = _PLURALS.get(kind, kind.lower() + "s")
@@ -160,7 +160,7 @@ def _review(obj: dict[str, Any]) -> bytes:
 
 
 def _shown(path: Path) -> str:
-    """Return a path relative to the working directory if it is inside."""
+    """A path, relative to the working directory if it is inside."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 

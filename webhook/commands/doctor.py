@@ -60,7 +60,7 @@ def _print(options: argparse.Namespace, lines: Sequence[Line]) -> None:
 
 
 def _version(api: ApiServer, seconds: float) -> dict[str, object]:
-    """Response of /version; empty without permission. Raises ApiError if there is no response."""
+    """The response of /version; empty without permission. Raises ApiError without a response."""
     try:
         return api.get("/version", timeouts=Timeouts(seconds, seconds, seconds))
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""The tasks of `forewarn webhook serve` in a cluster in addition to responses: see webhook.controllers.replica."""
+"""The additional tasks of `forewarn webhook serve` in a cluster: see webhook.controllers.replica."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def in_cluster(
     config: Callable[[], Config],
     fork: Callable[[Callable[[Any], Any]], Process],
 ) -> InCluster:
-    """Begin to look after what is in the namespace; nothing where none is given.
+    """Start the tasks of a replica in its namespace; without a namespace, start nothing.
 
-    `fork` gives a process for the audit. Raises ValueError where there is no API server to ask.
+    `fork` creates a process for the audit. Raises ValueError without an API server.
     """
     if not settings.namespace:
         return InCluster()

@@ -1,7 +1,7 @@
-"""`kubectl forewarn`: the commands with kubectl's flags, by the rules that kubectl finds a cluster and a namespace by.
+"""`kubectl forewarn`: forewarn's commands with kubectl's flags, cluster and namespace.
 
-kubectl runs the program `kubectl-forewarn` of the PATH, and `kubectl_complete-forewarn` for completion, whose answer is
-one of cobra's: a line for each choice, then a directive.
+kubectl runs the program `kubectl-forewarn` of the PATH. For completion it runs `kubectl_complete-forewarn`, which
+answers in cobra's format: a line for each choice, then a directive.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _FLAGS: Final = {"--context": "context", "--kubeconfig": "kubeconfig", "--namespace": "namespace", "-n": "namespace"}
-"""kubectl's flags that are its own everywhere -> what they say."""
+"""Flags of kubectl that `kubectl forewarn` itself handles -> their names."""
 _OF_A_NAMESPACE: Final = frozenset(
     ("predict", "why", "whatif", "test", "headroom", "lint", "dry-run", "webhook doctor")
 )
-"""Commands whose -n names the namespace of objects without one."""
+"""Commands whose -n sets the namespace of objects without one."""
 _CLUSTERS: Final = frozenset(("--cluster", "--clusters"))
 _FILES_ONLY: Final = frozenset(("lint", "dry-run", "webhook review"))
-"""Commands that read no cluster unless one is named: here they read the one that kubectl would talk to."""
+"""Commands that by default read no cluster; `kubectl forewarn` passes them the cluster of kubectl's context."""
 _NO_CLUSTER: Final = frozenset(("explain", "completion", "demo", "lsp", "info releases", "info scheduler"))
 _OWN_NAMESPACE: Final = frozenset(("risk", "webhook serve", "webhook ca-injector"))
-"""Commands whose --namespace has no default of kubectl's."""
+"""Commands whose --namespace does not default to the namespace of kubectl's context."""
 _HELP: Final = frozenset(("-h", "--help"))
 _NO_FILES: Final = ":4"
-"""cobra's ShellCompDirectiveNoFileComp."""
+"""The value of cobra's ShellCompDirectiveNoFileComp."""
 _FILES: Final = ":0"
 _LARGEST: Final = 8 << 20
-"""Bytes of a kubeconfig that are read: those of a thousand clusters are smaller."""
+"""Maximum bytes of a kubeconfig; one with a thousand clusters is smaller."""
 
 
 class Given(NamedTuple):
@@ -50,11 +50,11 @@ class Given(NamedTuple):
 
 
 class WrongUsage(Exception):
-    """A flag without its value."""
+    """Raised for a flag without a value."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit status."""
+    """Run a command; returns its exit status. Sets KUBECONFIG if the flag is given."""
     try:
         given = split(sys.argv[1:] if arguments is None else arguments)
     except WrongUsage as wrong:
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def split(arguments: Sequence[str]) -> Given:
-    """kubectl's flags out of a command line, wherever they stand before a `--`. Raises WrongUsage."""
+    """Split kubectl's flags, anywhere before a `--`, from the rest of a command line. Raises WrongUsage."""
     flags: dict[str, str] = {}
     rest: list[str] = []
     contexts: list[str] = []
@@ -97,7 +97,7 @@ def split(arguments: Sequence[str]) -> Given:
 
 
 def translated(given: Given) -> list[str]:
-    """The command line of `forewarn` for one of `kubectl forewarn`."""
+    """The command line of `forewarn` that is equivalent to one of `kubectl forewarn`."""
     flags, rest, contexts = given
     if not rest or rest[0].startswith("-"):
         return list(rest)
@@ -121,7 +121,7 @@ def translated(given: Given) -> list[str]:
 
 
 def _namespace(flags: Mapping[str, str]) -> str:
-    """That of the flag, else of the context, else `default`."""
+    """The namespace of the flag, otherwise of the context, otherwise `default`."""
     if "namespace" in flags:
         return flags["namespace"]
     config = kubeconfig()
@@ -134,7 +134,7 @@ def _namespace(flags: Mapping[str, str]) -> str:
 
 
 def kubeconfig() -> Mapping[str, Any]:
-    """Return the first current-context in the kubeconfig files, and all contexts.
+    """The first current-context in the kubeconfig files, and the contexts of all files.
 
     Missing and unreadable files are skipped: the command itself reports the error.
     """
@@ -155,7 +155,7 @@ def kubeconfig() -> Mapping[str, Any]:
 
 
 def complete(arguments: Sequence[str] | None = None) -> int:
-    """Answer kubectl's question what may stand at the end of a command line; 0, whatever was asked."""
+    """Print the completions of a command line in cobra's format. Always returns 0."""
     words = list(sys.argv[1:] if arguments is None else arguments) or [""]
     try:
         found, directive = choices(words)
@@ -168,7 +168,7 @@ def complete(arguments: Sequence[str] | None = None) -> int:
 
 
 def choices(words: Sequence[str]) -> tuple[list[str], str]:
-    """The choices for the last of these words, and cobra's directive."""
+    """The choices for the last word, and cobra's directive."""
     *before, word = words
     if before and before[-1] in ("--context", "--namespace", "-n", "--kubeconfig"):
         found = list(_contexts()) if before[-1] == "--context" else []
@@ -190,7 +190,7 @@ def choices(words: Sequence[str]) -> tuple[list[str], str]:
 
 
 def _first_words() -> dict[str, str]:
-    """First word of a command line -> what it is for."""
+    """The first words of all commands with their help."""
     found: dict[str, str] = {}
     for name, command in COMMANDS.items():
         first, _, second = name.partition(" ")
@@ -206,7 +206,7 @@ def _second_words(first: str) -> list[str]:
 
 
 def _options(before: Sequence[str]) -> Mapping[str, Sequence[str]] | None:
-    """The options of the command that these words begin; None if they begin none."""
+    """The options of the command at the start of these words, with their values; None if there is no command."""
     two = " ".join(before[:2])
     if two in COMMANDS:
         return options_of(COMMANDS[two])
@@ -216,7 +216,7 @@ def _options(before: Sequence[str]) -> Mapping[str, Sequence[str]] | None:
 
 
 def _values(before: Sequence[str], options: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """Return the possible next words: the values of an option, or a first argument of several words."""
+    """The possible next words: the values of an option, or an argument of `whatif`."""
     if len(before) == 2 and before[0] == "whatif" and " ".join(before) not in COMMANDS:
         return arguments_of(COMMANDS["whatif"], before[1])
     return options.get(before[-1], ())

@@ -1,4 +1,4 @@
-"""`forewarn webhook review`: the webhook's answer to one AdmissionReview, without a server."""
+"""`forewarn webhook review`: print the webhook's response to one AdmissionReview, without a server."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _finding(found: Finding) -> ReviewFinding:
 
 
 def answers(body: bytes, phase: Hook | None, cluster: ClusterSnapshot | None, config: Config) -> list[Decision]:
-    """The decisions for one hook, or for both in the order of the API server's calls. Raises BadReview."""
+    """The decisions of one webhook, or of both in the order of the API server's calls. Raises BadReview."""
     time = Time(datetime.now(UTC), lambda: False)
 
     def decided(hook: Hook) -> Decision:
@@ -121,7 +121,7 @@ def answers(body: bytes, phase: Hook | None, cluster: ClusterSnapshot | None, co
 
 
 def _admitted_again(pod: dict[str, Any], cluster: ClusterSnapshot | None) -> dict[str, Any]:
-    """Return the patched Pod after the Priority plugin: the API server runs it again after an effective patch."""
+    """The patched Pod after another run of the Priority plugin, which the API server runs after an effective patch."""
     if cluster is None:
         return pod
     try:

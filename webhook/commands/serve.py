@@ -72,7 +72,7 @@ _ASKED_FOR_LATE = (
     "policies.forecast.forecast",
     "policies.forecast.rehearsal",
 )
-"""Modules that the linter imports on demand, and numpy.ma: the first request must not wait for them."""
+"""Modules that the linter imports on demand, and numpy.ma; imported early, so that the first request is fast."""
 
 
 class CannotStart(Exception):
@@ -112,7 +112,10 @@ def _started(settings: Settings) -> int:
 
 @contextmanager
 def _ended_when_told() -> Iterator[None]:
-    """SIGTERM ends what there is no server for yet, or no longer; in between the server drains."""
+    """Make SIGTERM exit immediately, inside the block: before the server starts, and after it has stopped.
+
+    While it runs, the server has its own handler, which drains it.
+    """
     if current_thread() is not main_thread():
         yield
         return
@@ -187,7 +190,7 @@ def _run(settings: Settings) -> int:
 
 
 def _forget_deleted(to_come: PodsToCome, delta: Changed) -> None:
-    """Let no Pod count that was deleted a moment after it was admitted."""
+    """Remove a deleted object from the recently admitted objects, so that its Pods do not count."""
     if delta.gone:
         metadata = delta.object.get("metadata") or {}
         to_come.deleted((delta.resource.group_kind, metadata.get("namespace", ""), metadata.get("name", "")))
@@ -200,7 +203,10 @@ def _is_in_force(config: Callable[[], Config], mode: Disclose) -> float:
 def _state(
     settings: Settings, metrics: Metrics, accuracy: Accuracy, templates: Mapping[str, tuple[str, ...]]
 ) -> StateSource:
-    """The cluster state, out of files or by watches; `templates`: what is a workload, and where its pod template is."""
+    """The cluster state, from files or watches.
+
+    `templates`: the kinds of workloads with the paths of their Pod templates.
+    """
     try:
         context = context_of(settings.cluster)
     except ValueError as fault:
@@ -214,7 +220,7 @@ def _state(
 
 
 def _scheduler(settings: Settings, state: StateSource, metrics: Metrics) -> Callable[[], object]:
-    """Return a function that checks the scheduler's configuration for changes."""
+    """A function that reloads the scheduler's configuration if the file has changed."""
     if settings.scheduler_file is None:
         return lambda: None
 
@@ -233,7 +239,7 @@ def _scheduler(settings: Settings, state: StateSource, metrics: Metrics) -> Call
 
 
 def _reviews(state: StateSource) -> AccessReviews | None:
-    """Return the access reviews, if there is an API server."""
+    """The access reviews; None without an API server."""
     if state.api is None:
         return None
     from time import monotonic
@@ -253,7 +259,7 @@ def _in_cluster(
     config: Callable[[], Config],
     workers: Workers,
 ) -> InCluster:
-    """Return the background tasks of a replica that knows its namespace."""
+    """Start the background tasks of a replica that knows its namespace. Raises CannotStart."""
     try:
         return in_cluster(settings, state, contexts, metrics, config, workers.fork)
     except ValueError as fault:
@@ -261,7 +267,7 @@ def _in_cluster(
 
 
 def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config], Callable[[], object]]:
-    """Return functions for the current configuration and for checking its files for changes."""
+    """Functions that return the current configuration, and that reload the files if they have changed."""
     config, admission = settings.config, settings.admission_config
     paths = [path for path in (config, admission) if path]
 
@@ -276,20 +282,20 @@ def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config],
 
 
 class _Read(NamedTuple):
-    """Return the configuration, and whether its file is empty."""
+    """A configuration. `says_nothing`: true if its file is empty."""
 
     config: Config
     says_nothing: bool
 
 
 def _emptied(held: _Read, new: _Read) -> str:
-    """A file that was truncated or overwritten by mistake must not select the defaults."""
+    """The reason to reject a file that is empty and was not before: it may be truncated by mistake; otherwise ""."""
     empty = new.says_nothing and not held.says_nothing
     return "the configuration is empty and was not before. Fix: write {} to use the defaults" if empty else ""
 
 
 def _certificates(settings: Settings, metrics: Metrics) -> tuple[SwappingContext, Callable[[], object]]:
-    """The TLS contexts, and what looks whether the certificate or the clients' CAs have changed."""
+    """The TLS contexts, and a function that reloads the certificate and the clients' CAs."""
     try:
         demands, new_demands = _demands(settings, metrics)
         certificate, new_certificate = _certificate(settings, metrics)
@@ -307,7 +313,7 @@ def _certificates(settings: Settings, metrics: Metrics) -> tuple[SwappingContext
 
 
 def _certificate(settings: Settings, metrics: Metrics) -> tuple[Certificate, Callable[[], Certificate | None]]:
-    """The certificate to serve, and what gives another one once there is one."""
+    """The certificate to serve, and a function that returns a new certificate, or None."""
     chain, key = settings.tls_cert, settings.tls_key
     if chain is None or key is None:
         made = self_signed(datetime.now(UTC))
@@ -327,7 +333,7 @@ def _certificate(settings: Settings, metrics: Metrics) -> tuple[Certificate, Cal
 
 
 def _tokens(settings: Settings, metrics: Metrics) -> tuple[Tokens, Callable[[], object]]:
-    """The tokens that are asked for, and what looks whether their file has changed."""
+    """Functions that return the required tokens, and that reload the token file."""
     path = settings.client_token_file
     if path is None:
         return none, lambda: None
@@ -339,7 +345,7 @@ def _tokens(settings: Settings, metrics: Metrics) -> tuple[Tokens, Callable[[], 
 
 
 def _demands(settings: Settings, metrics: Metrics) -> tuple[Demands, Callable[[], Demands | None]]:
-    """Return the required client credentials, and a function that reloads them."""
+    """The required client credentials, and a function that reloads them."""
     path, minimum = settings.client_ca, settings.tls_min_version
     if path is None:
         return Demands(minimum), lambda: None

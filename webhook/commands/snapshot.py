@@ -1,4 +1,4 @@
-"""`forewarn snapshot`: a running cluster, as a file for `--cluster`."""
+"""`forewarn snapshot`: write a running cluster to a file for `--cluster`."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 WRITTEN, USAGE, FAILED = 0, 2, 3
 _INDEX: Final = "JOB_COMPLETION_INDEX"
 _WAIT: Final = 600.0
-"""Seconds for which the other pods of an Indexed Job wait for the first one's file."""
+"""Maximum seconds that the other Pods of an Indexed Job wait for the file of the first Pod."""
 _HEAD: Final = b'{"apiVersion":"v1","kind":"List","items":['
 _LEVEL: Final = 6
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 written, 2 wrong usage, 3 not done (an older file stays)."""
+    """Run the command; returns 0 if written, 2 for wrong usage, 3 if not written (an older file remains)."""
     options = _parser().parse_args(arguments)
     use_kubeconfig(options)
     if options.once and options.output == "-":
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def write_list(objects: Iterable[dict[str, Any]], stream: IO[bytes]) -> None:
-    """Write objects as one List, each on a line of its own, as they come."""
+    """Write objects as one List in JSON, each on its own line, without collecting them in memory."""
     remaining = iter(objects)
     first = next(remaining, None)  # a cluster that does not answer leaves nothing behind, not even a beginning
     stream.write(_HEAD)
@@ -82,9 +82,10 @@ def write_list(objects: Iterable[dict[str, Any]], stream: IO[bytes]) -> None:
 
 
 def _is_there(path: Path) -> int | None:
-    """The exit status where nothing is to be read: the file is there, or comes, or does not. None: write it.
+    """The exit status if this process must not write the file; None if it must.
 
-    Of an Indexed Job the first pod writes it, and the others wait: all are to have the same state of the cluster.
+    In an Indexed Job, the first Pod writes the file, and the other Pods wait for it, so that all have the same
+    snapshot.
     """
     own, began = os.environ.get(_INDEX, "0") == "0", time.monotonic()
     while not path.exists():
@@ -106,7 +107,7 @@ def _counted(objects: Iterable[dict[str, Any]], kinds: Counter[str]) -> Iterator
 
 @contextmanager
 def _replaced(output: str) -> Iterator[IO[bytes]]:
-    """The output file; the complete snapshot replaces it at once. `-` is standard output.
+    """The output file; at the end of the block, the complete snapshot replaces it atomically. `-`: standard output.
 
     Only the owner may read the file, because it contains the objects of a cluster.
     """

@@ -50,9 +50,9 @@ class StateSource(NamedTuple):
 
 
 def context_of(sources: Sequence[str]) -> str | None:
-    """The kubeconfig context whose cluster is watched, empty for the current one; None where files are read.
+    """The kubeconfig context to watch ("" for the current one); None for files.
 
-    Raises ValueError where watches and files are asked for together.
+    Raises ValueError for a combination of watches and files.
     """
     watched = [source for source in sources if source.partition(":")[0] == LIVE]
     if not sources:
@@ -67,7 +67,10 @@ def context_of(sources: Sequence[str]) -> str | None:
 def from_files(
     sources: Sequence[str], metrics: Metrics, release: Release, templates: Collection[str] = POD_TEMPLATE_PATHS
 ) -> StateSource:
-    """Cluster state that never changes, save what holds for it; `templates`: what is a workload. Raises SourceError."""
+    """Cluster state from files: its objects never change, but the release can. Raises SourceError.
+
+    `templates`: the kinds of workloads.
+    """
     cache = settle(load_cluster(*sources, templates=templates), release)
     latest = cache.snapshot()
     if latest.objects.nodes:
@@ -93,7 +96,7 @@ def from_watches(
     release: Release,
     templates: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS,
 ) -> StateSource:
-    """Return cluster state that follows an API server; it is loaded after the call. Raises ApiError.
+    """Cluster state that follows an API server's watches; it is loaded after the call. Raises ApiError.
 
     `accuracy` gets the outcomes of Pods. `templates`: the kinds of workloads with the paths of their Pod templates.
     """
@@ -155,7 +158,7 @@ def from_watches(
 
 
 def _count(metrics: Metrics, cluster: Callable[[], ClusterSnapshot | None]) -> None:
-    """Register a metric that returns the current number of objects of a kind."""
+    """Register metrics with the current number of objects of each kind."""
     tables: dict[str, Callable[[ClusterSnapshot], Sized]] = {
         "PriorityClass": lambda state: state.priority_classes,
         "Namespace": lambda state: state.namespaces,

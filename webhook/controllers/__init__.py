@@ -1,1 +1,1 @@
-"""Control loops beside the requests: certificates, registration, leader election, the global default class."""
+"""Control loops, independent of requests: certificates, registration, leader election, global default class."""

@@ -23,16 +23,18 @@ if TYPE_CHECKING:
     from forewarn.webhook.metrics import Metrics
 
 LOOK_SECONDS: Final = 5.0
-"""Seconds between two reads of the Secrets and webhook configurations by the elected replica. The wall clock determines
-the ends of certificates, so a machine that was suspended notices them at once."""
+"""Seconds between two reads of the Secrets and webhook configurations by the elected replica.
+
+Expiry uses the wall clock, so a resumed machine notices expired certificates immediately.
+"""
 OWNER_SECONDS: Final = 60.0
 UPGRADE_SECONDS: Final = 300.0
-"""After which no replica is there any more that was there when the injector started, but for stuck rollouts."""
+"""Seconds after which no replica of an older version runs any more, except in stuck rollouts."""
 _KEY_BYTES: Final = 32
 
 
 class CaInjector:
-    """Does what is due, again and again. `beat` is called before each task: who waits for longer is stuck."""
+    """Runs its tasks whenever they are due. `beat` is called before each task, for the liveness probe."""
 
     def __init__(
         self,
@@ -58,14 +60,14 @@ class CaInjector:
         return "; ".join(f"{task}: {why}" for task, why in self._tasks.faults.items())
 
     def run(self, stop: Event) -> None:
-        """Look after it all until the event is set."""
+        """Run the tasks until the event is set, then resign from the election."""
         while not stop.is_set():
             self.reconcile()
             stop.wait(LOOK_SECONDS)
         self._attempt("resignation", 0, self._election.resign)
 
     def reconcile(self) -> None:
-        """Do everything that is due. Raises nothing."""
+        """Run all tasks that are due. Raises nothing."""
         self._attempt("leader election", RENEWAL_SECONDS, self._elect)
         if self._election.is_leader:
             self._attempt("certificates", 0, self._certificates)
@@ -82,7 +84,9 @@ class CaInjector:
             log_event("leader election", {"leader": not before})
 
     def _own(self) -> None:
-        """Set the owner reference, so that the garbage collector deletes the configurations with the namespace."""
+        """Set the owner reference, so that the garbage collector deletes the webhook configurations with the
+        namespace.
+        """
         namespace = self._api.get(self._installation.path)
         try:
             self._registration.own(namespace)
@@ -101,7 +105,7 @@ class CaInjector:
         return ""
 
     def _certificates(self) -> None:
-        """Announce the CAs, then let a coming one sign; what it signs is put out once all configurations name it."""
+        """Announce CAs, create or renew them, and issue a certificate once all configurations trust its CA."""
         announced = self._registration.reconcile() or frozenset()
         self._issuer.reconcile(announced)
         authorities = self._issuer.authorities

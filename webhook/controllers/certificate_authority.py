@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from forewarn.webhook.metrics import Metrics
 
 LEAF_LIFE: Final = timedelta(days=7)
-"""Renewed after two thirds: signing may fail for two days without an expired certificate."""
+"""Lifetime of a serving certificate. It is renewed after two thirds, so signing may fail for two days."""
 ANNOUNCED_FOR: Final = timedelta(hours=1)
 """Time between the announcement of a CA in the webhook configurations and its first signature."""
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateAuthorities:
-    """The CAs in the Secret; empty in the manifests. `former`: certificates in PEM, newest first.
+    """The CAs in the Secret; empty in the manifests. `retired`: certificates in PEM, newest first.
 
-    `announced_at`: since when each webhook configuration contains the next CA.
+    `announced_at`: the time since which each webhook configuration contains the next CA.
     """
 
     current: Authority | None = None
@@ -45,7 +45,7 @@ class CertificateAuthorities:
 
     @classmethod
     def from_secret(cls, secret: ApiObject) -> CertificateAuthorities:
-        """Read a Secret. Raises BadSecret."""
+        """Parse the Secret of the certificate authorities. Raises BadSecret."""
         data = at(secret, "data") or {}
         try:
             retired = tuple(certificates_in(decoded(data, "former.crt")))
@@ -54,7 +54,7 @@ class CertificateAuthorities:
         return cls(_authority(data, "tls"), _authority(data, "next"), retired, _moment(data, "next.announced"))
 
     def to_data(self) -> dict[str, str]:
-        """The Secret's data."""
+        """Return the Secret's `data`."""
         texts = {"former.crt": b"".join(self.retired)}
         for name, authority in (("tls", self.current), ("next", self.successor)):
             if authority:
@@ -64,11 +64,11 @@ class CertificateAuthorities:
         return {key: base64.b64encode(text).decode() for key, text in texts.items() if text}
 
     def bundle(self) -> bytes:
-        """Return the CAs that API servers must trust, in PEM."""
+        """The CAs that API servers must trust, in PEM."""
         return b"".join([a.certificate for a in (self.current, self.successor) if a] + list(self.retired))
 
     def advanced(self, now: datetime, announced: Collection[bytes]) -> CertificateAuthorities:
-        """Return the desired contents of the Secret. `announced`: the CAs in every webhook configuration."""
+        """The contents that the Secret should have now. `announced`: the CAs in every webhook configuration."""
         retired = tuple(pem for pem in self.retired if validity_of(pem).not_after > now)
         current, successor = self.current, self.successor
         if successor and (successor.validity.not_after <= now):
@@ -87,7 +87,7 @@ class CertificateAuthorities:
 
 
 class Issuer:
-    """Keeps the CAs in one Secret, and in another one a certificate by the current one. One thread calls it.
+    """Maintains the CAs in one Secret, and a certificate signed by the current CA in another. For one thread.
 
     `cas`, `leaf`: paths of the Secrets.
     """
@@ -108,7 +108,7 @@ class Issuer:
         metrics.ca_expiry.set_function(self._expiry)
 
     def reconcile(self, announced: Collection[bytes] = ()) -> None:
-        """Read the CAs, and make another one if need be. Raises ApiError, BadSecret."""
+        """Read the CAs from the Secret, and write changed ones if necessary. Raises ApiError, BadSecret."""
         secret = self._api.get(self._cas)
         found = wanted = CertificateAuthorities.from_secret(secret)
         if found.current is None and self.authorities.current:
@@ -124,12 +124,12 @@ class Issuer:
         self.authorities = wanted
 
     def stored_key(self) -> str:
-        """Read the key that is kept beside the certificate; empty if there is none. Raises ApiError, BadSecret."""
+        """Read the token key from the certificate's Secret; "" if there is none. Raises ApiError, BadSecret."""
         self.token_key = Served.from_secret(self._api.get(self._leaf)).token_key
         return self.token_key
 
     def issue(self, token_key: str = "") -> None:
-        """Sign a certificate if it is time, and keep the key beside it. Raises ApiError, BadSecret."""
+        """Sign a new certificate if it is due, and store it with the token key. Raises ApiError, BadSecret."""
         current, now = self.authorities.current, self._now()
         if current is None:
             return

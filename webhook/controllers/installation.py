@@ -10,39 +10,39 @@ from forewarn.webhook.x509 import NAMES
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """A namespace, and the name of this process among those that do the same."""
+    """The namespace of forewarn, and the name of this process among the replicas."""
 
     namespace: str
     identity: str
 
     @property
     def path(self) -> str:
-        """Path of the namespace itself."""
+        """API path of the namespace."""
         return f"/api/v1/namespaces/{self.namespace}"
 
     @property
     def authorities(self) -> str:
-        """Path of the Secret with the CAs and their keys: the CA injector's."""
+        """API path of the Secret with the CAs and their keys; only the CA injector reads it."""
         return f"{self.path}/secrets/forewarn-ca"
 
     @property
     def serving(self) -> str:
-        """Path of the Secret with the certificate that replicas serve."""
+        """API path of the Secret with the certificate that replicas serve."""
         return f"{self.path}/secrets/forewarn-serving-cert"
 
     @property
     def election(self) -> str:
-        """Path of the Lease by which one CA injector of several is elected."""
+        """API path of the Lease for the election of a CA injector."""
         return lease_path(self.namespace, "forewarn-ca-injector")
 
     @property
     def default(self) -> str:
-        """Path of the Lease on which the place of the global default is reserved."""
+        """API path of the Lease that reserves the global default."""
         return lease_path(self.namespace, "forewarn-global-default")
 
     @property
     def audit(self) -> str:
-        """Path of the Lease by which the replica that audits is elected."""
+        """API path of the Lease for the election of the replica that audits."""
         return lease_path(self.namespace, "forewarn-audit")
 
     @property

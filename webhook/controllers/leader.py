@@ -1,7 +1,7 @@
-"""coordination.k8s.io Leases: compare-and-swap by resourceVersion, and the election of one writer.
+"""coordination.k8s.io Leases: compare-and-swap by resourceVersion, and leader election.
 
-No clock but one's own counts: a lease has run out when this process itself has seen it stand unchanged for that long,
-as in client-go tools/leaderelection. The times that are written are for people.
+Only the local clock counts, as in client-go tools/leaderelection: a lease has expired if this process has seen it
+unchanged for its duration. Times in the Lease are only for people.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ if TYPE_CHECKING:
     from forewarn.webhook.apiserver.object_api import ObjectApi
 
 ELECTION_SECONDS: Final = 30
-"""After which a silent writer is succeeded."""
+"""Seconds after which another replica replaces a leader that does not renew its Lease."""
 RENEWAL_SECONDS: Final = 10.0
 
 
 def lease_path(namespace: str, name: str) -> str:
-    """The name and namespace of a Lease."""
+    """The API path of a Lease."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A Lease as it was read. What it makes of itself is to be written; only one of several writers succeeds."""
+    """A Lease as read. The methods return changed Leases to write; only one of several concurrent writes succeeds."""
 
     object: ApiObject
 
     @property
     def holder(self) -> str:
-        """The holder; empty without one."""
+        """The Lease's holder identity; empty without a holder."""
         return at(self.object, "spec", "holderIdentity") or ""
 
     @property
     def version(self) -> str:
-        """Its resourceVersion."""
+        """The resourceVersion of the Lease."""
         return at(self.object, "metadata", "resourceVersion") or ""
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """Other data of the holder."""
+        """The annotations: other data of the holder."""
         return at(self.object, "metadata", "annotations") or {}
 
     def held(self, holder: str, seconds: int, now: datetime, annotations: Mapping[str, str]) -> ApiObject:
-        """Return the Lease with this holder from now on (UTC)."""
+        """The Lease to write for this holder, renewed at `now` (UTC)."""
         spec = at(self.object, "spec") or {}
         time = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
         changes = spec.get("leaseTransitions") or 0
@@ -62,7 +62,7 @@ class Lease:
         return self._with({**spec, **new}, annotations)
 
     def freed(self) -> ApiObject:
-        """Return the Lease without a holder."""
+        """The Lease to write for no holder."""
         spec = at(self.object, "spec") or {}
         return self._with({key: value for key, value in spec.items() if key == "leaseTransitions"}, {})
 
@@ -73,20 +73,23 @@ class Lease:
 
 
 class Observation:
-    """How long this process has seen a Lease without changes."""
+    """Measures the time for which this process has seen a Lease unchanged."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock, self._version, self._since = clock, "", 0.0
 
     def seconds(self, lease: Lease) -> float:
-        """For how long this very version has been seen; 0 when it is new."""
+        """Seconds since this process first saw this version of the Lease; 0 for a new version."""
         if lease.version != self._version:
             self._version, self._since = lease.version, self._clock()
         return self._clock() - self._since
 
 
 class Election:
-    """One of several replicas is the writer. It is no proof: what a writer does must be harmless when two do it."""
+    """Elects one of several replicas as leader.
+
+    No guarantee: two replicas may act as leader for a short time, so the leader's writes must tolerate that.
+    """
 
     def __init__(self, api: ObjectApi, path: str, identity: str, clock: Callable[[], float] = monotonic) -> None:
         self._api, self._path, self._identity, self._clock = api, path, identity, clock
@@ -95,11 +98,11 @@ class Election:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this replica is the leader."""
+        """True if this replica is the leader."""
         return self._renewed is not None and self._clock() - self._renewed < ELECTION_SECONDS
 
     def reconcile(self) -> bool:
-        """Renew the Lease, or acquire it if it has no valid holder; returns whether this replica is the leader.
+        """Renew the Lease, or acquire it if it has no valid holder; returns true if this replica is the leader.
 
         Raises ApiError.
         """
@@ -118,7 +121,7 @@ class Election:
         return True
 
     def resign(self) -> None:
-        """Leave the place to another replica at once. Raises ApiError."""
+        """Release the Lease, so that another replica becomes leader immediately. Raises ApiError."""
         if self._renewed is None:
             return
         self._renewed = None

@@ -1,6 +1,6 @@
-"""The two webhook configurations: which CAs API servers trust when they call the webhook, and which tokens they bring.
+"""The two webhook configurations: the CAs that API servers trust for the webhook, and the tokens in the paths.
 
-Each webhook has a token of its own, for an API server shows the path of one that fails closed to requesters.
+Each webhook has its own token, because an API server shows the path of a webhook with failurePolicy Fail to requesters.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PATHS: Final = tuple(
 
 
 class Registration:
-    """Reads both configurations, and writes the CAs and the owner into them. One thread calls it."""
+    """Reads both webhook configurations, and writes CAs, paths and the owner into them. For one thread."""
 
     def __init__(self, api: ObjectApi, paths: tuple[str, ...] = PATHS) -> None:
         self._api, self._paths = api, paths
@@ -42,17 +42,17 @@ class Registration:
         """Token -> what it is good for, as it was seen last; empty unless every webhook has a token."""
 
     def reconcile(self, bundle: bytes | None = None, key: str = "") -> frozenset[bytes] | None:
-        """The CAs that every webhook of every configuration trusts; None where there is no configuration.
+        """Write the CAs and paths if necessary, and return the CAs that every webhook of every configuration trusts.
 
-        With a bundle, it is written first wherever something else stands, and so is the path where there is none. With
-        a `key`, each path ends in the token that the key gives for the webhook. Raises ApiError.
+        `bundle`: the CAs to write; None writes nothing. `key`: derives the token at the end of each path. Returns None
+        if there is no configuration. Raises ApiError.
         """
         webhooks = list(self._webhooks(bundle, key))
         self.grants = grants_of(webhooks)
         return frozenset.intersection(*map(_trusted, webhooks)) if webhooks else None
 
     def own(self, namespace: ApiObject) -> None:
-        """Make the namespace the owner of both configurations, so that they are taken away with it. Raises ApiError."""
+        """Make the namespace the owner of both configurations, so that they are deleted with it. Raises ApiError."""
         uid, name = (at(namespace, "metadata", key) for key in ("uid", "name"))
         owner = {"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": uid}
         for path in self._paths:
@@ -94,7 +94,7 @@ class Registration:
 
 
 def _called(webhook: ApiObject, bundle: str, key: str, own: str) -> dict[str, Any]:
-    """The webhook as it should be called; `own` is the path of one that names none."""
+    """The webhook with the CAs and its path with a token. `own`: the path for a webhook without one."""
     client = {**(webhook.get("clientConfig") or {}), "caBundle": bundle}
     service = client.get("service")
     path = _TOKEN.sub("", at(webhook, "clientConfig", "service", "path") or own)
@@ -105,18 +105,18 @@ def _called(webhook: ApiObject, bundle: str, key: str, own: str) -> dict[str, An
 
 
 def token_of(key: str, path: str, webhook: str) -> str:
-    """The token of a webhook, by its path and name: it discloses neither the key nor another webhook's token."""
+    """The token of a webhook, derived from its path and name. It discloses neither the key nor other tokens."""
     return hmac.new(key.encode(), f"{path}/{webhook}".encode(), "sha256").hexdigest()
 
 
 def grants_of(webhooks: Iterable[ApiObject]) -> Mapping[str, Grant]:
-    """Token -> what it is good for; empty unless every webhook has a token."""
+    """The scope of each token; empty unless every webhook has a token."""
     found = [(_token(webhook), _grant(webhook)) for webhook in webhooks]
     return dict(found) if all(token for token, _ in found) else {}
 
 
 def _token(webhook: ApiObject) -> str:
-    """The last part of its path, where that has two."""
+    """The token in a webhook's path; "" without one."""
     base, _, token = str(at(webhook, "clientConfig", "service", "path") or "").rpartition("/")
     return token if base in _PATHS else ""
 
@@ -124,8 +124,8 @@ def _token(webhook: ApiObject) -> str:
 def _grant(webhook: ApiObject) -> Grant:
     """The scope of a webhook's token.
 
-    An API server names the URL of a webhook with failurePolicy Fail in its error to the requester; that of other
-    webhooks never (apiserver pkg/admission/plugin/webhook/validating/dispatcher.go).
+    In an error to the requester, an API server includes the URL of a webhook with failurePolicy Fail, but of no other
+    webhook (apiserver pkg/admission/plugin/webhook/validating/dispatcher.go).
     """
     resources: set[tuple[str, str, str]] = set()
     for rule in webhook.get("rules") or ():

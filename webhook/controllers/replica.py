@@ -57,7 +57,7 @@ class ReplicaControllers:
         self._stop = Event()
 
     def fault(self) -> str:
-        """Why no request may be sent here yet: API servers do not trust the certificate. Empty once they do."""
+        """The reason why the replica is not ready: API servers do not trust its certificate; "" if they do."""
         why = self._tasks.faults.get(_CERTIFICATE, self._why)
         return "" if self._trusted else f"API servers do not trust the certificate yet: {why}"
 
@@ -66,7 +66,7 @@ class ReplicaControllers:
         return self._registration.grants
 
     def start(self) -> Callable[[], None]:
-        """Begin; returns what ends it."""
+        """Start the thread; returns a function that stops it."""
         thread = Thread(target=self._run, name="upkeep", daemon=True)
         thread.start()
         end_auditing = self._auditor.start() if self._auditor else None
@@ -81,7 +81,7 @@ class ReplicaControllers:
         return end
 
     def reconcile(self) -> None:
-        """Do everything that is due. Raises nothing."""
+        """Run all tasks that are due. Raises nothing."""
         if self._serving:
             seconds = CERTIFICATE_SECONDS if self._trusted else 0
             self._tasks.attempt(_CERTIFICATE, seconds, self._certificate)
@@ -98,7 +98,7 @@ class ReplicaControllers:
             wake.wait(_PENDING_SECONDS if self.reservations.pending or not self._trusted else RECONCILE_SECONDS)
 
     def _certificate(self) -> None:
-        """Take over what the CA injector has issued, then say whether API servers trust it."""
+        """Serve the certificate that the CA injector has issued, and check if API servers trust it."""
         assert self._serving is not None
         self._serving.reconcile()
         served = self._serving.served.certificate

@@ -1,4 +1,4 @@
-"""The certificate that every replica serves, out of the Secret into which the CA injector puts it."""
+"""The certificate that every replica serves, from the Secret that the CA injector writes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from forewarn.webhook.metrics import Metrics
 
 RENEWED_AT: Final = 2 / 3
-"""The share of its life after which a certificate is succeeded: a leaf by another leaf, a CA by a coming one."""
+"""The share of its lifetime after which a certificate or CA is replaced."""
 
 
 _KEY: Final = re.compile("[0-9a-f]{64}")
 
 
 class BadSecret(ValueError):
-    """A Secret holds something else than it should: which key of it, and what would be right."""
+    """A Secret has invalid contents. The message names the key and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Served:
 
     @classmethod
     def from_secret(cls, secret: ApiObject) -> Served:
-        """Read a Secret. Raises BadSecret."""
+        """Parse the Secret of the serving certificate. Raises BadSecret."""
         data = at(secret, "data") or {}
         chain, key, ca = (decoded(data, name) for name in ("tls.crt", "tls.key", "ca.crt"))
         token_key = decoded(data, "token-key").decode("ascii", "replace")
@@ -62,7 +62,7 @@ class Served:
         return cls(found, token_key)
 
     def to_data(self) -> dict[str, str]:
-        """The Secret's data."""
+        """Return the Secret's `data`."""
         made = self.certificate
         texts = {"tls.crt": made.chain, "tls.key": made.key, "ca.crt": made.ca} if made else {}
         if self.token_key:
@@ -70,7 +70,7 @@ class Served:
         return {key: base64.b64encode(text).decode() for key, text in texts.items()}
 
     def is_due(self, now: datetime) -> bool:
-        """Report whether this certificate must be replaced: it is old, not valid now, or missing."""
+        """True if a new certificate must replace this one: it is old, not valid now, or missing."""
         if self.certificate is None:
             return True
         life = validity_of(self.certificate.chain)
@@ -78,7 +78,7 @@ class Served:
 
 
 class ServingCertificate:
-    """Serves what is in the Secret. One thread calls it."""
+    """Serves the certificate in the Secret. For one thread."""
 
     def __init__(
         self,
@@ -93,9 +93,9 @@ class ServingCertificate:
         metrics.ca_expiry.set_function(self._expiry)
 
     def reconcile(self) -> None:
-        """Read the Secret, and serve what is in it from the next handshake on. Raises ApiError, BadSecret.
+        """Read the Secret, and serve its certificate from the next handshake on. Raises ApiError, BadSecret.
 
-        An emptied Secret, and a certificate that has ended while ours has not, change nothing.
+        Ignores an empty Secret, and an expired certificate while the current one is valid.
         """
         found = Served.from_secret(self._api.get(self._path))
         if found.certificate is None or found.certificate == self.served.certificate:
@@ -116,7 +116,7 @@ class ServingCertificate:
 
 
 def decoded(data: Mapping[str, str], key: str) -> bytes:
-    """Return a value of a Secret's data; empty if it is missing. Raises BadSecret."""
+    """The decoded value of a key in a Secret; b"" if it is missing. Raises BadSecret."""
     try:
         return base64.b64decode(data.get(key) or "", validate=True)
     except (binascii.Error, ValueError) as error:
@@ -124,7 +124,7 @@ def decoded(data: Mapping[str, str], key: str) -> bytes:
 
 
 def bad(key: str, why: object) -> BadSecret:
-    """Return the error message for an invalid Secret."""
+    """The error for an invalid Secret, with its fix."""
     return BadSecret(
         f"the Secret's {key}: {why}. Fix: remove all of the Secret's data; forewarn-ca-injector fills it again"
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Tasks:
-    """Runs tasks by name. One thread calls it."""
+    """Runs tasks by name. For one thread."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float] = monotonic) -> None:
         self._metrics, self._clock = metrics, clock
@@ -26,7 +26,10 @@ class Tasks:
         """Reasons of the last failures, by task."""
 
     def attempt(self, task: str, seconds: float, run: Callable[[], object]) -> None:
-        """Run a task if it is due, and again after `seconds`. A failed task is due at once. Raises nothing."""
+        """Run a task if it is due; the next run is due after `seconds`, or immediately after a failure.
+
+        Raises nothing.
+        """
         now = self._clock()
         if now < self._due.get(task, now):
             return

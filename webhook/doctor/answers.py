@@ -1,4 +1,4 @@
-"""Checks whether the webhook responds: dry runs that API servers send to it, and its health port."""
+"""Checks that the webhook responds: dry runs through API servers, and its health port."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Replica(NamedTuple):
         return sum(found) if found else None
 
     def label(self, name: str, label: str) -> str:
-        """A label of a metric with one sample."""
+        """The value of a label of a metric with one sample; "" if the metric is missing."""
         return next((metric.labels.get(label, "") for metric in self.metrics if metric.name == name), "")
 
 
@@ -144,7 +144,7 @@ def _asked_about_a_workload(
 
 
 def _why_silent(looks: Looks, registered: Registered, namespace: str, config: Config, now: datetime) -> str:
-    """The reason that the workload is admitted without a warning; empty if there is none."""
+    """The reason why the workload is admitted without a warning; "" if there is none."""
     rule = next(rule for rule in RULES if rule.ID == _RULE)
     action = config.action(rule, Target.TEMPLATE)
     if action in (Action.OFF, Action.AUDIT):
@@ -175,7 +175,7 @@ def _namespace(obj: ApiObject) -> Namespace:
 
 
 def _requester(looks: Looks) -> User | None:
-    """The user of the command, as the API server sees them; empty if it does not report one."""
+    """The user of the command as the API server identifies them; None if it reports none."""
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     seen = looks.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review, "your user name")
     info = at(seen.object, "status", "userInfo")
@@ -187,7 +187,10 @@ def _requester(looks: Looks) -> User | None:
 
 
 def _workload() -> ApiObject:
-    """A Deployment that common policies allow. Its class name is random, because repeated warnings are short."""
+    """A Deployment that common policies allow.
+
+    Its class name is random, because forewarn shortens repeated warnings.
+    """
     name = "forewarn-doctor"
     security = {
         "allowPrivilegeEscalation": False,
@@ -219,7 +222,7 @@ def _workload() -> ApiObject:
 
 
 def _of_webhook(check: str, seen: Seen) -> Line | None:
-    """The result for a rejected request, if the message names a webhook."""
+    """The result for a rejected request whose message names a webhook; None for other results."""
     if seen.there:
         return None
     text = _TOKEN.sub(r"\1/…", seen.text)
@@ -260,7 +263,7 @@ def _replica(looks: Looks, name: str, path: str) -> Replica:
 
 
 def _is_status_of_proxy(text: str) -> bool:
-    """Whether the 503 comes from the API server, because it cannot reach the Pod."""
+    """True if a 503 is from the API server, because it cannot reach the Pod."""
     return any(sign in text for sign in ("error trying to reach service", "no endpoints available", "proxy error"))
 
 
@@ -275,7 +278,7 @@ def _metrics(text: str) -> tuple[Metric, ...]:
 
 
 def of_replicas(replicas: Sequence[Replica]) -> Iterator[Line]:
-    """Results of /readyz."""
+    """Lines of the report about /readyz of each replica."""
     for replica in replicas:
         if replica.fault:
             fix = "restore what is missing; see ForewarnAbsent in docs/guides/troubleshoot.md"

@@ -38,7 +38,7 @@ _RULES: Final = frozenset(
     for rule in RULES
     if {*rule.TARGETS} <= _ABOUT and rule.SEVERITY is not None and "pods" not in rule.DEPENDS_ON.stored
 )
-"""Rules about these kinds that need no Pods, because a cluster can have a great many Pods."""
+"""Ids of the rules about these kinds that read no Pods, because a cluster can have very many Pods."""
 
 
 def look(looks: Looks, installed: Installed, read: tuple[Config | None, list[Line]], now: datetime) -> Iterator[Line]:
@@ -96,7 +96,7 @@ def _rights(looks: Looks, installed: Installed) -> Iterator[Line]:
 
 
 def _may(looks: Looks, user: str, group: str, resource: str, verb: str, namespace: str, name: str) -> bool | str:
-    """Whether a user has a permission, or the reason that this is unknown."""
+    """True if a user has a permission; a string gives the reason why this is unknown."""
     attributes = {"group": group, "resource": resource, "verb": verb, "namespace": namespace, "name": name}
     review = {
         "apiVersion": "authorization.k8s.io/v1",

@@ -1,4 +1,4 @@
-"""Runs all checks in order; each uses the results of the previous ones."""
+"""Run all checks of the webhook in order; each uses the results of the previous ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def examine(looks: Looks, version: ApiObject, namespace: str, now: datetime) -> list[Line]:
-    """All lines of the report. `version`: response of /version; `namespace`: namespace for dry runs."""
+    """All lines of the report. `version`: the response of /version. `namespace`: the namespace for dry runs."""
     registered = registration.look(looks)
     lines = [*registered.lines]
     installed = installation.look(looks, registered)

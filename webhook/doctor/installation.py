@@ -47,7 +47,7 @@ class Installed(NamedTuple):
     """Names of some running replicas."""
     health_port: int = _HEALTH
     is_there: bool = False
-    """Whether the Deployment was found."""
+    """True if the Deployment was found."""
     lines: tuple[Line, ...] = ()
 
 
@@ -158,8 +158,8 @@ def _service(looks: Looks, found: Installed, registered: Registered) -> Iterator
 def _ports(service: ApiObject, found: Installed, registered: Registered) -> Iterator[Line]:
     """Check that each webhook calls the Service at a port that leads to the container port of the webhook.
 
-    kubectl apply merges ports by number: it keeps a changed port and adds the shipped one, and the API server rejects
-    both.
+    kubectl apply merges ports by number: it retains a changed port and adds the shipped one, which the API server then
+    rejects.
     """
     entries = [entry for entry in at(service, "spec", "ports") or () if isinstance(at(entry, "port"), int)]
     targets = ("webhook", found.port)
@@ -191,7 +191,10 @@ def _ports(service: ApiObject, found: Installed, registered: Registered) -> Iter
 
 
 def _selector(service: ApiObject, found: Installed) -> Iterator[Line]:
-    """Check that it selects the Deployment's Pods. kubectl apply merges selectors and keeps an added label."""
+    """Check that the Service selects the Deployment's Pods.
+
+    kubectl apply merges selectors, so a label that a user added remains.
+    """
     selector = _labels(at(service, "spec", "selector"))
     if not found.selector or selector == found.selector:
         return

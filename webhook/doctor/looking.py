@@ -38,17 +38,17 @@ class Seen(NamedTuple):
 
     @property
     def is_missing(self) -> bool:
-        """Whether the API server responds with 404."""
+        """True if the API server responded with 404."""
         return self.status == 404
 
     @property
     def there(self) -> bool:
-        """Whether there is an object."""
+        """True if the request returned an object."""
         return not self.why
 
 
 class Listed(NamedTuple):
-    """The objects of a list. `is_whole`: whether all pages were read."""
+    """The objects of a list. `is_whole`: true if all pages were read."""
 
     objects: list[dict[str, Any]]
     is_whole: bool
@@ -73,7 +73,10 @@ class Looks:
         return self._asked(lambda times: self._made("GET", path, None, None, times), what)
 
     def create(self, path: str, obj: ApiObject, what: str, *, dry_run: bool = False) -> Seen:
-        """Result of a creation. Callers create only dry runs and reviews, which are not stored."""
+        """Create an object, and return the result.
+
+        Only for dry runs and reviews, which the API server does not store.
+        """
         query = {"dryRun": "All"} if dry_run else None
         return self._asked(lambda times: self._made("POST", path, obj, query, times), what)
 
@@ -82,7 +85,7 @@ class Looks:
         return self._asked(lambda times: Seen({}, text=self._api.text(path, _LARGEST, times)), what)
 
     def all(self, path: str, what: str, query: dict[str, str] | None = None) -> Listed:
-        """The objects of a list, up to a number of pages."""
+        """The objects of a list, up to PAGES pages."""
         found: list[dict[str, Any]] = []
         token = ""
         for _ in range(PAGES):

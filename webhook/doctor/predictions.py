@@ -111,7 +111,7 @@ def _is_refused(name: str, value: float) -> bool:
 
 
 def _last(looks: Looks) -> Line:
-    """The newest Deployment with a predicted preemption, of those on the first pages."""
+    """A line about the newest Deployment with a predicted preemption, among the first pages."""
     found = looks.all("/apis/apps/v1/deployments", "the Deployments of all namespaces")
     if found.why:
         return AREA.unknown("last prediction", found.why)

@@ -62,7 +62,7 @@ class Webhook(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """The registered webhooks. `webhooks`: of forewarn, by name. `is_known`: whether both kinds were readable."""
+    """The registered webhooks. `webhooks`: forewarn's, by name. `is_known`: true if both kinds were readable."""
 
     webhooks: Mapping[str, Webhook]
     is_known: bool
@@ -200,7 +200,7 @@ def _narrowed(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
 
 
 def _called(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
-    """Check the path of the Service, which can end in a token. Any URL is accepted.
+    """Check the path of the Service, which can end in a token. URLs get a warning only.
 
     Only users change a path: the manifests do not contain it, and the CA injector only appends the token.
     """
@@ -249,7 +249,7 @@ def _others(others: Mapping[str, Sequence[tuple[str, ApiObject]]]) -> Iterator[L
 
 
 Rule = tuple[str, str, str, str]
-"""Group, version, resource, operation."""
+"""Group, version, resource and operation of a webhook rule."""
 
 
 def _rules(webhook: ApiObject) -> list[Rule]:
@@ -264,7 +264,7 @@ def _rules(webhook: ApiObject) -> list[Rule]:
 
 
 def _is_covered(rule: Rule, rules: Iterable[ApiObject]) -> bool:
-    """Whether one of these rules of a webhook matches. `*` matches all resources, `*/*` also subresources."""
+    """True if one of these webhook rules matches. `*` matches all resources, `*/*` also subresources."""
     group, version, resource, operation = rule
     subresource = resource.partition("/")[2]
     same = {resource, "*/*", f"{resource.partition('/')[0]}/*"} | ({f"*/{subresource}"} if subresource else {"*"})
@@ -283,7 +283,7 @@ def _words(rule: Rule) -> str:
 
 
 def _conditions(webhook: ApiObject) -> dict[str, str]:
-    """Expressions by name, with normalized blanks."""
+    """The CEL expressions of matchConditions by name, with normalized blanks."""
     return {
         str(condition.get("name")): " ".join(str(condition.get("expression")).split())
         for condition in _objects(webhook.get("matchConditions"))

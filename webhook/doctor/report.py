@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MOST_OF_A_CHECK: Final = 10
-"""Lines of one check that are shown; the last one gives the number of the others."""
+"""Maximum lines of one check in the report; the last one gives the number of the others."""
 AGAIN: Final = "apply the manifests or the chart again (docs/guides/run-the-webhook.md)"
 """Fix for missing objects."""
 LONGEST: Final = 400
@@ -48,19 +48,19 @@ class Area(NamedTuple):
     name: str
 
     def ok(self, check: str, message: str) -> Line:
-        """Nothing to do."""
+        """A line for a check without a finding."""
         return self._line(check, Status.OK, message, "")
 
     def problem(self, check: str, message: str, fix: str) -> Line:
-        """Something that does not work or misleads."""
+        """A line for an error or a misleading setting."""
         return self._line(check, Status.PROBLEM, message, fix)
 
     def warning(self, check: str, message: str, fix: str) -> Line:
-        """Something that may be intended."""
+        """A line for a setting that may be intended."""
         return self._line(check, Status.WARNING, message, fix)
 
     def unknown(self, check: str, message: str, fix: str = "") -> Line:
-        """Something that could not be checked."""
+        """A line for a check that could not run."""
         return self._line(check, Status.UNKNOWN, message, fix)
 
     def _line(self, check: str, status: Status, message: str, fix: str) -> Line:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def create_health_app(health: Health, metrics: Metrics, accuracy: Accuracy | None = None) -> Flask:
-    """GET /livez, /readyz, /metrics, and /accuracy if forewarn compares predictions with kube-scheduler's decisions.
+    """The application with GET /livez, /readyz, /metrics, and /accuracy if predictions are compared.
 
-    Examples of predictions name Pods and nodes: /accuracy answers only clients in the Pod and `kubectl port-forward`.
+    /accuracy answers only clients in the Pod and `kubectl port-forward`, because its examples name Pods and nodes.
     """
     app = Flask("forewarn-health", static_folder=None)
 
@@ -73,6 +73,6 @@ def _response(reply: Reply) -> Response:
 
 
 def _status(error: HTTPException) -> Response:
-    """Werkzeug's own answers (404, 405 …) as a Status."""
+    """Convert Werkzeug's error responses (404, 405 …) to a Status."""
     headers = [(name, value) for name, value in error.get_headers() if name.lower() == "allow"]
     return _response(refusal(error.code or 500, error.description or error.name, tuple(headers)))

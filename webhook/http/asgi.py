@@ -44,12 +44,12 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 _DISCARDED: Final = 2 * MAX_WIRE
-"""Maximum number of bytes that forewarn reads of an API server's request."""
+"""Maximum bytes that forewarn reads of a rejected request of an API server."""
 _DISCARDED_OF_STRANGERS: Final = 16 * MAX_SMALL
 _UNKNOWN: Final = MAX_WIRE
-"""The size of a body that does not say how large it is: API servers always say."""
+"""The assumed size of a body without content-length; API servers always send it."""
 _SHARE: Final = 0.5
-"""Of the time until a request is answered, in which its large body waits for memory."""
+"""Maximum share of a request's time that its large body waits for memory."""
 _DIGITS: Final = 20
 _CLOSE: Final = (b"connection", b"close")
 _NOT_FOUND: Final = refusal(HTTPStatus.NOT_FOUND, "this port serves only /mutate and /validate")
@@ -60,7 +60,7 @@ WHOLE: Final = "forewarn.whole"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Times in seconds, sizes in bytes."""
+    """Limits of the server. Times in seconds, sizes in bytes."""
 
     connections: int = MAX_CONNECTIONS
     handshake: float = 10.0
@@ -70,28 +70,28 @@ class Limits:
     body: float = 30.0
     """Maximum time for a whole body. An API server no longer waits for the response to an older request."""
     patience: float = 1.0
-    """Time for a body while other bodies wait for memory; then the slowest body is given up."""
+    """Time for a body while other bodies wait for memory; after it, the slowest body is dropped."""
     room: int = 256 * 1024 * 1024
-    """Bytes of memory for all small bodies in flight, at the size that they have after parsing."""
+    """Maximum memory of all small bodies in flight, at their size after parsing."""
     large_room: int = 2 * MAX_WIRE
-    """Bytes of all large bodies that have not been answered. What is parsed of them is parsed one at a time."""
+    """Maximum size of all large bodies without a response. Large bodies are parsed one at a time."""
     strangers: int = 16
     """Maximum number of waiting requests from clients without an API server token."""
     discard: float = 5.0
     """Time to read the rest of a rejected request, so that the client can read the response."""
     keep_alive: int = 120
-    """Longer than the 90 seconds for which an API server keeps an idle connection."""
+    """Keep-alive time: longer than the 90 seconds for which an API server keeps an idle connection."""
     drain: float = 5.0
     """Time to answer new requests after SIGTERM, until every API server has removed the endpoint."""
     finish: int = 35
-    """Time for the requests in flight after that."""
+    """Time for requests in flight after `drain`."""
 
 
 DEFAULT_LIMITS: Final = Limits()
 
 
 class Gone(Exception):
-    """The client went away."""
+    """The client has closed the connection."""
 
 
 class Routes:
@@ -110,7 +110,7 @@ class Routes:
         self._workers = workers or Workers()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http":
             return
         hook, token = route(scope["path"])
@@ -122,14 +122,14 @@ class Routes:
             await self._send(reply, send)
 
     async def _not_a_webhook(self, hook: Hook | None, receive: Receive) -> Reply:
-        """The answer to another method than POST (405) or another path (404)."""
+        """The response to another method than POST (405) or another path (404)."""
         reply = _NOT_FOUND if hook is None else _NOT_ALLOWED
         self._endpoint.metrics.refuse_by_status(reply.status)
         await self._discard(receive, _DISCARDED_OF_STRANGERS)
         return reply
 
     async def _admit(self, hook: Hook, token: str, scope: Message, receive: Receive) -> Reply:
-        """Let the request in, or reject it before its body is read."""
+        """Check the caller and the limits before the body is read; then read the body and return the response."""
         received, headers, callers = monotonic(), dict(scope["headers"]), self._endpoint.callers
         tokens: tuple[str, ...] = (token,) if token else ()
         if b"authorization" in headers:
@@ -182,7 +182,7 @@ class Routes:
         return answer
 
     async def _received(self, request: _Request, in_flight: InFlightRequest) -> AdmissionCall | Reply:
-        """The call with its body; a response if forewarn rejects the body. Raises TimeoutError."""
+        """The call with its body, or a rejection of the body. Raises TimeoutError."""
         if request.size > MAX_SMALL:
             if not request.is_known:
                 return await self._rejected(request, TOO_LARGE_FOR_A_STRANGER)
@@ -204,8 +204,10 @@ class Routes:
         return request.call._replace(body=b"".join(parts))
 
     async def _received_large(self, request: _Request, in_flight: InFlightRequest) -> AdmissionCall | Reply:
-        """The same for a large body, after memory is free for it. Without memory, its first bytes identify the
-        object."""
+        """The call with a large body, read after memory for it is free, or a rejection.
+
+        Without memory, only the first bytes are read, to identify the object.
+        """
         seconds = Deadline.after(request.call.received, parse_timeout(request.call.timeout)).seconds() * _SHARE
         try:
             await self._intake.reserve(in_flight, min(request.size, MAX_WIRE), seconds)
@@ -223,7 +225,7 @@ class Routes:
         return call if is_whole else self._endpoint.not_evaluated(call, why)
 
     async def _rejected(self, request: _Request, reply: Reply) -> Reply:
-        """Read what the client still sends, so that it is not cut off before it reads the answer."""
+        """Read the rest of the request, so that the client can read the response; returns the counted rejection."""
         await self._discard(request.receive, _DISCARDED if request.is_known else _DISCARDED_OF_STRANGERS)
         return self._refused(request, reply)
 
@@ -255,7 +257,7 @@ class _Request(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the body, as far as is known."""
+        """Bytes of the body; an assumed maximum if unknown."""
         if self.whole is not None:
             return len(self.whole)
         length = self.headers.get(b"content-length", b"")
@@ -265,9 +267,9 @@ class _Request(NamedTuple):
 async def _read(
     receive: Receive, parts: list[bytes], limit: int, most: int, hold: Callable[[int], None] = lambda _: None
 ) -> bool:
-    """Read a body into `parts`; true if it is whole. Of a body larger than `limit`, keep the first bytes. Raises Gone.
+    """Read a body into `parts`; true if complete. A body larger than `limit` is cut to its first bytes. Raises Gone.
 
-    `most`: maximum number of bytes to read. `hold` gets the number of bytes before they are kept, and may raise.
+    `most`: maximum number of bytes to read. `hold` gets the number of bytes before they are stored, and may raise.
     """
     size, more = 0, True
     while more and size <= most:
@@ -295,7 +297,7 @@ _JSON: Final = tuple((name.encode(), value.encode()) for name, value in JSON)
 
 @lru_cache(maxsize=64)
 def _timeout(query: bytes) -> str:
-    """`?timeout=`. API servers ask with the same few again and again."""
+    """The `timeout` parameter of a query; cached, because API servers use only a few values."""
     return dict(parse_qsl(query.decode("latin-1"))).get("timeout", "") if query else ""
 
 

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_CONNECTIONS: Final = 1024
-"""Some 50 MB."""
+"""Maximum connections: about 50 MB."""
 
 
 def _nothing() -> None:
-    """Nothing to end yet."""
+    """Do nothing: the default for a connection without transport."""
 
 
 @dataclass(eq=False, slots=True)
 class Connection:
-    """One connection. `since`: when it was last of use (monotonic clock); `end` closes it."""
+    """One connection. `source`: the client. `since`: time of its last use (monotonic clock). `end` closes it."""
 
     source: str
     since: float
@@ -35,7 +35,7 @@ class Connection:
 
 
 class Connections:
-    """The connections there are, `most` at a time. One event loop alone calls it."""
+    """The open connections, at most `most`. Only for one event loop."""
 
     def __init__(self, most: int = MAX_CONNECTIONS, clock: Callable[[], float] = monotonic) -> None:
         self._most, self._clock = most, clock
@@ -43,7 +43,10 @@ class Connections:
         self.count = 0
 
     def enter(self, source: str) -> Connection | None:
-        """A place for a connection from there, None where there is none: all are in use, or its own are the most."""
+        """Register a connection from a client; None if none is free, or this client has the most connections.
+
+        May close an idle connection of the client with the most connections.
+        """
         if self.count >= self._most and not self._make_room(source):
             return None
         made = Connection(source, self._clock())
@@ -62,11 +65,14 @@ class Connections:
             del self._of[connection.source]
 
     def rest(self, connection: Connection) -> None:
-        """A request on it has been answered."""
+        """Record that a request on the connection got its response."""
         connection.busy, connection.used, connection.since = False, True, self._clock()
 
     def _make_room(self, source: str) -> bool:
-        """Close the one that is least missed of who has most: never used before used, the longest idle first."""
+        """Close an idle connection of the client with the most: unused ones first, then the longest idle.
+
+        Returns false if there is none, or if `source` is the client with the most.
+        """
         crowd = max(self._of.values(), key=len)
         if len(self._of.get(source, ())) == len(crowd) and len(self._of) > 1:
             return False

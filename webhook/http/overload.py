@@ -1,6 +1,6 @@
 """Limits on requests in flight: their number, and the memory of their bodies.
 
-A small body reserves memory while it arrives; without memory its request gets a 503. A large body waits for memory
+A small body reserves memory while it arrives; without free memory, the response is a 503. A large body waits for memory
 before forewarn reads it. Beyond the limits, forewarn gives up the request whose body has been arriving for longest.
 """
 
@@ -30,7 +30,7 @@ class NoRoom(Exception):
 
 @dataclass(eq=False, slots=True)
 class InFlightRequest:
-    """One request that was let in. `held`: bytes for its small body; `reserved`: for its large one."""
+    """An admitted request. `held`: bytes reserved for its small body; `reserved`: for its large body."""
 
     came: float = field(default_factory=monotonic)
     held: int = 0
@@ -39,10 +39,10 @@ class InFlightRequest:
 
 
 class Coming:
-    """The time limit of a body. Raises TimeoutError at its end, or when another request needs the place.
+    """The time limit of a body, as a context manager.
 
-    This is an asyncio.timeout whose end is checked now and then: most bodies are complete already, and a timer for each
-    costs more than to read the body.
+    Raises TimeoutError at the limit, or when another request gets this request's slot. Cheaper than a timer per body:
+    the limiter checks the limit periodically, and most bodies are complete already.
     """
 
     __slots__ = ("_intake", "_place", "_timeout")
@@ -62,8 +62,8 @@ class Coming:
 
 
 class InFlightLimiter:
-    """Admits requests up to the limits. Beyond them it gives up the request whose body has been arriving for longest,
-    if that is longer than `patience` (seconds); otherwise it rejects the new request.
+    """Admits requests up to the limits. Above them, it drops the request whose body has been arriving for longest, if
+    that is longer than `patience` (seconds); otherwise it rejects the new request.
 
     `room`: bytes for all small bodies in flight. `large_room`: bytes for all large bodies. `seconds`: maximum time for
     a body. Only one event loop calls it.
@@ -81,11 +81,11 @@ class InFlightLimiter:
 
     @property
     def held(self) -> int:
-        """Bytes of memory for the bodies in flight."""
+        """Bytes of memory reserved for bodies in flight."""
         return self._held
 
     def enter(self) -> InFlightRequest | Reply:
-        """A place, or why there is none. Whoever has one must leave."""
+        """Admit a request, or return the rejection. The caller must call `leave` for an admitted request."""
         refusal = self._gate.enter()
         if refusal is not TOO_MANY:
             return refusal or InFlightRequest()
@@ -96,7 +96,7 @@ class InFlightLimiter:
         return InFlightRequest()
 
     def leave(self, in_flight: InFlightRequest) -> None:
-        """The request has been answered."""
+        """Release the slot and the memory of a request that got its response."""
         self._release(in_flight)
         self._large_room += in_flight.reserved
         in_flight.reserved = 0
@@ -105,22 +105,22 @@ class InFlightLimiter:
             self._gate.leave()
 
     def coming(self, in_flight: InFlightRequest) -> Coming:
-        """Context manager around the arrival of a body."""
+        """A context manager for the arrival of a body, with a time limit."""
         return Coming(self, in_flight)
 
     def wait_for(self, in_flight: InFlightRequest, timeout: asyncio.Timeout) -> None:
-        """Its body is coming."""
+        """Start the time limit of a body."""
         self._coming[in_flight] = timeout
         if not self._is_looking:
             self._is_looking = True
             asyncio.get_running_loop().call_later(self._seconds, self._reconcile)
 
     def no_longer(self, in_flight: InFlightRequest) -> None:
-        """Remove a body that is complete or given up."""
+        """End the time limit of a body that is complete or dropped."""
         self._coming.pop(in_flight, None)
 
     def _reconcile(self) -> None:
-        """End the time of bodies that arrive for too long; check again at the end of the next one."""
+        """Cancel bodies that exceed the time limit, and schedule the next check."""
         self._is_looking = False
         now, loop = monotonic(), asyncio.get_running_loop()
         while (in_flight := next(iter(self._coming), None)) is not None:  # they are in the order in which they came
@@ -131,7 +131,7 @@ class InFlightLimiter:
             self._end(in_flight)
 
     def hold(self, in_flight: InFlightRequest, size: int) -> None:
-        """Take so many more bytes for a small body. Raises NoRoom."""
+        """Reserve more bytes for a small body, dropping slower requests if necessary. Raises NoRoom."""
         while self._held + size > self._room:
             slowest = self._cut_off_the_slowest()
             if slowest is None or slowest is in_flight:
@@ -158,7 +158,7 @@ class InFlightLimiter:
         in_flight.came = monotonic()
 
     def _grant(self) -> None:
-        """Let the smallest bodies that wait be read, as far as there is room."""
+        """Grant memory to waiting large bodies, the smallest first, while memory is free."""
         while self._waiting:
             size, _, in_flight, granted = self._waiting[0]
             if not granted.done():
@@ -187,9 +187,9 @@ class InFlightLimiter:
 
 
 class Strangers:
-    """Requests of callers that are no API server: one at a time, of which no more than `most` wait for `seconds`.
+    """Limits requests of callers that are not API servers: one at a time.
 
-    One event loop alone calls it.
+    At most `most` of them wait, for `seconds`. Only for one event loop.
     """
 
     def __init__(self, most: int, seconds: float) -> None:
@@ -199,7 +199,7 @@ class Strangers:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """While it lasts, no other stranger's request is read or answered. Raises NoRoom."""
+        """A context manager for the request of one caller that is not an API server. Raises NoRoom."""
         if self._waiting >= self._most:
             raise NoRoom
         self._waiting += 1

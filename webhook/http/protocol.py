@@ -1,4 +1,4 @@
-"""One connection: requests within limits of size and time."""
+"""One HTTP connection: requests within limits of size and time."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 MAX_HEADER: Final = 64 * 1024
-"""Bytes of a request that are not of its body: header, trailer, and the lines between chunks."""
+"""Maximum bytes of a request outside its body: header, trailer, and chunk lines."""
 _TOO_LARGE: Final = f"the header is larger than {MAX_HEADER} bytes"
 _AT_ONCE: Final = 64 * 1024
-"""Bytes of a body that are delivered at once; a larger body is read in parts, with flow control."""
+"""Maximum bytes of a body that is delivered at once; larger bodies are read in parts, with flow control."""
 _AROUND: Final = len(": \r\n")
 _REFUSED: Final = RareEvents()
 
@@ -45,7 +45,7 @@ class _WhileOpen:
         self._transport = transport
 
     def write(self, data: bytes) -> None:
-        """Write it, if the client is still there."""
+        """Write the data if the client is still connected."""
         if not self._transport.is_closing():
             self._transport.write(data)
 
@@ -81,7 +81,7 @@ class _InOneWrite(_WhileOpen):
 
 
 class Protocol(HttpToolsProtocol):
-    """HTTP/1.1 with bounds that uvicorn lacks: on the header's time and size, and on connections never used."""
+    """HTTP/1.1 with limits that uvicorn does not have: time and size of the header, idle time of unused connections."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Protocol(HttpToolsProtocol):
         connections: Connections | None = None,
         **keywords: Any,
     ) -> None:
-        """`refused`: called with the status of each rejected request. `connection`: its entry in `connections`."""
+        """`refused`: called with the status of each rejected request. `connection`: the entry in `connections`."""
         super().__init__(*arguments, **keywords)
         self._connections = connections or Connections()
         self._connection = connection or Connection("", monotonic())
@@ -117,7 +117,10 @@ class Protocol(HttpToolsProtocol):
         self._rest()
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser, and watch that the header ends."""
+        """Pass data to the parser, and check the size and time of the header.
+
+        Rejects clients with a wrong certificate.
+        """
         if self._stranger:
             self._refuse(403, f"the client certificate for {self._stranger} is not allowed by --client-name")
             return
@@ -135,7 +138,10 @@ class Protocol(HttpToolsProtocol):
             self._rest()
 
     def on_message_begin(self) -> None:
-        """A header begins; in a packet that has the end of another request it is counted once it is whole."""
+        """Start to count the bytes of a header.
+
+        A header in the same packet as the end of another request is counted when it is complete.
+        """
         self._in_header = self._in_message = True
         self._outside = 0 if self._mixed else self._packet
         self._connection.busy = True
@@ -172,7 +178,7 @@ class Protocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """A request ends; what follows in the same packet is another one."""
+        """Handle the end of a request; the rest of the packet belongs to the next one."""
         self._in_message, self._mixed, self._outside = False, True, 0
         if len(self.cycle.body) <= _AT_ONCE:
             # The task that answers has not run yet where all came in one packet. Who runs already looks here no more.
@@ -180,14 +186,14 @@ class Protocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing more is waited for."""
+        """Stop the timers, and unregister the connection."""
         self._stop_header_timer()
         self._connections.leave(self._connection)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer input that is not HTTP with a Status."""
+        """Respond to input that is not HTTP with a Status."""
         if self._is_large:
             self._refuse(431, _TOO_LARGE)
         else:

@@ -1,4 +1,4 @@
-"""uvicorn with what a webhook needs: limits in time and size, draining, and a health port on a thread of its own."""
+"""uvicorn with limits in time and size, draining, and a health port on a separate thread."""
 
 from __future__ import annotations
 
@@ -34,12 +34,15 @@ _PASSES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno
 """Errors that affect one connection only; forewarn continues to accept connections."""
 _NO_DESCRIPTOR_SECONDS: Final = 0.05
 _ENDS_WITHIN: Final = 2.0
-"""Seconds that the health port gets to end."""
+"""Maximum seconds to wait for the end of the health server."""
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
 
 class TlsServer(uvicorn.Server):
-    """Serves until SIGTERM or SIGINT, then drains: not ready, connections closed as they answer, then no new ones."""
+    """Serves until SIGTERM or SIGINT, then drains.
+
+    While it drains, it is not ready, and closes each connection with its response; then it accepts no new ones.
+    """
 
     def __init__(
         self,
@@ -60,12 +63,17 @@ class TlsServer(uvicorn.Server):
         self._handshakes: set[asyncio.Task[None]] = set()
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until SIGTERM. uvicorn alone handles signals only after its event loop has started."""
+        """Serve until SIGTERM.
+
+        Installs signal handlers first: uvicorn does so only after its event loop has started.
+        """
         with self.capture_signals():
             super().run(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen. uvicorn's own method accepts any number of connections, and allows 60 seconds for a handshake."""
+        """Start to listen. uvicorn's method accepts any number of connections, and allows 60 seconds for a
+        handshake.
+        """
         await self.lifespan.startup()
         self.servers = []
         for sock in sockets or ():
@@ -75,7 +83,7 @@ class TlsServer(uvicorn.Server):
         self._health.listening = True
 
     async def _accept(self, sock: socket.socket) -> None:
-        """Take connections in as long as there is room for them."""
+        """Accept connections, up to the limit."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -120,13 +128,13 @@ class TlsServer(uvicorn.Server):
         )
 
     async def on_tick(self, counter: int) -> bool:
-        """A sign of life; true once it is time to stop."""
+        """Record that the event loop runs; returns true when it is time to stop."""
         self._health.beat = monotonic()
         stop = await super().on_tick(counter)
         return stop or (self._drained_at is not None and self._health.beat >= self._drained_at)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """No new connections; requests on old ones are sent elsewhere; what is in flight ends."""
+        """Stop accepting connections, send requests on open connections elsewhere, and finish requests in flight."""
         self._gate.stopping = True
         for task in (*self._accepting, *self._handshakes):
             task.cancel()
@@ -134,7 +142,9 @@ class TlsServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """uvicorn's own version ends the process by the signal; ours exits with status 0."""
+        """Handle SIGTERM and SIGINT inside the block. uvicorn's version ends the process by the signal, this one with
+        0.
+        """
         if current_thread() is not main_thread():
             yield
             return
@@ -146,7 +156,7 @@ class TlsServer(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002  (uvicorn's signature)
-        """The first signal begins to drain, the second one cuts that short."""
+        """Start to drain on the first signal; stop immediately on the second."""
         if self._drained_at is None:
             self._health.draining = True
             self._drained_at = monotonic() + self._limits.drain
@@ -155,7 +165,7 @@ class TlsServer(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 selects a free port. `::` includes IPv4, and is IPv4 only on a host without IPv6.
+    """A listening socket; port 0 selects a free port. `::` accepts IPv4 too, and only IPv4 on a host without IPv6.
 
     Raises OSError.
     """
@@ -182,13 +192,13 @@ def _bind(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
 
 
 def serve_health(sock: socket.socket, app: WSGIApplication) -> Callable[[], None]:
-    """Serve the plain port on a thread of its own; returns what ends it."""
+    """Serve the plain health port on a separate thread; returns a function that stops it."""
     server = uvicorn.Server(_config(cast("Application", WSGIMiddleware(cast("Any", app), workers=2)), DEFAULT_LIMITS))
     thread = Thread(target=server.run, args=([sock],), name="health", daemon=True)
     thread.start()
 
     def end() -> None:
-        """Stop the server, and wait for it: an event loop that runs at interpreter exit can crash the process."""
+        """Stop the server and wait for it: an event loop that runs at interpreter exit can crash the process."""
         server.should_exit = True
         thread.join(_ENDS_WITHIN)
 

@@ -1,4 +1,4 @@
-"""TLS contexts that change their certificate without closing a connection, and who may connect to them."""
+"""TLS contexts that change their certificate without closing connections, and the requirements for clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TlsError(ValueError):
-    """A certificate or key that cannot be served."""
+    """A certificate or key is not usable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ TLS_1_3: Final = Demands()
 
 
 def read_certificate(chain: Path, key: Path) -> Certificate:
-    """Read a certificate and its key. Raises TlsError, naming the file."""
+    """Read a certificate and its key. Raises TlsError with the file's name."""
     texts = [_read(path) for path in (chain, key)]
     try:
         certificate = Certificate(texts[0], texts[1], b"", validity_of(texts[0]).not_after)
@@ -48,7 +48,7 @@ def read_certificate(chain: Path, key: Path) -> Certificate:
 
 
 def untimely(certificate: Certificate, now: datetime) -> str:
-    """Why a certificate is not valid at this time; "" if it is valid."""
+    """The reason why a certificate is not valid at this time; "" if it is valid."""
     begins, ends = validity_of(certificate.chain)
     if now < begins:
         return f"not valid before {begins.isoformat()}"
@@ -56,7 +56,7 @@ def untimely(certificate: Certificate, now: datetime) -> str:
 
 
 def worse(held: Certificate, new: Certificate, now: datetime) -> str:
-    """Why a new certificate must not replace the current certificate; "" if it may."""
+    """The reason why a new certificate must not replace the current one; "" if it may."""
     why = untimely(new, now)
     return f"{why}; the current certificate is valid and stays in use" if why and not untimely(held, now) else ""
 
@@ -109,7 +109,10 @@ def server_context(certificate: Certificate, demands: Demands = TLS_1_3) -> ssl.
 
 
 class SwappingContext:
-    """`listening` hands every new connection to the context that is in force: a live one is never changed."""
+    """The TLS context of the listening socket: each new connection gets the current certificate and client CAs.
+
+    A context is never changed: `swap` creates a new one.
+    """
 
     def __init__(self, certificate: Certificate, demands: Demands = TLS_1_3) -> None:
         self.certificate, self.demands, self._lock = certificate, demands, Lock()

@@ -1,4 +1,4 @@
-"""Cluster state that follows an API server: one reflector a kind, one owner of the cache."""
+"""Cluster state that follows an API server: one reflector for each kind, one owner of the cache."""
 
 from forewarn.webhook.informer.informer import Informer
 from forewarn.webhook.informer.reflector import Backoff, Pace, Reflector

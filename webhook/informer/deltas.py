@@ -16,7 +16,7 @@ class ListBegins(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A part of the list."""
+    """A page of a list."""
 
     resource: KindSpec
     objects: list[dict[str, Any]]
@@ -53,7 +53,7 @@ class Runs(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A new release or scheduler configuration was set."""
+    """The owner must use this release or scheduler configuration from now on."""
 
     release: Release
 

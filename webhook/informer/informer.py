@@ -1,4 +1,4 @@
-"""Puts it together: a thread for each kind, and one that owns the cache."""
+"""Follows an API server: a thread for each kind, and one that owns the cache."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from forewarn.webhook.informer.reflector import ListerWatcher, Pace
 
 _WAITING: Final = 16
-"""Maximum number of queued messages; a page of a list is one. Reflectors wait for space in the queue."""
+"""Maximum number of queued messages; a page of a list is one. Reflectors block while the queue is full."""
 _PUBLISH_SECONDS: Final = 0.005
-"""Least time between two snapshots."""
+"""Minimum seconds between two snapshots."""
 _TURN_SECONDS: Final = 1.0
 _RELEASE_SECONDS: Final = 60.0
 """Seconds between requests for the release of an API server."""
 _SHOWN: Final = 3
-"""Kinds that are named where several are lacking."""
+"""Maximum number of missing kinds that a message names."""
 
 
 def _nothing(*_: object) -> None:
-    """The default callback."""
+    """Do nothing: the default callback."""
 
 
 class Informer:
@@ -82,7 +82,7 @@ class Informer:
         return Backoff(random.SystemRandom().random, self._pace)
 
     def start(self) -> Informer:
-        """Begin to follow."""
+        """Start the threads; returns self."""
         runs = {reflector.resource.name: reflector.run for reflector in self._reflectors}
         runs["cache"] = self._own
         if self._version is not None:
@@ -101,7 +101,7 @@ class Informer:
         thread.start()
 
     def stop(self, seconds: float = 5.0) -> None:
-        """Follow no longer, and wait for the threads for so many seconds."""
+        """Stop following, and wait up to `seconds` for the threads."""
         self._stop.set()
         with suppress(Full):
             self._news.put_nowait(None)  # so that the owner looks up
@@ -112,24 +112,26 @@ class Informer:
             thread.join(max(0.0, until - monotonic()))
 
     def cluster(self) -> ClusterSnapshot | None:
-        """The cluster as it is known now; None until every kind has been listed."""
+        """The latest cluster state; None until every required kind has been listed."""
         return self._state.latest
 
     def use(self, release: Release) -> None:
-        """Predict for this release, and this configuration of its scheduler, from now on."""
+        """Use this release and its scheduler configuration for predictions from now on."""
         self._put(Asked(release))
 
     def wait(self, seconds: float) -> bool:
-        """Wait until there is cluster state, and the first prediction is prepared; whether it is."""
+        """Wait until the first prediction is prepared; returns false after `seconds`."""
         return self._synced.wait(seconds)
 
     def age(self) -> float:
-        """Seconds since the last response of the API server, for the kind with the oldest one."""
+        """Seconds since the API server's last response, for the kind with the oldest response."""
         return max(self._state.ages().values())
 
     def fault(self, bound: float) -> str:
-        """Why this replica is not ready: lists are incomplete, or lists of a kind fail for more than `bound`
-        seconds."""
+        """The reason why this replica is not ready; "" if it is.
+
+        Reasons: incomplete lists, or lists of a kind that fail for more than `bound` seconds.
+        """
         missing, ages = self._state.missing, self._state.ages()
         faults: dict[KindSpec, ApiError | None] = {
             reflector.resource: reflector.fault
@@ -145,8 +147,10 @@ class Informer:
         return f"cluster state not synced: {', '.join(told[:_SHOWN])}{more}"
 
     def _follow_release(self, version: Callable[[], str]) -> None:
-        """The thread that reads the release: clusters are upgraded while webhooks run. Without an answer it retries
-        as soon as lists do; predictions are those of the newest release meanwhile."""
+        """Read the release repeatedly, because clusters are upgraded while webhooks run: the release thread.
+
+        Retries failures as lists do; until a response, predictions use the newest release.
+        """
         backoff, known, said = self._backoff(), False, ""
         while not self._stop.is_set():
             told = why = ""
@@ -163,7 +167,7 @@ class Informer:
             self._stop.wait(_RELEASE_SECONDS if known else backoff.next())
 
     def _put(self, delta: Delta) -> None:
-        """Hand news to the owner; wait while it is busy, but not past the end."""
+        """Queue a message for the owner; block while the queue is full, until `stop`."""
         while not self._stop.is_set():
             with suppress(Full):
                 self._news.put(delta, timeout=_TURN_SECONDS)
@@ -196,7 +200,7 @@ class Informer:
             self.changed(delta)
 
     def _published(self) -> bool:
-        """Publish; whether there was any news."""
+        """Publish the cluster state; returns true if it has changed."""
         try:
             if not self._state.publish():
                 return False
@@ -208,7 +212,7 @@ class Informer:
         return True
 
     def _settle(self, first: ClusterSnapshot) -> None:
-        """With the first state, compute what requests would wait for, then release the waiting threads."""
+        """Prepare the first prediction on the first state, then release the threads in `wait`."""
         try:
             first.prepare()
         except Exception:

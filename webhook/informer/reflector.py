@@ -1,6 +1,6 @@
-"""Follows one kind: list, then watch from there; watch again when the stream ends, list again when it must.
+"""Follows one kind: list, then watch; watch again when the stream ends, and list again when necessary.
 
-Source: client-go tools/cache/reflector.go (order, times, jitter); a dead stream is noticed here, where it is not there.
+Source: client-go tools/cache/reflector.go (order, times, jitter). Unlike client-go, it detects dead streams.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ if TYPE_CHECKING:
 
 
 class Pace(NamedTuple):
-    """Times in seconds."""
+    """Timing of a reflector, in seconds. `least`: the wait after the first failure."""
 
     watch: float = 300.0
     """Minimum duration of a watch; the maximum is twice as long, to spread the load of API servers."""
     silence: float = 90.0
-    """Bookmarks arrive every minute. After so many seconds without one, the connection is dead; list the kind again."""
+    """Maximum time without a bookmark, which arrives every minute. After it, the connection is dead: list again."""
     least: float = 0.8
     most: float = 5.0
-    """Waiting after the first failure in a row, doubled after each further one, and the longest: after an API server's
-    restart everything is there again within that."""
+    """Maximum wait after failures. `least` is doubled after each further failure in a row.
+
+    The limit is short, so that all kinds are listed again soon after an API server's restart.
+    """
     calm: float = 60.0
-    """A watch that lived so long makes up for the failures before it."""
+    """Minimum duration of a watch that resets the number of failures."""
 
 
 DEFAULT_PACE: Final = Pace()
@@ -43,7 +45,7 @@ DEFAULT_PACE: Final = Pace()
 
 @dataclass(slots=True)
 class Backoff:
-    """Waiting times after failures. `random`: between 0 and 1, so that clients do not retry at the same time."""
+    """Waits after failures, in seconds. `random`: returns 0 to 1, so that clients do not retry at the same time."""
 
     random: Callable[[], float]
     pace: Pace = DEFAULT_PACE
@@ -60,16 +62,17 @@ class ListerWatcher(Protocol):
     """The methods of an API server that a reflector needs."""
 
     def pages(self, resource: KindSpec, limit: int = ...) -> Iterator[Page]:
-        """Every object, a page at a time."""
+        """Yield all objects of the kind, one page at a time."""
 
     def watch(self, resource: KindSpec, resource_version: str, seconds: float, silence: float) -> Watch:
-        """Events of the kind after a resource version."""
+        """The events of the kind after a resource version."""
 
 
 class Outlets(NamedTuple):
     """The callbacks of a reflector.
 
-    `tell` may block while the owner is busy. `wait` sleeps for a number of seconds, and returns true to stop.
+    `tell` sends a message to the owner, and may block while the owner is busy. `wait` sleeps for a number of seconds,
+    and returns true to stop.
     """
 
     tell: Callable[[Delta], None]
@@ -85,7 +88,7 @@ _TALK: Final = {
 
 
 class Reflector:
-    """One kind, on one thread. `fault`: the current error; safe to read from any thread."""
+    """Follows one kind, on one thread. `fault`: the current error; any thread may read it."""
 
     def __init__(self, api: ListerWatcher, resource: KindSpec, outlets: Outlets, backoff: Backoff) -> None:
         self.resource = resource
@@ -110,7 +113,7 @@ class Reflector:
             self._watch.close()
 
     def step(self) -> float:
-        """One list or watch, to its end; how many seconds to wait before the next."""
+        """Run one list or one watch to its end; returns the seconds to wait before the next step."""
         started = self._outlets.clock()
         try:
             if self._version:
@@ -143,7 +146,7 @@ class Reflector:
         self._well()
 
     def _follow(self) -> None:
-        """Watch until the server ends it. Raises ApiError."""
+        """Watch until the server ends the watch. Raises ApiError."""
         self._verb = "watch"
         pace, clock, tell = self._backoff.pace, self._outlets.clock, self._outlets.tell
         seconds = pace.watch * (1 + self._backoff.random())
@@ -160,7 +163,7 @@ class Reflector:
             self._version, self._moved = event.resource_version or self._version, True
 
     def _failed(self, error: ApiError, lasted: float) -> float:
-        """Note what went wrong; the seconds to wait."""
+        """Record a failure, and return the seconds to wait."""
         if lasted >= self._backoff.pace.calm:
             self._backoff.failures = 0
         if isinstance(error, Expired) and self._verb == "list":
@@ -178,7 +181,7 @@ class Reflector:
         return self._backoff.next(error.retry_after)
 
     def _say(self, error: ApiError) -> None:
-        """Log a failure once for as long as it stays the same."""
+        """Log a failure, but not again while it stays the same."""
         if self.fault is not None and str(self.fault) == str(error):
             return
         fields: dict[str, object] = {"verb": self._verb, "resource": self.resource.plural, "group": self.resource.group}

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from forewarn.webhook.informer.deltas import Delta
 
 _REMEMBERED: Final = 1000
-"""Refusals that are not logged a second time."""
+"""Maximum number of remembered messages about rejected objects, which are logged only once."""
 
 
 class ClusterState:
-    """One thread calls `take` and `publish`; `latest`, `missing` and `ages` are safe to read from any thread.
+    """The cluster state. One thread calls `take` and `publish`; any thread may read `latest`, `missing` and `ages`.
 
     `latest`: None until all kinds have been listed once. `refused`: called for each object that the cache rejects.
-    `replaced`: called for each change of the cache. `templates`: the kinds of workloads (both: `Cache`).
-    `release`: the configured release; if it depends on the cluster, nothing is published before the release is known.
+    `replaced`: called for each change of the cache. `templates`: the kinds of workloads (both: `Cache`). `release`: the
+    configured release; if it depends on the cluster, nothing is published before the release is known.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ClusterState:
         return {resource: now - heard for resource, heard in tuple(self._heard.items()) if not resource.optional}
 
     def take(self, delta: Delta) -> None:
-        """Take news in."""
+        """Process one message."""
         match delta:
             case Runs(version):
                 self._runs(version)
@@ -99,7 +99,7 @@ class ClusterState:
         self._heard[resource] = heard
 
     def publish(self) -> bool:
-        """Make what was taken in the latest state, once every kind has been listed; whether there was any news."""
+        """Publish a snapshot if the state has changed and all kinds have been listed; returns true if published."""
         if self._missing or not self._release_asked or not self._changed:
             return False
         self._changed = False
@@ -107,7 +107,7 @@ class ClusterState:
         return True
 
     def _runs(self, version: str) -> None:
-        """The cluster runs this release from now on; where it does not say, what it ran before, or the newest."""
+        """Set the release of the cluster; "" retains the previous one, or the newest."""
         self._release_asked = True
         if not version or self._release is None:
             return
@@ -132,7 +132,7 @@ class ClusterState:
             log_event(semantics.unknown or semantics.preview or f"the cluster runs Kubernetes {semantics.release}", {})
 
     def _warn(self, version: str, fault: Exception) -> None:
-        """Once for a version."""
+        """Log a warning about a version, once for each version."""
         if version not in self._told:
             self._told.add(version)
             LOGGER.warning("Kubernetes %.60r: %s", version, fault)
@@ -151,7 +151,10 @@ class ClusterState:
             self._missing = tuple(missing for missing in self._missing if missing != resource)
 
     def _change(self, resource: KindSpec, obj: dict[str, Any], gone: bool) -> Key | None:
-        """Take an object in or out; its identity, None where it has none."""
+        """Add or remove an object in the cache; returns its key, or None without one.
+
+        Logs and skips invalid objects.
+        """
         key = None
         try:
             key = _named(obj)
@@ -176,7 +179,7 @@ class ClusterState:
 
 
 def _named(obj: dict[str, Any]) -> Key:
-    """The identity of an object. Raises InvalidObject."""
+    """The namespace and name of an object. Raises InvalidObject without a name."""
     key = key_of(obj)
     if not key[1]:
         raise InvalidObject("is missing", ("metadata", "name"), ref_of(obj))
@@ -184,7 +187,7 @@ def _named(obj: dict[str, Any]) -> Key:
 
 
 def _identity(resource: KindSpec, key: Key) -> dict[str, Any]:
-    """An object that is no more than its identity."""
+    """An object with nothing but its kind, namespace and name."""
     namespace, name = key
     metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

@@ -1,4 +1,4 @@
-"""The response of kube-apiserver to a request: chain.py lists what is modelled."""
+"""Dry runs: kube-apiserver's response to a request. chain.py lists the modelled parts."""
 
 from forewarn.policies.kube_apiserver.dry_run.answer import REASONS, Answer
 from forewarn.policies.kube_apiserver.dry_run.apply import dry_run_apply

@@ -1,4 +1,4 @@
-"""The API server's answer, accepted or refused."""
+"""The API server's response to a request: accepted or rejected."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ REASONS: Final[Mapping[int, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The API server's answer: `code` as in HTTP, `message` empty where it accepts.
+    """The API server's response: `code` is the HTTP status, `message` is "" for an accepted request.
 
-    `errors`: the faults behind a 422. `resolved`: what an accepted pod is stored with. `stored`: the spec of an
-    accepted PodGroup or Workload, as it is stored. `quotas`: those of its namespace, charged with an accepted object.
+    `errors`: the errors of a 422. `resolved`: the priority fields of an accepted Pod. `stored`: the stored spec of an
+    accepted PodGroup or Workload. `quotas`: the quotas of the namespace, charged with an accepted object.
     """
 
     allowed: bool
@@ -39,15 +39,15 @@ class Answer:
     quotas: tuple[ResourceQuota, ...] = ()
     stored: ApiObject | None = None
     is_unknown_kind: bool = False
-    """The server does not serve the kind in this version."""
+    """True if the server does not serve the kind in this version."""
 
     @property
     def reason(self) -> str:
-        """The Status' reason, empty where it accepts."""
+        """The reason of the Status; "" for an accepted request."""
         return REASONS.get(self.code, "")
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON, without the faults one by one."""
+        """The response as JSON, without the list of errors."""
         resolved = self.resolved and {
             "priorityClassName": self.resolved.priority_class_name or None,
             "priority": self.resolved.priority,
@@ -58,7 +58,7 @@ class Answer:
 
 
 class Refused(Exception):
-    """A stage objects: the answer that ends the chain."""
+    """A stage rejects the request: the response that ends the chain."""
 
     def __init__(
         self, code: int, message: str, errors: Iterable[FieldError] = (), *, is_unknown_kind: bool = False

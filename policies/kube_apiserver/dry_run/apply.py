@@ -1,4 +1,4 @@
-"""Several requests, one after the other, as `kubectl apply` sends them."""
+"""Several requests in sequence, as `kubectl apply` sends them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def dry_run_apply(
     now: float = 0.0,
     strict: bool = False,
 ) -> Iterator[tuple[ReviewedObject, Answer]]:
-    """The answers to objects applied in order: each sees the classes, quotas and quota use of those before it.
+    """The responses to objects that are applied in order. Each request sees the effects of earlier ones.
 
-    What is there already, in the cluster or from this apply, is updated. As in a cluster, a new quota limits nothing
-    before its status is written. `strict`: as of `dry_run`.
+    Existing objects, in the cluster or from this change set, are updated. As in a cluster, a new quota limits nothing
+    before its status is written. `strict`: as in `dry_run`.
     """
     applied: dict[tuple[str, Key], _Applied] = {}
     for given in subjects:
@@ -54,7 +54,7 @@ def dry_run_apply(
 
 
 class _Applied(NamedTuple):
-    """A Pod, PodGroup or Workload of this apply: as it was last given, and as it is stored."""
+    """A Pod, PodGroup or Workload of this change set: as last applied, and as stored."""
 
     given: ApiObject
     stored: ApiObject
@@ -76,7 +76,7 @@ def _stored(subject: ReviewedObject, spec: ApiObject) -> ApiObject:
 def _request(
     given: ReviewedObject, cluster: ClusterSnapshot, applied: Mapping[tuple[str, Key], _Applied]
 ) -> ReviewedObject:
-    """The requests of kubectl: existing objects are patched."""
+    """The request that kubectl sends for an object: existing objects are patched."""
     kind, key = kind_of(given.object), _key(given)
     if given.operation is not Operation.CREATE:
         return given
@@ -96,7 +96,9 @@ def _request(
 
 
 def _patched(stored: ApiObject, given: ApiObject, last_given: ApiObject) -> ApiObject:
-    """The object with what only the server has set: kubectl takes out no field that it did not bring itself."""
+    """The object with the fields that only the server has set: kubectl removes only fields that it has applied
+    before.
+    """
     spec, last = given.get("spec"), last_given.get("spec") or NOTHING
     if not isinstance(spec, dict):
         return given
@@ -105,7 +107,7 @@ def _patched(stored: ApiObject, given: ApiObject, last_given: ApiObject) -> ApiO
 
 
 def _after(subject: ReviewedObject, answer: Answer, cluster: ClusterSnapshot) -> ClusterSnapshot:
-    """The cluster after an accepted request."""
+    """Return the cluster after an accepted request."""
     kind = kind_of(subject.object)
     if kind is CLASSES:
         added = PriorityClass.from_api(subject.object)

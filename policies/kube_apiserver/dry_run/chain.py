@@ -81,11 +81,11 @@ def dry_run(
     now: float = 0.0,
     strict: bool = False,
 ) -> Answer:
-    """The answer to one request. Never raises for what its object holds.
+    """The response to one request. Never raises for any contents of its object.
 
-    UPDATE needs `subject.old`; where it is absent, the cluster's object stands in. `now`: seconds since 1970, for pods
-    that are past their deletion. `strict`: `fieldValidation=Strict`, which kubectl asks for: unknown fields are
-    refused, of `options.minor` where that is given, else those that no known release has.
+    UPDATE needs `subject.old`; by default, the cluster's object is used. `now`: seconds since 1970, for Pods after
+    their deletion. `strict`: `fieldValidation=Strict`, kubectl's default: unknown fields are rejected; known are those
+    of `options.minor`, or of any supported release.
     """
     options = options or Options()
     kind = kind_of(subject.object or subject.old or NOTHING)
@@ -109,7 +109,7 @@ def _accepted(is_update: bool, resolved: Resolved | None = None, quotas: Iterabl
 
 
 def _delete(kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot) -> Answer:
-    """Only the system's own classes may not be deleted (registry/scheduling/priorityclass/storage)."""
+    """Respond to a deletion: only the system classes may not be deleted (registry/scheduling/priorityclass/storage)."""
     name = str(at(subject.old or subject.object, "metadata", "name") or "")
     if kind is CLASSES and subject.operation is Operation.DELETE:
         if name in {known.name for known in SYSTEM_CLASSES}:
@@ -167,7 +167,10 @@ def _answer_pod(request: DecodedRequest) -> Answer:
 
 
 def _answer_group(request: DecodedRequest) -> Answer:
-    """PodGroups are admitted and validated; the Priority plugin ignores Workloads and updates."""
+    """Respond to a PodGroup or Workload: admission and validation.
+
+    The Priority plugin ignores Workloads and updates.
+    """
     semantics, old = request.cluster.semantics, request.old
     spec = defaulted_group(request.obj, semantics)
     if old is None and request.kind.struct.name == "PodGroup":
@@ -192,14 +195,15 @@ _STAGES: Final = {CLASSES.kind: _answer_class, QUOTAS.kind: _answer_quota, PODS.
 
 
 def _restored_spec(spec: ApiObject, old: ApiObject) -> ApiObject:
-    """On UPDATE, the plugin restores fields that the new object lacks."""
+    """The spec of an update with fields that the Priority plugin restores from the old object."""
     kept = {key: at(old, "spec", key) for key in ("priority", "preemptionPolicy") if spec.get(key) is None}
     return {**spec, **kept}
 
 
 def _prepared_pod(request: DecodedRequest, pod: ApiObject) -> ApiObject:
-    """Remove fields that clients may not set, or copy them from the stored Pod (`PrepareForCreate`,
-    `PrepareForUpdate`).
+    """The Pod without fields that clients may not set; on updates, with the stored values of these fields.
+
+    Source: `PrepareForCreate`, `PrepareForUpdate`.
     """
     old = request.old
     if request.drops_scheduling_groups and at(old or NOTHING, "spec", "schedulingGroup") is None:

@@ -1,4 +1,4 @@
-"""A request as the API server has it once its object is decoded."""
+"""A request in the API server after its object is decoded."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ _LONGEST_PREFIX: Final = 58
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind that is evaluated, under its names in kube-apiserver's texts. `minors`: those that serve the version;
-    None: all of them."""
+    """A modelled kind, with its names in kube-apiserver's messages.
+
+    `minors`: the minor versions that serve this version of the kind; None for all.
+    """
 
     struct: Struct
     api_version: str
@@ -51,7 +53,7 @@ class Kind:
 
     @property
     def is_group(self) -> bool:
-        """Whether the kind is PodGroup or Workload, which only the feature gate GenericWorkload serves."""
+        """True for PodGroup and Workload, which are served only with the feature gate GenericWorkload."""
         return self.minors is not None
 
 
@@ -78,16 +80,16 @@ _GROUPS: Final = {
 
 
 def kind_of(obj: ApiObject) -> Kind | None:
-    """The kind of an object, None if it is not evaluated. PodGroups and Workloads: one for each version."""
+    """The kind of an object; None if it is not modelled. PodGroups and Workloads have a kind for each version."""
     kind = group_kind(obj)
     return _KINDS.get(kind) or _GROUPS.get((str(obj.get("apiVersion")), kind))
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedRequest:
-    """A request whose object decodes. `obj` has its namespace and its name, generated if need be.
+    """A request with a decoded object. `obj` has its namespace, and its name, which may be generated.
 
-    `given_name`: what the Priority plugin's refusals call the object, for it runs before a name is generated.
+    `given_name`: the name in messages of the Priority plugin, which runs before a name is generated.
     """
 
     kind: Kind
@@ -102,29 +104,27 @@ class DecodedRequest:
 
     @property
     def is_update(self) -> bool:
-        """Whether the request replaces an object."""
+        """True if the request replaces an object."""
         return self.old is not None
 
     @property
     def drops_scheduling_groups(self) -> bool:
-        """Report whether kube-apiserver is known to drop `spec.schedulingGroup` from Pods
-        (`dropDisabledSchedulingGroup`).
-        """
+        """True if kube-apiserver is known to drop `spec.schedulingGroup` from Pods (`dropDisabledSchedulingGroup`)."""
         minor = self.options.minor
         is_unknown = minor is not None and not Semantics(minor).pods_have_scheduling_groups
         return is_unknown or self.cluster.semantics.pods_are_grouped is False
 
     @property
     def quotas(self) -> list[ResourceQuota]:
-        """The quotas of its namespace, by name."""
+        """The ResourceQuotas of the request's namespace, by name."""
         return self.cluster.quotas_of(self.namespace)
 
     def forbid(self, problem: str, name: str = "") -> Refused:
-        """The refusal of an admission plugin (`admission.NewForbidden`)."""
+        """The rejection by an admission plugin (`admission.NewForbidden`)."""
         return Refused(403, f"{self.kind.resource} {go_quote(name or self.name)} is forbidden: {problem}")
 
     def admit(self, plugin: Callable[[], T]) -> T:
-        """Return the object after the Priority plugin's mutation, which runs before a name is generated.
+        """The result of the Priority plugin's mutation, which runs before a name is generated.
 
         Raises Refused.
         """
@@ -134,7 +134,7 @@ class DecodedRequest:
             raise self.forbid(str(refusal), self.given_name) from None
 
     def check(self, errors: list[FieldError]) -> None:
-        """Raises Refused if there are faults (`errors.NewInvalid`)."""
+        """Raise Refused if there are errors (`errors.NewInvalid`)."""
         if errors:
             errors = [error._replace(text=worded(error.text, self.options.minor)) for error in errors]
             message = f"{self.kind.kind} {go_quote(self.name)} is invalid: {aggregate(errors)}"
@@ -144,7 +144,7 @@ class DecodedRequest:
 def decode(
     kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot, options: Options, now: float, *, strict: bool = False
 ) -> DecodedRequest:
-    """Read a request. Raises Refused where its object cannot be decoded, or there is nothing to update."""
+    """Decode a request. Raises Refused if its object cannot be decoded, or the object to update does not exist."""
     obj = subject.object
     plain = kind.struct.name
     if obj.get("apiVersion") != kind.api_version or not _is_served(kind, cluster, options):
@@ -169,7 +169,7 @@ def decode(
 
 
 def _is_served(kind: Kind, cluster: ClusterSnapshot, options: Options) -> bool:
-    """Report whether kube-apiserver serves a kind, if the version and the feature gate are known."""
+    """True if kube-apiserver serves the kind, or if the version and the feature gate are unknown."""
     if kind.minors is None:
         return True
     is_known = options.minor is None or options.minor in kind.minors
@@ -177,7 +177,7 @@ def _is_served(kind: Kind, cluster: ClusterSnapshot, options: Options) -> bool:
 
 
 def check_fields(subject: ReviewedObject, minor: int | None) -> None:
-    """Raises Refused where there are fields that its kind does not have. Source: handlers/create.go and patch.go."""
+    """Raise Refused if the object has fields that its kind does not define. Source: handlers/create.go and patch.go."""
     error = strict_error(subject.object, minor)
     if error and subject.operation is Operation.UPDATE:
         raise Refused(422, f' "" is invalid: patch: Invalid value: "map[...]": {error}')
@@ -208,7 +208,7 @@ def _old(kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot, name: st
 
 
 def stored_of(kind: Kind, cluster: ClusterSnapshot, name: str, namespace: str) -> ApiObject | None:
-    """The stored object, if known."""
+    """The stored object as an API object; None if it is unknown."""
     if kind is CLASSES:
         found = cluster.priority_classes.get(name)
         return None if found is None else found.to_api()

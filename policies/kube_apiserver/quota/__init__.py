@@ -1,6 +1,6 @@
-"""The ResourceQuota plugin for pods: which quotas apply, what a pod uses, and whether it fits.
+"""The ResourceQuota plugin for Pods: the quotas that apply, the usage of a Pod, and the check of both.
 
-`usage`, `matches`, `constraints` and `check_request` are what upstream's functions of these names are; all are pure.
+`usage`, `matches`, `constraints` and `check_request` correspond to upstream's functions of these names. All are pure.
 """
 
 from forewarn.policies.kube_apiserver.quota.admission import (

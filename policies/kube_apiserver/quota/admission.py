@@ -1,4 +1,4 @@
-"""A check whether a request exceeds the quotas of its namespace.
+"""Checks if a request exceeds the quotas of its namespace.
 
 Source: apiserver `pkg/admission/plugin/resourcequota/controller.go`, `CheckRequest`.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class FaultKind(StrEnum):
-    """Why a request does not pass."""
+    """The reason why a request is rejected."""
 
     MUST_SPECIFY = "must-specify"
     STATUS_UNKNOWN = "status-unknown"
@@ -37,7 +37,7 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One reason, in upstream's words. `quota`: its name, empty where no quota is to blame."""
+    """One reason for a rejection, in upstream's words. `quota`: the name of the quota; "" if none is the cause."""
 
     kind: FaultKind
     message: str
@@ -47,7 +47,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The answer: the faults of the stage that failed, upstream's first; and the quotas, charged if there are none."""
+    """The result of a check: the errors of the failed stage, upstream's first; without errors, the charged quotas."""
 
     faults: tuple[Fault, ...]
     quotas: tuple[ResourceQuota, ...]
@@ -61,10 +61,10 @@ def check_request(
     old: ApiObject | None = None,
     evaluator: Evaluator = PODS,
 ) -> Check:
-    """Check whether an object, after the Priority plugin, exceeds a quota of its namespace. Raises InvalidObject.
+    """Check if an object, after the Priority plugin, exceeds a quota of its namespace. Raises InvalidObject.
 
-    `quotas`: those of the namespace, by name; upstream's order is arbitrary, here it is by name. `old`: the replaced
-    object, which is already charged. A limited scope that cannot be parsed disables all checks, as upstream does.
+    `quotas`: the namespace's quotas, sorted by name (upstream's order is arbitrary). `old`: the replaced object, which
+    is already charged. A limited scope that cannot be parsed disables all checks, as upstream does.
     """
     try:
         limited_scopes = [scope for entry in limited for scope in evaluator.matching_scopes(entry.match_scopes, obj)]
@@ -94,10 +94,10 @@ def first_refused(
     replicas: int,
     now: float = 0,
 ) -> tuple[int, Check]:
-    """Which of so many equal pods, counted from 1, is the first that does not fit, and why; 0 where all fit.
+    """The number of the first of `replicas` equal Pods that is rejected, from 1 (0 if none), and the last check.
 
-    The check has the quotas as they are then, charged with the pods before it. What the API server limits on its own
-    no pod changes for the next: see `uncovered`.
+    The check contains the quotas charged with the Pods before. Excludes limitedResources, for which all Pods are equal:
+    see `uncovered`.
     """
     evaluator = Pods(now)
     check = check_request(pod, quotas, evaluator=evaluator)
@@ -113,9 +113,9 @@ def first_refused(
 
 
 def uncovered(obj: ApiObject, quotas: Sequence[ResourceQuota], limited: Sequence[LimitedResource]) -> list[Fault]:
-    """Which limitedResources no quota covers for a pod, whatever else it lacks. Raises InvalidObject.
+    """The limitedResources that no quota covers for a Pod, independent of other requirements. Raises InvalidObject.
 
-    A quota whose scopes cannot be read covers nothing; a limited scope that cannot be read switches the check off.
+    A quota with invalid scopes covers nothing. An invalid limited scope disables the check.
     """
     readable = [
         quota for quota in quotas if not any(f.kind is FaultKind.INVALID_SCOPE for f in _unmet(quota, obj, PODS, {}))
@@ -132,9 +132,9 @@ def uncovered(obj: ApiObject, quotas: Sequence[ResourceQuota], limited: Sequence
 def _unmet(
     quota: ResourceQuota, obj: ApiObject, evaluator: Evaluator, demands: dict[frozenset[str], str]
 ) -> Iterable[Fault]:
-    """The requirements of a quota before usage is counted; empty if it does not limit the object.
+    """The unsatisfied requirements of a quota that do not depend on usage; empty if it does not limit the object.
 
-    `demands`: missing fields of the object by limited resources: quotas that limit the same resources require the same.
+    `demands`: a cache of the object's missing fields by the set of limited resources.
     """
     try:
         evaluator.matching_scopes(quota.scope_selectors, obj)
@@ -179,7 +179,7 @@ def _uncovered(
     limited_scopes: Sequence[ScopeSelector],
     evaluator: Evaluator,
 ) -> list[Fault]:
-    """Return the resources that the API server's own configuration limits and no quota covers."""
+    """The resources that limitedResources limits and no quota covers."""
     restricted = {name for quota in interesting for name in evaluator.matching_resources(quota.hard)}
     parts = [p for entry in limited if _is_about(entry, evaluator) for p in entry.match_contains]
     names = {name for name, quantity in used.items() if quantity.nano > 0 and any(part in name for part in parts)}
@@ -213,7 +213,7 @@ def _charge(quotas: Sequence[ResourceQuota], deltas: dict[str, dict[str, Quantit
 
 
 def _room(quota: ResourceQuota, used: ResourceList) -> int:
-    """Return how many more objects with this usage fit within a quota."""
+    """The number of further objects with this usage that fit within a quota."""
     masked = mask(used, quota.hard)
     free = {name: quota.hard[name].nano - quota.used[name].nano for name in masked if name in quota.used}
     return min((max(free[name], 0) // masked[name].nano for name in free), default=2**63)

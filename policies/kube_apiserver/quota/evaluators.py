@@ -1,4 +1,4 @@
-"""Quota usage by kind: Pods (pkg/quota/v1/evaluator/core), and kinds that are only counted (generic)."""
+"""Quota usage by kind: Pods (pkg/quota/v1/evaluator/core), and kinds of which only the number counts (generic)."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ class Evaluator(Protocol):
 
     @property
     def resource(self) -> str:
-        """The kind's plural, as limitedResources names it."""
+        """The plural of the kind, as in limitedResources."""
 
     def matching_resources(self, names: Iterable[str]) -> set[str]:
-        """Those of a quota's resources that this kind uses."""
+        """The resources of a quota that this kind uses."""
 
     def matching_scopes(self, selectors: Iterable[ScopeSelector], obj: ApiObject) -> list[ScopeSelector]:
-        """Those of the selectors that an object matches. Raises InvalidScope."""
+        """The selectors that an object matches. Raises InvalidScope."""
 
     def matches(self, quota: ResourceQuota, obj: ApiObject) -> bool:
-        """Report whether a quota limits an object. Raises InvalidScope."""
+        """True if a quota limits an object. Raises InvalidScope."""
 
     def constraints(self, obj: ApiObject, required: Collection[str]) -> str:
-        """Return the required fields that an object lacks."""
+        """The required fields that are missing in an object, as text; "" if there are none."""
 
     def usage(self, obj: ApiObject) -> ResourceList:
-        """Return the charge for an object."""
+        """The amounts that an object uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """The evaluator of pods. `now` in seconds since 1970; `read`: reads the resources of a Pod."""
+    """The Evaluator of Pods. `now`: seconds since 1970. `read`: returns the resources of a Pod."""
 
     now: float = 0
     resource: str = "pods"
@@ -74,13 +74,13 @@ class Pods:
 
 @dataclass(frozen=True, slots=True)
 class ObjectCount:
-    """The evaluator of kinds that are only counted; a quota with scopes never limits them."""
+    """The Evaluator of kinds of which only the number counts; a quota with scopes never limits them."""
 
     resource: str
     names: tuple[str, ...]
 
     def matching_resources(self, names: Iterable[str]) -> set[str]:
-        """The names under which the kind is counted."""
+        """The resource names under which a quota counts the kind."""
         return {*self.names}.intersection(names)
 
     def matching_scopes(
@@ -88,19 +88,19 @@ class ObjectCount:
         selectors: Iterable[ScopeSelector],  # noqa: ARG002  (the protocol's signature)
         obj: ApiObject,  # noqa: ARG002
     ) -> list[ScopeSelector]:
-        """None: only pods have scopes."""
+        """Return an empty list: only Pods have scopes."""
         return []
 
     def matches(self, quota: ResourceQuota, obj: ApiObject) -> bool:  # noqa: ARG002
-        """Report whether a quota counts this kind."""
+        """True if a quota counts this kind."""
         return not quota.scope_selectors and bool(self.matching_resources(quota.hard))
 
     def constraints(self, obj: ApiObject, required: Collection[str]) -> str:  # noqa: ARG002
-        """Nothing."""
+        """Return "": no fields are required."""
         return ""
 
     def usage(self, obj: ApiObject) -> ResourceList:  # noqa: ARG002
-        """One object."""
+        """One object, under each name of the kind."""
         return dict.fromkeys(self.names, _ONE)
 
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.resource_quota import ResourceQuota
 
 _CHECKING: Final = 50
-"""Units that it costs to hold a pod against a quota."""
+"""Units of work to compare a Pod with a quota."""
 
 
 class QuotaRoom:
-    """The quotas of namespaces, charged for new Pods and released for deleted Pods.
+    """The ResourceQuotas of namespaces, charged for new Pods and credited for deleted Pods.
 
     `quotas_of`: the initial quotas of a namespace, by name; called once for each namespace. A Pod is charged until its
     deletion: upstream `QuotaV1Pod` counts a terminating Pod until its grace period ends.
@@ -34,18 +34,18 @@ class QuotaRoom:
         self._now: dict[str, tuple[ResourceQuota, ...]] = {}
 
     def limits(self, namespace: str) -> bool:
-        """Report whether the namespace has any quota."""
+        """True if the namespace has a quota."""
         return bool(self._of(namespace))
 
     def take(self, namespace: str, pod: ApiObject) -> bool:
-        """Charge a pod; False where a quota refuses it. Raises InvalidObject.
+        """Charge a Pod; returns false if a quota rejects it. Raises InvalidObject.
 
-        A quota without a status is not known to refuse anything.
+        A quota without a status rejects nothing.
         """
         return not self.refusal(namespace, pod)
 
     def refusal(self, namespace: str, pod: ApiObject) -> str:
-        """Charge a pod, or say in upstream's words why a quota refuses it; else empty. Raises InvalidObject."""
+        """Charge a Pod; if a quota rejects it, return upstream's message instead of "". Raises InvalidObject."""
         charge(_CHECKING * len(self._of(namespace)))
         check = check_request(pod, self._of(namespace), evaluator=self._evaluator)
         refused = next((fault for fault in check.faults if fault.kind is not FaultKind.STATUS_UNKNOWN), None)
@@ -55,7 +55,7 @@ class QuotaRoom:
         return ""
 
     def give_back(self, namespace: str, pod: ApiObject) -> None:
-        """A pod is gone. Raises InvalidObject."""
+        """Credit the usage of a deleted Pod. Raises InvalidObject."""
         charge(_CHECKING * len(self._of(namespace)))
         used = self._evaluator.usage(pod)
         self._now[namespace] = tuple(

@@ -1,4 +1,4 @@
-"""Which pods a quota is about (pkg/quota/v1/evaluator/core/pods.go `podMatchesScopeFunc`, generic `Matches`)."""
+"""The Pods that a quota applies to (pkg/quota/v1/evaluator/core/pods.go `podMatchesScopeFunc`, generic `Matches`)."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ _TERM_KINDS: Final = (
 
 
 class InvalidScope(ValueError):
-    """A selector whose values can be no label values: upstream fails on it; the message is its."""
+    """The values of a selector are not valid label values, so upstream fails; the message is upstream's."""
 
 
 def matching_resources(names: Iterable[str]) -> set[str]:
-    """Those of a quota's resources that pods use (`MatchingResources`)."""
+    """The resources of a quota that Pods use (`MatchingResources`)."""
     return {name for name in each(tuple(names), 0.3) if name in POD_RESOURCES or _is_pod_resource(name)}
 
 
 def matches(quota: ResourceQuota, pod: ApiObject) -> bool:
-    """Report whether a quota limits a Pod: it limits a resource of Pods, and all its scopes match. Raises InvalidScope.
+    """True if a quota limits a Pod: it limits a resource of Pods, and all its scopes match. Raises InvalidScope.
 
     Uses `status.hard`, as upstream does. `pod`: as stored, after the Priority plugin.
     """
@@ -56,20 +56,20 @@ def matches(quota: ResourceQuota, pod: ApiObject) -> bool:
 
 
 def matching_scopes(selectors: Iterable[ScopeSelector], pod: ApiObject) -> list[ScopeSelector]:
-    """Those of the selectors that a pod matches (`MatchingScopes`). Raises InvalidScope."""
+    """The selectors that a Pod matches (`MatchingScopes`). Raises InvalidScope."""
     return [selector for selector in selectors if matches_scope(selector, pod)]
 
 
 def is_covered_by(limited: ScopeSelector, quota_scopes: Iterable[ScopeSelector]) -> bool:
-    """Report whether a matching scope of a quota covers a limited scope: only the names are compared.
+    """True if a matching scope of a quota covers a limited scope: only the names are compared.
 
-    Source: `UncoveredQuotaScopes`. So a quota that limits nothing, or one `NotIn [x]`, covers the scope.
+    Source: `UncoveredQuotaScopes`. Thus a quota without limits, or one with `NotIn [x]`, covers the scope.
     """
     return any(scope.scope_name == limited.scope_name for scope in quota_scopes)
 
 
 def matches_scope(selector: ScopeSelector, pod: ApiObject) -> bool:
-    """Report whether a Pod matches one scope; unknown scopes match nothing. Raises InvalidScope."""
+    """True if a Pod matches one scope; unknown scopes match nothing. Raises InvalidScope."""
     match selector.scope_name:
         case "Terminating":
             return is_terminating(pod)
@@ -87,13 +87,13 @@ def matches_scope(selector: ScopeSelector, pod: ApiObject) -> bool:
 
 
 def is_terminating(pod: ApiObject) -> bool:
-    """Report whether a Pod has an active deadline (`IsTerminating`)."""
+    """True if a Pod has an active deadline (`IsTerminating`)."""
     deadline = at(pod, "spec", "activeDeadlineSeconds")
     return deadline is not None and deadline >= 0
 
 
 def is_best_effort(pod: ApiObject) -> bool:
-    """Report whether a Pod has the QoS class BestEffort (`GetPodQOS`); a class in its status takes precedence."""
+    """True if a Pod has the QoS class BestEffort (`GetPodQOS`); the class in its status takes precedence."""
     recorded = at(pod, "status", "qosClass")
     if recorded:
         return bool(recorded == "BestEffort")
@@ -109,7 +109,7 @@ def _quality_resources(pod: PodResources) -> Iterable[str]:
 
 
 def _matches_class(selector: ScopeSelector, class_name: str) -> bool:
-    """By name, never by value; a pod without a class is matched by NotIn and DoesNotExist."""
+    """True if a class scope matches a class name; NotIn and DoesNotExist also match Pods without a class."""
     if selector.operator == "Exists":
         return bool(class_name)
     _check(selector)
@@ -121,7 +121,7 @@ def _matches_class(selector: ScopeSelector, class_name: str) -> bool:
 
 
 def _check(selector: ScopeSelector) -> None:
-    """Values must be label values, though classes may have longer names (`NewRequirement`)."""
+    """Raise InvalidScope if values are not label values, although classes may have longer names (`NewRequirement`)."""
     problem = _problem_of(selector)
     if problem:
         shown = ScopeSelector(*selector[:2], selector.values[:MOST_FAULTS])
@@ -129,7 +129,7 @@ def _check(selector: ScopeSelector) -> None:
 
 
 _KNOWN: Final[OrderedDict[int, tuple[ScopeSelector, str]]] = OrderedDict()
-"""Errors of selectors, by identity, because each Pod evaluates the same quotas again."""
+"""Errors of selectors, by identity, because each Pod is compared with the same quotas."""
 _MOST_KNOWN: Final = 64
 
 

@@ -26,9 +26,9 @@ _MUST_BE_SET: Final = frozenset(f"{prefix}{name}" for prefix in ("", REQUESTS, "
 def usage(
     pod: ApiObject, now: float, read: Callable[[ApiObject], PodResources] = read_pod_resources
 ) -> dict[str, Quantity]:
-    """What a pod is charged with; `now` in seconds since 1970. Raises InvalidObject. `read`: reads its resources.
+    """The quota usage of a Pod. `now`: seconds since 1970. `read`: returns the Pod's resources. Raises InvalidObject.
 
-    Past its end (phase, or deletion and grace period over) it is only one object: `count/pods`.
+    A Pod that has ended (by phase, or deletion and grace period) counts only as an object, `count/pods`.
     """
     counted: dict[str, Quantity] = {POD_COUNT: Quantity(_ONE.nano)}
     if not _is_charged(pod, now):
@@ -40,7 +40,7 @@ def usage(
 def constraints(
     pod: ApiObject, required: Collection[str], read: Callable[[ApiObject], PodResources] = read_pod_resources
 ) -> str:
-    """Return the fields that a Pod lacks for a quota on the resources in `required`. Raises InvalidObject.
+    """The missing fields of a Pod for a quota on the resources in `required`, as text. Raises InvalidObject.
 
     Each container and init container must set limited cpu and memory, unless the Pod has Pod-level resources.
     """
@@ -56,7 +56,7 @@ def constraints(
 
 
 def _by_quota_name(requests: ResourceList, limits: ResourceList) -> dict[str, Quantity]:
-    """Requests and limits under the names that quotas have for them (`podComputeUsageHelper`)."""
+    """The requests and limits under their names in quotas (`podComputeUsageHelper`)."""
     used = {"pods": _ONE}
     for name in _NAMED:
         if name in requests:
@@ -72,7 +72,7 @@ def _by_quota_name(requests: ResourceList, limits: ResourceList) -> dict[str, Qu
 
 
 def _is_charged(pod: ApiObject, now: float) -> bool:
-    """Upstream `QuotaV1Pod`."""
+    """True if quotas charge a Pod's resources. Source: upstream `QuotaV1Pod`."""
     if text(pod, "status", "phase") in ("Failed", "Succeeded"):
         return False
     deleted = timestamp(pod, "metadata", "deletionTimestamp")

@@ -1,1 +1,1 @@
-"""The steps of the API server before it stores an object: decode, default, validate. Upstream's `pkg/apis`."""
+"""The API server's steps before it stores an object: decode, default, validate. Source: upstream's `pkg/apis`."""

@@ -1,7 +1,7 @@
 """Validation by tags on the fields of Go types (`+k8s:immutable`, `+k8s:unionMember` …), as validation-gen writes it.
 
 The checks of a field run in two steps: if one of the first step fails, kube-apiserver skips the second step and the
-type of the field. What an update does not change is not checked again. Source: apimachinery `pkg/api/validate`,
+type of the field. Unchanged fields of an update are not checked again. Source: apimachinery `pkg/api/validate`,
 kubernetes `pkg/apis/*/zz_generated.validations.go`.
 """
 
@@ -68,7 +68,7 @@ class Tagged:
     checks: tuple[Check, ...] = ()
 
     def value(self, obj: ApiObject | None, name: str) -> Any:
-        """The field of an object as Go has it."""
+        """The value of the field in an object; Go's zero value if it is unset."""
         found = None if obj is None else obj.get(name)
         if found is not None or self.form is Form.POINTER:
             return found
@@ -77,7 +77,7 @@ class Tagged:
         return {} if self.form is Form.STRUCT else []
 
     def is_set(self, obj: ApiObject | None, name: str) -> bool:
-        """Report whether an object sets the field."""
+        """True if an object sets the field."""
         value = self.value(obj, name)
         return self.form is Form.STRUCT or (value is not None if self.form is Form.POINTER else bool(value))
 
@@ -91,11 +91,11 @@ class Tags:
     union: tuple[str, ...] = ()
 
     def struct(self, package: str) -> Struct:
-        """The type for decoding; `package`: as error texts show it."""
+        """The type for decoding. `package`: the Go package in error messages."""
         return Struct(self.name, {name: _decoded(tagged, package) for name, tagged in self.fields.items()}, package)
 
     def kept(self, obj: ApiObject | None) -> dict[str, Any]:
-        """An object that decodes as kube-apiserver writes it: fields of this type alone, unset ones as Go encodes."""
+        """A decoded object as kube-apiserver writes it: only fields of this type, unset ones as Go encodes them."""
         found = {}
         for name, tagged in self.fields.items():
             value = tagged.value(obj, name)
@@ -115,7 +115,10 @@ def _decoded(tagged: Tagged, package: str) -> Type:
 def validate_tags(
     tags: Tags, new: ApiObject, old: ApiObject | None, path: Path, *, is_update: bool
 ) -> list[FieldError]:
-    """All faults of a new object, or of a change; both as `Tags.kept` has them. `old` None: nothing to compare with."""
+    """All errors of a new object, or of a change.
+
+    `new`, `old`: results of `Tags.kept`; `old` is None without comparison.
+    """
     errors = _validate_union(tags, new, old, path) if tags.union else []
     for name, tagged in tags.fields.items():
         value, before = tagged.value(new, name), tagged.value(old, name) if old is not None else None
@@ -125,7 +128,7 @@ def validate_tags(
 
 
 def _validate_union(tags: Tags, new: ApiObject, old: ApiObject | None, path: Path) -> list[FieldError]:
-    """Upstream `Union`; an update does not validate unchanged members again."""
+    """The errors of a union (upstream `Union`). An update does not validate unchanged members again."""
     given = [name for name in tags.union if tags.fields[name].is_set(new, name)]
     if old is not None and given == [name for name in tags.union if tags.fields[name].is_set(old, name)]:
         return []
@@ -138,7 +141,7 @@ def _validate_union(tags: Tags, new: ApiObject, old: ApiObject | None, path: Pat
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """The value of a field, which is new or changed."""
+    """The new or changed value of a field."""
 
     tagged: Tagged
     value: Any
@@ -147,7 +150,7 @@ class _Given:
     is_update: bool
 
     def errors(self, is_set: bool) -> list[FieldError]:
-        """All faults of the field."""
+        """All errors of the field."""
         first = list(self._first_step(is_set))
         return first if first or not is_set else list(self._second_step())
 
@@ -205,29 +208,29 @@ def _name(item: ApiObject) -> str:
 
 
 def _by_name(items: Sequence[ApiObject]) -> dict[str, ApiObject]:
-    """The first item of each name."""
+    """The first item for each name."""
     return {_name(item): item for item in reversed(items)}
 
 
 def at_least(least: int) -> Check:
-    """`+k8s:minimum`."""
+    """The check of `+k8s:minimum`."""
     detail = f"must be greater than or equal to {least}"
     return lambda path, value: [invalid(path, value, detail)] if value < least else []
 
 
 def at_most(most: int) -> Check:
-    """`+k8s:maximum`."""
+    """The check of `+k8s:maximum`."""
     detail = f"must be less than or equal to {most}"
     return lambda path, value: [invalid(path, value, detail)] if value > most else []
 
 
 def one_of(*values: str) -> Check:
-    """`+k8s:enum`; the values in the order of the message."""
+    """The check of `+k8s:enum`; the values are in the order of the message."""
     return lambda path, value: [] if value in values else [not_supported(path, value, values)]
 
 
 def formed(faults: Callable[[str], list[str]]) -> Check:
-    """`+k8s:format`, by the function that reports what is wrong with a text."""
+    """The check of `+k8s:format`. `faults`: returns the errors of a text."""
     return lambda path, value: [invalid(path, value, fault) for fault in faults(value)]
 
 

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 _BITS: Final = {"int32": 2**31, "int64": 2**63}
 _FIELD: Final = 2
-"""Units of work that a field of a struct costs."""
+"""Units of work to decode a field of a struct."""
 _RFC3339: Final = "2006-01-02T15:04:05Z07:00"
 
 
 def decode_fault(obj: ApiObject, struct: Struct) -> FieldError | None:
-    """The fault that keeps an object from being decoded, None where it can be.
+    """The error for which an object cannot be decoded; None if it can.
 
-    The first in the order of the text; but a quantity or time that cannot be parsed comes before wrong types.
+    The first error in the order of the text; but an invalid quantity or time precedes wrong types.
     """
     first = None
     for fault, parsing in _decode(obj, struct, (), struct.name, ""):
@@ -38,7 +38,10 @@ def decode_fault(obj: ApiObject, struct: Struct) -> FieldError | None:
 
 
 def _decode(value: Any, kind: Type, path: Path, holder: str, field: str) -> Iterator[tuple[FieldError, bool]]:
-    """Faults, and whether each ends the decoding. `holder`: the innermost struct; `field`: Go's path from the root."""
+    """Yield errors; true if an error ends decoding.
+
+    `holder`: the innermost struct. `field`: Go's path from the root.
+    """
     if isinstance(kind, Parsed):
         yield from _parse(value, kind, path, holder, field)
     elif value is None or is_left_out(value):

@@ -1,4 +1,4 @@
-"""Faults of a field, in the words of apimachinery's `field.Error`."""
+"""Errors about a field, with the texts of apimachinery's `field.Error`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _ESCAPES |= {"\\": r"\\", '"': r"\""}
 
 
 class FieldError(NamedTuple):
-    """One fault of an object: `str()` is what upstream's field.Error prints.
+    """One error of an object; `str()` is the text of upstream's field.Error.
 
-    `field`: upstream's name of the field where it differs from what `path` prints (map keys: `spec.hard[cpu]`).
+    `field`: upstream's name of the field if it differs from `path` (map keys: `spec.hard[cpu]`).
     """
 
     path: Path
@@ -34,61 +34,63 @@ class FieldError(NamedTuple):
 
 
 class Named(str):
-    """Text of a Go type of its own (`core.ResourceName`): field errors print it as JSON, not quoted as a string."""
+    """Text of a separate Go type (`core.ResourceName`): field errors print it as JSON instead of a quoted string."""
 
     __slots__ = ()
 
 
 def keyed(path: Path, key: str) -> str:
-    """The name of a map's entry: `spec.hard[cpu]`."""
+    """The path of an entry in a map, for example `spec.hard[cpu]`."""
     return f"{field_path(path)}[{key}]"
 
 
 def required(path: Path, detail: str = "", field: str = "") -> FieldError:
-    """A required value is missing."""
+    """An error: a required value is missing."""
     return FieldError(path, _with("Required value", detail), field)
 
 
 def forbidden(path: Path, detail: str, field: str = "") -> FieldError:
-    """A value that is well-formed but not permitted here."""
+    """An error: the value is well-formed, but not permitted here."""
     return FieldError(path, _with("Forbidden", detail), field)
 
 
 MOST_FAULTS: Final = 100
-"""Of one part of an object: so many faults are looked for."""
+"""Maximum errors that are reported about one part of an object."""
 _ENTRIES: Final = 64
 _CHARACTERS: Final = 2_048
-"""Of a value that is shown in a message; upstream shows all of it."""
+"""Maximum characters of a value in a message; upstream shows the whole value."""
 
 
 def invalid(path: Path, value: object, detail: str, field: str = "") -> FieldError:
-    """A malformed value; plain text is printed as Go quotes it, anything else as JSON."""
+    """An error: the value is malformed. Text is printed as Go quotes it, other values as JSON."""
     return FieldError(path, _with(f"Invalid value: {_shown(value)}", detail), field)
 
 
 def duplicate(path: Path, value: object) -> FieldError:
-    """A value that must be unique."""
+    """An error: the value must be unique."""
     return FieldError(path, f"Duplicate value: {_shown(value)}")
 
 
 def not_supported(path: Path, value: str, supported: Sequence[str], field: str = "") -> FieldError:
-    """A value outside of an enumeration."""
+    """An error: the value is not in the enumeration."""
     detail = f"supported values: {', '.join(go_quote(v) for v in supported)}"
     return FieldError(path, _with(f"Unsupported value: {go_json(value)}", detail), field)
 
 
 def too_many(path: Path, count: int, limit: int) -> FieldError:
-    """A list with too many items."""
+    """An error: the list has too many items."""
     return FieldError(path, f"Too many: {count}: must have at most {limit} {'item' if limit == 1 else 'items'}")
 
 
 def too_long(path: Path, limit: int) -> FieldError:
-    """Text with too many bytes."""
+    """An error: the text has too many bytes."""
     return FieldError(path, f"Too long: may not be more than {limit} bytes")
 
 
 def aggregate(errors: Iterable[FieldError]) -> str:
-    """Faults as one text: one alone, several in brackets, none twice (upstream `utilerrors.NewAggregate`)."""
+    """The errors as one text without duplicates: one alone, several in brackets (upstream
+    `utilerrors.NewAggregate`).
+    """
     texts = list(dict.fromkeys(map(str, islice(errors, MOST_FAULTS))))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
@@ -111,7 +113,7 @@ def _plain(value: Any) -> object:
 
 
 class _Plain:
-    """Return a value as JSON, cut to the length that is shown; the rest is not formatted."""
+    """Converts a value to JSON types, cut to the maximum length in a message; the rest is not formatted."""
 
     __slots__ = ("_left",)
 
@@ -119,7 +121,7 @@ class _Plain:
         self._left = _CHARACTERS
 
     def of(self, value: Any) -> object:
-        """The value; each entry counts for the characters that it has at least."""
+        """The value as JSON types. Each entry counts as its minimum number of characters."""
         self._left -= 1
         if isinstance(value, Quantity):
             return str(value)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def with_limit_range_defaults(pod: ApiObject, limit_ranges: Iterable[LimitRange]) -> ApiObject:
-    """Return a new Pod with the default resources of a namespace with these LimitRanges; the argument does not change.
+    """A copy of a new Pod with the default resources of a namespace with these LimitRanges.
 
     If LimitRanges conflict, the first counts (upstream: in random order). A Pod with a uid is stored and already has
     defaults, so it does not change. A Pod that cannot be decoded does not change either: its decoder reports the error.
@@ -42,7 +42,7 @@ def with_limit_range_defaults(pod: ApiObject, limit_ranges: Iterable[LimitRange]
 
 
 def _defaults(limit_ranges: Iterable[LimitRange]) -> tuple[dict[str, str], dict[str, str]]:
-    """(requests, limits): each LimitRange fills in what those before it have not."""
+    """The default (requests, limits); the first LimitRange with a value counts."""
     requests: ResourceList = {}
     limits: ResourceList = {}
     for limit_range in limit_ranges:
@@ -52,7 +52,7 @@ def _defaults(limit_ranges: Iterable[LimitRange]) -> tuple[dict[str, str], dict[
 
 
 def _merged(container: ApiObject, default_requests: ApiObject, default_limits: ApiObject) -> ApiObject:
-    """A container with what it lacks; its own limits are its requests first. Source: `mergeContainerResources`."""
+    """A container with default resources. Its own limits are its default requests (`mergeContainerResources`)."""
     resources = mapping(container, "resources")
     limits, requests = mapping(resources, "limits"), mapping(resources, "requests")
     filled = {
@@ -63,7 +63,7 @@ def _merged(container: ApiObject, default_requests: ApiObject, default_limits: A
 
 
 def _own_resources(spec: ApiObject) -> dict[str, Any]:
-    """`spec.resources`, where it is there, with its defaults."""
+    """`spec.resources` with its defaults; empty if absent."""
     if at(spec, "resources") is None:
         return {}
     given = mapping(spec, "resources")

@@ -33,7 +33,7 @@ _KEY_EXAMPLES: Final = ("MyName", "my.name", "123-abc")
 
 
 def dns1123_label(name: str) -> list[str]:
-    """Return the errors of a DNS label (namespaces, containers)."""
+    """The errors of a DNS label (namespaces, containers)."""
     faults = _too_long(name, 63)
     if not _MATCH[_LABEL](name):
         has_dots = _MATCH[_SUBDOMAIN](name)
@@ -42,12 +42,12 @@ def dns1123_label(name: str) -> list[str]:
 
 
 def dns1123_subdomain(name: str) -> list[str]:
-    """Return the errors of a DNS subdomain (most objects)."""
+    """The errors of a DNS subdomain (most objects)."""
     return _subdomain(name)
 
 
 def qualified_name(key: str) -> list[str]:
-    """Return the errors of a label key, resource name or finalizer: `[prefix/]name`."""
+    """The errors of a label key, resource name or finalizer: `[prefix/]name`."""
     prefix, slash, name = key.rpartition("/")
     if key.count("/") > 1:
         return [f"a valid label key {_TWO_PARTS}"]
@@ -63,7 +63,7 @@ def qualified_name(key: str) -> list[str]:
 
 
 def label_value(value: str) -> list[str]:
-    """Return the errors of a label value."""
+    """The errors of a label value."""
     faults = _too_long(value, 63, "bytes")
     if not _MATCH[_VALUE](value):
         faults.append(_form(_VALUE_WORDS, _VALUE, "MyValue", "my_value", "12345"))
@@ -71,7 +71,7 @@ def label_value(value: str) -> list[str]:
 
 
 def worded(text: str, minor: int | None) -> str:
-    """Return the message of a field error in a minor version; None: as in the known versions after 1.34.
+    """The message of a field error in a minor version; None: as in the supported versions after 1.34.
 
     Until 1.34, label keys had the messages of `util/validation`.
     """
@@ -87,14 +87,14 @@ def worded(text: str, minor: int | None) -> str:
 
 
 def path_segment(name: str, *, prefix: bool = False) -> list[str]:
-    """Return the errors of a name as part of a URL path."""
+    """The errors of a name as part of a URL path."""
     if name in (".", "..") and not prefix:
         return [f"may not be '{name}'"]
     return [f"may not contain '{char}'" for char in "/%" if char in name]
 
 
 def mask_trailing_dash(prefix: str) -> str:
-    """A generateName as it is validated (upstream takes two characters off for the one it puts on)."""
+    """A generateName as upstream validates it: without a trailing dash, which upstream replaces by a letter."""
     return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
@@ -106,7 +106,10 @@ def _subdomain(name: str, unit: str = "characters") -> list[str]:
 
 
 def _too_long(text: str, limit: int, unit: str = "characters") -> list[str]:
-    """Bytes are counted; upstream calls them characters in names, bytes in label keys and values."""
+    """The error of a text with too many bytes.
+
+    Upstream calls them characters in names, bytes in label keys and values.
+    """
     too_long = len(text.encode(errors="surrogatepass")) > limit
     return [f"must be no more than {limit} {unit}"] if too_long else []
 

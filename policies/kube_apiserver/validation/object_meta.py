@@ -1,6 +1,6 @@
-"""Validation of metadata (apimachinery `api/validation/objectmeta.go`). Objects must decode (decode.py).
+"""Validation of metadata (apimachinery `api/validation/objectmeta.go`). The object must decode (decode.py).
 
-Map entries are checked by key; upstream's order is Go's random one. Not checked: managedFields.
+Map entries are checked by key; upstream's order is random. managedFields are not checked.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _IMMUTABLE: Final = ("name", "namespace", "uid")
 
 
 def validate_object_meta(obj: ApiObject, *, namespaced: bool, own_generation: bool = False) -> list[FieldError]:
-    """All faults of a new object's metadata, whose name must be a DNS subdomain (`ValidateObjectMeta`).
+    """All errors in a new object's metadata; the name must be a DNS subdomain (`ValidateObjectMeta`).
 
-    `own_generation`: the client's generation counts, the server sets none.
+    `own_generation`: the generation that the client sends is checked, because the server does not set it.
     """
     errors = _validate(obj, namespaced, dns1123_subdomain, lambda prefix: dns1123_subdomain(mask_trailing_dash(prefix)))
     generation = at(obj, "metadata", "generation") or 0
@@ -54,9 +54,9 @@ def validate_object_meta(obj: ApiObject, *, namespaced: bool, own_generation: bo
 
 
 def validate_object_meta_update(new: ApiObject, old: ApiObject, *, namespaced: bool) -> list[FieldError]:
-    """All faults of a change of metadata (registry/rest `validateCommonFields`, `ValidateObjectMetaUpdate`).
+    """All errors of a change of metadata (registry/rest `validateCommonFields`, `ValidateObjectMetaUpdate`).
 
-    Not checked: what the server itself fills in when it is absent (resourceVersion, times, generation).
+    Not checked: absent fields that the server sets itself (resourceVersion, times, generation).
     """
     metadata: ApiObject = new.get("metadata") or NOTHING
     before: ApiObject = old.get("metadata") or NOTHING
@@ -72,7 +72,7 @@ def validate_object_meta_update(new: ApiObject, old: ApiObject, *, namespaced: b
 
 
 def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
-    """Faults of labels, or of a nodeSelector (`ValidateLabels`)."""
+    """The errors of labels, or of a nodeSelector (`ValidateLabels`)."""
     errors: list[FieldError] = []
     work = meter()
     for key, value in sorted(labels.items()):
@@ -87,7 +87,10 @@ def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
 def _validate(
     obj: ApiObject, namespaced: bool, name_faults: Callable[[str], list[str]], prefix_faults: Callable[[str], list[str]]
 ) -> list[FieldError]:
-    """Names and namespace. A generateName without a name is a name to be generated, and no fault."""
+    """The errors of names and namespace.
+
+    A generateName without a name is no error, because a name will be generated.
+    """
     metadata: ApiObject = obj.get("metadata") or NOTHING
     prefix, name = metadata.get("generateName") or "", metadata.get("name") or ""
     errors = [invalid((*_META, "generateName"), prefix, fault) for fault in (prefix_faults(prefix) if prefix else ())]
@@ -170,7 +173,7 @@ def _finalizers(finalizers: list[str]) -> list[FieldError]:
 
 
 def _kube_finalizers(metadata: ApiObject) -> list[FieldError]:
-    """Return the additional errors of finalizers (pkg/apis/core/validation `validateKubeFinalizerName`)."""
+    """The additional errors of finalizers (pkg/apis/core/validation `validateKubeFinalizerName`)."""
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         invalid((*_META, "finalizers", index), name or "", detail)

@@ -1,12 +1,11 @@
-"""Validation of pods, as far as it touches priority, quota and identity (pkg/apis/core/validation).
+"""Validation of Pods, limited to fields for priority, quota and identity (pkg/apis/core/validation).
 
 Covered: metadata; names and images of containers, presence and uniqueness; resources of containers, of the pod, of its
 overhead; restartPolicy, nodeSelector, nodeName, serviceAccountName, activeDeadlineSeconds, priorityClassName,
-preemptionPolicy, schedulingGroup; on UPDATE also what may change at all. Not covered, and so accepted here: volumes,
-ports, env, probes, lifecycle, security contexts, affinity, tolerations, topology spread, DNS, host names, claims,
-ephemeral containers, and the annotations with a meaning. On UPDATE of what may not change, upstream's sentence is given
-without the diff behind it, which prints the whole internal spec; the fields compared are those that
-kube_apiserver/validation/schema.py knows.
+preemptionPolicy, schedulingGroup; on UPDATE also immutable fields. Not covered, and thus accepted: volumes, ports, env,
+probes, lifecycle, security contexts, affinity, tolerations, topology spread, DNS, host names, claims, ephemeral
+containers, and the annotations with a meaning. On UPDATE of an immutable field, the message is upstream's without its
+diff of the internal spec. Only fields in kube_apiserver/validation/schema.py are compared.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ _COMPARED: Final[Mapping[str, object]] = {
 
 
 def validate_pod_create(pod: ApiObject) -> list[FieldError]:
-    """All faults of a new pod, in upstream's order (`ValidatePodCreate`). It must decode and have a namespace."""
+    """All errors of a new Pod in upstream's order (`ValidatePodCreate`). The Pod must decode and have a namespace."""
     errors = validate_object_meta(pod, namespaced=True) + _validate_spec(pod)
     if at(pod, "spec", "nodeName") and at(pod, "spec", "schedulingGates"):
         detail = "cannot be set until all schedulingGates have been cleared"
@@ -75,7 +74,7 @@ def validate_pod_create(pod: ApiObject) -> list[FieldError]:
 
 
 def validate_pod_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
-    """All faults of a change, in upstream's order (`ValidatePodUpdate`). Both must decode."""
+    """All errors of a change of a Pod in upstream's order (`ValidatePodUpdate`). Both Pods must decode."""
     errors = validate_object_meta_update(new, old, namespaced=True)
     errors += validate_object_meta(new, namespaced=True) + _validate_spec(new)
     for kind in _CONTAINERS:
@@ -91,7 +90,7 @@ def validate_pod_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
 
 
 def _validate_spec(pod: ApiObject) -> list[FieldError]:
-    """Upstream `ValidatePodSpec`, in its order."""
+    """The errors of a Pod's spec in upstream's order (`ValidatePodSpec`)."""
     spec: ApiObject = pod.get("spec") or NOTHING
     resources = read_pod_resources(pod)
     errors = _validate_containers(pod, resources)
@@ -122,7 +121,7 @@ def _validate_spec(pod: ApiObject) -> list[FieldError]:
 
 
 def validate_scheduling_group(spec: ApiObject) -> list[FieldError]:
-    """Faults of `schedulingGroup`, which names a PodGroup (`validateSchedulingGroup`). It must decode."""
+    """The errors of `schedulingGroup`, which names a PodGroup (`validateSchedulingGroup`). The spec must decode."""
     group = spec.get("schedulingGroup")
     if group is None:
         return []
@@ -160,7 +159,7 @@ def _validate_containers(pod: ApiObject, resources: PodResources) -> list[FieldE
 
 
 def _validate_pod_level(resources: PodResources) -> list[FieldError]:
-    """Upstream `validatePodResources`."""
+    """The errors of Pod-level resources (upstream `validatePodResources`)."""
     path = ("spec", "resources")
     errors = validate_requirements(resources.limits, resources.requests, path, pod_level=True)
     for name, together in sorted(container_requests(resources).items()):
@@ -179,7 +178,7 @@ def _validate_pod_level(resources: PodResources) -> list[FieldError]:
 
 
 def _validate_under_pod(resources: PodResources) -> list[FieldError]:
-    """No container's limit is above the pod's."""
+    """The errors of container limits above the Pod-level limit."""
     errors = []
     for index, container in enumerate(resources.containers):
         for name, limit in sorted(container.limits.items()):
@@ -203,7 +202,7 @@ def _validate_images(containers: list[Any], kind: str, *, must_be_there: bool = 
 
 
 def _validate_deadline_update(new: ApiObject, old: ApiObject) -> tuple[list[FieldError], bool]:
-    """A deadline may be set or brought forward; whether the validation ends here."""
+    """The errors of a changed deadline, which may be set or reduced; true if the validation ends here."""
     path = ("spec", "activeDeadlineSeconds")
     given, stored = at(new, *path), at(old, *path)
     if given is None:
@@ -217,7 +216,7 @@ def _validate_deadline_update(new: ApiObject, old: ApiObject) -> tuple[list[Fiel
 
 
 def _has_changed(new: ApiObject, old: ApiObject) -> bool:
-    """Report whether an update changes an immutable field, among the fields that forewarn reads."""
+    """True if an update changes an immutable field, among the fields that forewarn reads."""
     given: ApiObject = new.get("spec") or NOTHING
     stored: ApiObject = old.get("spec") or NOTHING
     for key, default in _COMPARED.items():

@@ -1,4 +1,4 @@
-"""Decoding, defaulting and validation of PodGroups and Workloads, in upstream's words and order.
+"""Decoding, defaults and validation of PodGroups and Workloads, with upstream's messages in upstream's order.
 
 Sources: api `scheduling/v1beta1/types.go` (v1alpha3 is equal) and `scheduling/v1alpha2/types.go`; kubernetes
 `pkg/apis/scheduling/validation`, `pkg/registry/scheduling/podgroup` and `workload`. Not modelled: the feature gates
@@ -56,7 +56,7 @@ _PREEMPTION_GATE: Final = "WorkloadAwarePreemption"
 
 @dataclass(frozen=True, slots=True)
 class GroupVersion:
-    """A version of PodGroups and Workloads. `minors`: of Kubernetes 1, which serve the version."""
+    """A version of the PodGroup and Workload API. `minors`: the minor versions of Kubernetes 1.x that serve it."""
 
     name: str
     minors: range
@@ -65,7 +65,7 @@ class GroupVersion:
     default_mode: Any
 
     def tags(self, kind: str) -> Tags:
-        """The spec of a `group/Kind`."""
+        """The tags of the spec of a `group/Kind`."""
         return self.group if kind == POD_GROUP else self.workload
 
 
@@ -197,7 +197,7 @@ def _v1alpha2() -> GroupVersion:
 GROUP_VERSIONS: Final[Mapping[str, GroupVersion]] = {
     f"scheduling.k8s.io/{version.name}": version for version in (_v1alpha2(), _v1beta1("v1alpha3"), _v1beta1("v1beta1"))
 }
-"""apiVersion -> the version."""
+"""apiVersion -> version of PodGroups and Workloads."""
 
 
 def _struct(kind: str, version: GroupVersion) -> Struct:
@@ -214,20 +214,20 @@ GROUP_STRUCTS: Final[Mapping[tuple[str, str], Struct]] = {
 
 
 def group_decode_error(obj: ApiObject) -> FieldError | None:
-    """The field that kube-apiserver cannot decode; None if it can. Of a version in GROUP_VERSIONS."""
+    """The decoding error of a PodGroup or Workload; None if it decodes. The version must be in GROUP_VERSIONS."""
     fault = decode_fault(obj, GROUP_STRUCTS[obj["apiVersion"], group_kind(obj)])
     return fault and FieldError(fault.path, fault.text.removeprefix("json: "))
 
 
 def admission_gates(obj: ApiObject, semantics: Semantics) -> tuple[bool, bool]:
-    """Whether the Priority plugin resolves the priority and the preemption policy of PodGroups."""
+    """True or false for the Priority plugin's handling of priority, and of the preemption policy, of PodGroups."""
     if obj["apiVersion"] == "scheduling.k8s.io/v1alpha2":
         return semantics.enabled(_PREEMPTION_GATE), False
     return True, semantics.enabled(PREEMPTION_POLICY_GATE)
 
 
 def defaulted_group(obj: ApiObject, semantics: Semantics) -> dict[str, Any]:
-    """The spec of a PodGroup or Workload that decodes, with kube-apiserver's defaults."""
+    """The spec of a decodable PodGroup or Workload with kube-apiserver's defaults."""
     version = GROUP_VERSIONS[obj["apiVersion"]]
     spec = version.tags(group_kind(obj)).kept(obj.get("spec") or NOTHING)
     if group_kind(obj) != POD_GROUP:
@@ -241,7 +241,7 @@ def defaulted_group(obj: ApiObject, semantics: Semantics) -> dict[str, Any]:
 def validate_group(
     obj: ApiObject, spec: ApiObject, old: ApiObject | None, semantics: Semantics
 ) -> tuple[list[FieldError], dict[str, Any]]:
-    """All faults of a PodGroup or Workload in upstream's order, and the spec that kube-apiserver stores.
+    """All errors of a PodGroup or Workload in upstream's order, and the spec that kube-apiserver stores.
 
     `spec`: with defaults and resolved priority. `old`: the stored object, None on CREATE; both objects must decode.
     """
@@ -260,7 +260,7 @@ def validate_group(
 
 
 def _validate_priorities(spec: ApiObject) -> list[FieldError]:
-    """All templates of a Workload have one priority (`validateWorkloadPriority`)."""
+    """The error of a Workload whose templates have different priorities (`validateWorkloadPriority`)."""
     given = [(t.get("priorityClassName"), t.get("priority")) for t in each(spec["podGroupTemplates"])]
     several = any(priority != given[0] for priority in given)
     return [invalid(("spec",), None, "detected multiple priority configurations")] if several else []
@@ -273,7 +273,7 @@ _OF_PREEMPTION: Final = ("disruptionMode", "priorityClassName", "priority")
 
 
 def _gated(version: GroupVersion, semantics: Semantics) -> tuple[str, ...]:
-    """The fields whose feature gate is off."""
+    """The fields with a disabled feature gate."""
     policy = () if semantics.enabled(PREEMPTION_POLICY_GATE) else ("preemptionPolicy",)
     preemption = () if version.name != "v1alpha2" or semantics.enabled(_PREEMPTION_GATE) else _OF_PREEMPTION
     return (*_OF_OTHER_GATES, *policy, *preemption)
@@ -282,7 +282,7 @@ def _gated(version: GroupVersion, semantics: Semantics) -> tuple[str, ...]:
 def _dropped(
     version: GroupVersion, kind: str, spec: ApiObject, old: ApiObject | None, semantics: Semantics
 ) -> ApiObject:
-    """Without the fields of feature gates that are off, if the stored object does not use them (`dropDisabled…`).
+    """The spec without fields of disabled feature gates, unless the stored object uses them (`dropDisabled…`).
 
     Templates are compared by their position in the list.
     """
@@ -300,7 +300,7 @@ def _dropped(
 
 
 def _with_gates(version: GroupVersion, kind: str, semantics: Semantics) -> Tags:
-    """The tags of a spec with the feature gates as they are: a field of a gate that is off is forbidden."""
+    """The tags of a spec with the feature gates applied: fields of disabled gates are forbidden."""
     gated = {*_gated(version, semantics)} - {*_OF_OTHER_GATES}
 
     def off(name: str, tagged: Tagged) -> Tagged:

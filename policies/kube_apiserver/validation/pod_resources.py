@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 _CONTAINER: Final = 12
-"""Units that a container costs to read."""
+"""Units of work to read a container."""
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container's resources. `actual_…` and `allocated`: what its status reports, None where it reports nothing."""
+    """A container's resources. `actual_…` and `allocated`: the values in its status; None if absent."""
 
     name: str
     limits: ResourceList
@@ -46,7 +46,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """A pod's resources, defaults filled in. `has_own`: `spec.resources` is there, be it empty."""
+    """A Pod's resources with defaults. `has_own`: `spec.resources` exists, even if it is empty."""
 
     containers: tuple[Container, ...]
     init_containers: tuple[Container, ...]
@@ -58,14 +58,14 @@ class PodResources:
 
     @property
     def sets_pod_level(self) -> bool:
-        """Report whether the Pod has Pod-level resources (`IsPodLevelResourcesSet`)."""
+        """True if the Pod has Pod-level resources (`IsPodLevelResourcesSet`)."""
         return any(is_pod_level(name) for name in (*self.limits, *self.requests))
 
 
 def read_pod_resources(pod: ApiObject) -> PodResources:
-    """Read a pod or a pod template; stored pods are not changed by the defaults. Raises InvalidObject.
+    """The resources of a Pod or Pod template. Defaults do not change stored Pods. Raises InvalidObject.
 
-    Amounts are rounded last, as upstream does: the pod's defaults are sums of what was written.
+    Amounts are rounded last, as in upstream: the Pod-level defaults are sums of exact amounts.
     """
     statuses = {
         status.get("name"): status
@@ -89,17 +89,17 @@ def read_pod_resources(pod: ApiObject) -> PodResources:
 
 
 def container_requests(pod: PodResources) -> ResourceList:
-    """Return the sum of the containers' requests in the spec (`AggregateContainerRequests` without status)."""
+    """The sum of the containers' requests in the spec (`AggregateContainerRequests` without status)."""
     return aggregate(pod, lambda container: container.requests)
 
 
 def container_limits(pod: PodResources) -> ResourceList:
-    """Return the sum of the containers' limits in the spec (`AggregateContainerLimits` without status)."""
+    """The sum of the containers' limits in the spec (`AggregateContainerLimits` without status)."""
     return aggregate(pod, lambda container: container.limits)
 
 
 def pod_requests(pod: PodResources) -> ResourceList:
-    """Return the requests of the Pod, including the containers' status (`PodRequests` with UseStatusResources)."""
+    """The requests of the Pod, including the containers' status (`PodRequests` with UseStatusResources)."""
 
     def effective(container: Container) -> ResourceList:
         if container.actual_requests is None:
@@ -112,7 +112,7 @@ def pod_requests(pod: PodResources) -> ResourceList:
 
 
 def pod_limits(pod: PodResources) -> ResourceList:
-    """Return the limits of the Pod, including the containers' status (`PodLimits` with UseStatusResources)."""
+    """The limits of the Pod, including the containers' status (`PodLimits` with UseStatusResources)."""
 
     def effective(container: Container) -> ResourceList:
         if container.actual_limits is None:
@@ -125,7 +125,7 @@ def pod_limits(pod: PodResources) -> ResourceList:
 
 
 def aggregate(pod: PodResources, amount: Callable[[Container], ResourceList]) -> dict[str, Quantity]:
-    """Containers and sidecars together, or the greatest moment of the initialization, whichever is more."""
+    """The amounts of containers and sidecars together, or the maximum during initialization if that is more."""
     total: ResourceList = {}
     sidecars: ResourceList = {}
     peak: ResourceList = {}
@@ -159,7 +159,7 @@ def _container(container: ApiObject, statuses: Mapping[Any, ApiObject], key: str
 
 
 def _with_defaults(pod: PodResources) -> PodResources:
-    """Upstream `defaultHugePagePodLimits` and `defaultPodRequests`."""
+    """The resources with Pod-level defaults (upstream `defaultHugePagePodLimits` and `defaultPodRequests`)."""
     limits = dict(pod.limits)
     if pod.limits or pod.requests:
         huge = {name: q for name, q in container_limits(pod).items() if is_huge_page(name) and name not in pod.requests}
@@ -187,7 +187,7 @@ def _rounded(pod: PodResources) -> PodResources:
 
 
 def _is_infeasible(pod: ApiObject) -> bool:
-    """Report whether a resize of the Pod is infeasible (`IsPodResizeInfeasible`)."""
+    """True if a resize of the Pod is infeasible (`IsPodResizeInfeasible`)."""
     pending = (c for c in _objects(pod, "status", "conditions") if c.get("type") == "PodResizePending")
     first = next(iter(pending), NOTHING)
     return bool(first.get("reason") == "Infeasible")

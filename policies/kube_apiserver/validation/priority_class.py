@@ -1,4 +1,4 @@
-"""Decoding and validation of PriorityClasses, in upstream's words and order.
+"""Decoding and validation of PriorityClasses, with upstream's messages in upstream's order.
 
 Sources: pkg/apis/scheduling/validation/validation.go, pkg/registry/scheduling/priorityclass/strategy.go.
 """
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 def decode_error(obj: ApiObject) -> FieldError | None:
-    """The field of a PriorityClass that cannot be decoded, in encoding/json's words; None where it can be."""
+    """The decoding error of a PriorityClass with encoding/json's message; None if it decodes."""
     fault = decode_fault(obj, PRIORITY_CLASS_STRUCT)
     return fault and FieldError(fault.path, fault.text.removeprefix("json: "))
 
 
 def validate_priority_class(obj: ApiObject) -> list[FieldError]:
-    """All faults of a new class, in upstream's order (`ValidatePriorityClass`). It must decode."""
+    """All errors of a new class in upstream's order (`ValidatePriorityClass`). The class must decode."""
     errors = validate_object_meta(obj, namespaced=False)
     name, value = at(obj, "metadata", "name") or "", obj.get("value") or 0
     if name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
@@ -56,7 +56,7 @@ def validate_priority_class(obj: ApiObject) -> list[FieldError]:
 
 
 def validate_priority_class_update(new: PriorityClass, old: PriorityClass) -> list[FieldError]:
-    """Return the errors of changed immutable fields of a class, in upstream's order (`ValidatePriorityClassUpdate`)."""
+    """The errors of changed immutable fields of a class, in upstream's order (`ValidatePriorityClassUpdate`)."""
     errors = []
     if new.value != old.value:
         errors.append(forbidden(("value",), "may not be changed in an update."))
@@ -66,13 +66,13 @@ def validate_priority_class_update(new: PriorityClass, old: PriorityClass) -> li
 
 
 def validate_priority_class_object_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
-    """All faults of a change, those of the metadata first. Both must decode; raises InvalidObject otherwise."""
+    """All errors of a change of a class, those in metadata first. Raises InvalidObject if a class does not decode."""
     errors = validate_object_meta_update(new, old, namespaced=False)
     return errors + validate_priority_class_update(PriorityClass.from_api(new), PriorityClass.from_api(old))
 
 
 def policy_fault(policy: Any) -> str:
-    """Return the errors of a preemptionPolicy (`ValidatePreemptionPolicy`)."""
+    """The error of a preemptionPolicy; "" if it is valid (`ValidatePreemptionPolicy`)."""
     if policy is None or policy in POLICIES:
         return ""
     if policy == "":
@@ -81,14 +81,17 @@ def policy_fault(policy: Any) -> str:
 
 
 def name_faults(name: str) -> list[str]:
-    """Return the errors of a name that must be a DNS subdomain (`ValidateObjectMeta`, `NameIsDNSSubdomain`)."""
+    """The errors of a name that must be a DNS subdomain (`ValidateObjectMeta`, `NameIsDNSSubdomain`)."""
     if not name:
         return [required((), "name or generateName is required").text]
     return [invalid((), name, fault).text for fault in dns1123_subdomain(name)]
 
 
 def system_class_fault(name: str, value: int, global_default: bool) -> str:
-    """Why a class must not have a name with the system prefix; "" if it may. Source: `IsKnownSystemPriorityClass`."""
+    """The reason why a class must not have a name with the system prefix; "" for a system class.
+
+    Source: `IsKnownSystemPriorityClass`.
+    """
     for known in SYSTEM_CLASSES:
         if known.name == name:
             if known.value != value:

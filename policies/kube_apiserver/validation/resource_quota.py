@@ -45,7 +45,7 @@ _FITTING: Final = {
     CROSS_NAMESPACE_POD_AFFINITY: _COMPUTE,
     VOLUME_ATTRIBUTES_CLASS: frozenset({"persistentvolumeclaims", "requests.storage"}),
 }
-"""Scope -> the standard resources it applies to; resources that are not standard go with any scope."""
+"""Scope -> the standard resources that it supports. Every scope supports other resources."""
 _ONLY_EXISTS: Final = (TERMINATING, NOT_TERMINATING, BEST_EFFORT, NOT_BEST_EFFORT, CROSS_NAMESPACE_POD_AFFINITY)
 _CONFLICTING: Final = ((BEST_EFFORT, NOT_BEST_EFFORT), (TERMINATING, NOT_TERMINATING))
 _ONLY_EXISTS_WORDS: Final = (
@@ -57,12 +57,12 @@ _SELECTOR: Final[Path] = ("spec", "scopeSelector", "matchExpressions")
 
 
 def validate_resource_quota(obj: ApiObject) -> list[FieldError]:
-    """All faults of a new quota, in upstream's order. It must decode and have a namespace."""
+    """All errors of a new quota in upstream's order. The quota must decode and have a namespace."""
     return validate_object_meta(obj, namespaced=True, own_generation=True) + validate_quota_spec(obj)
 
 
 def validate_resource_quota_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
-    """All faults of a change, in upstream's order: `scopes` may not change, a scopeSelector may."""
+    """All errors of a change of a quota in upstream's order. `scopes` is immutable, scopeSelector is not."""
     errors = validate_object_meta_update(new, old, namespaced=True) + validate_quota_spec(new)
     scopes = at(new, *_SCOPES)
     if set(scopes or ()) != set(at(old, *_SCOPES) or ()):
@@ -71,7 +71,7 @@ def validate_resource_quota_update(new: ApiObject, old: ApiObject) -> list[Field
 
 
 def validate_quota_spec(obj: ApiObject) -> list[FieldError]:
-    """Faults of `spec`: resources by name, then scopes, then the selector (`ValidateResourceQuotaSpec`)."""
+    """The errors of `spec`: resources by name, then scopes, then the selector (`ValidateResourceQuotaSpec`)."""
     errors: list[FieldError] = []
     hard, work = resource_list(obj, "spec", "hard"), meter()
     for name, quantity in sorted(hard.items()):
@@ -85,12 +85,12 @@ def validate_quota_spec(obj: ApiObject) -> list[FieldError]:
 
 
 def is_scope_valid_for(scope: str, resource: str) -> bool:
-    """Report whether a quota with this scope may limit this resource (`IsResourceQuotaScopeValidForResource`)."""
+    """True if a quota with this scope may limit this resource (`IsResourceQuotaScopeValidForResource`)."""
     return not is_standard_quota(resource) or scope not in _FITTING or resource in _FITTING[scope]
 
 
 def _unfit(scopes: Iterable[Any], hard: Iterable[str]) -> dict[str, list[str]]:
-    """Return the resources that are invalid with each given, known scope, up to the number that is reported."""
+    """The resources that each known scope does not support, up to the maximum number of reported errors."""
     found: dict[str, list[str]] = {}
     for scope in {scope for scope in scopes if isinstance(scope, str)} & _FITTING.keys():
         unfit = (name for name in each(tuple(hard), 0.3) if not is_scope_valid_for(scope, name))
@@ -153,12 +153,12 @@ def _validate_operator(expression: ApiObject, path: Path) -> list[FieldError]:
 
 
 def _field(name: str = "") -> str:
-    """Upstream names the fields of an expression without its index."""
+    """The field of an expression in upstream's messages, which omit the index."""
     return ".".join(("spec", "scopeSelector", "matchExpressions", *([name] if name else [])))
 
 
 def _as_go(expressions: list[ApiObject]) -> dict[str, Any]:
-    """The selector as upstream prints it: the names of the internal type, which has no JSON tags."""
+    """The selector as upstream prints it: with field names of the internal type, which has no JSON tags."""
     shown = [
         {
             "ScopeName": expression.get("scopeName") or "",

@@ -1,4 +1,4 @@
-"""Resource names and amounts: which exist, which may stand where (pkg/apis/core/helper, pkg/apis/core/validation)."""
+"""Resource names and amounts, and where they are valid (pkg/apis/core/helper, pkg/apis/core/validation)."""
 
 from __future__ import annotations
 
@@ -46,32 +46,32 @@ _STANDARD: Final = _QUOTA | {"storage"}
 
 
 def is_huge_page(name: str) -> bool:
-    """Upstream `IsHugePageResourceName`."""
+    """True for huge pages (upstream `IsHugePageResourceName`)."""
     return name.startswith(HUGE_PAGES)
 
 
 def is_native(name: str) -> bool:
-    """Report whether the name is reserved for Kubernetes (`IsNativeResource`)."""
+    """True if the name is reserved for Kubernetes (`IsNativeResource`)."""
     return "/" not in name or _DEFAULT_NAMESPACE in name
 
 
 def is_extended(name: str) -> bool:
-    """Report whether the resource is an extended resource such as `nvidia.com/gpu` (`IsExtendedResourceName`)."""
+    """True for an extended resource such as `nvidia.com/gpu` (`IsExtendedResourceName`)."""
     return not is_native(name) and not name.startswith(REQUESTS) and not qualified_name(f"{REQUESTS}{name}")
 
 
 def is_pod_level(name: str) -> bool:
-    """Report whether Pod-level resources may contain it (`IsSupportedPodLevelResource`)."""
+    """True if Pod-level resources support the resource (`IsSupportedPodLevelResource`)."""
     return name in (CPU, MEMORY) or is_huge_page(name)
 
 
 def is_standard_quota(name: str) -> bool:
-    """Upstream `IsStandardQuotaResourceName`."""
+    """True for a standard resource of quotas (upstream `IsStandardQuotaResourceName`)."""
     return name in _QUOTA or name.startswith((HUGE_PAGES, REQUESTS + HUGE_PAGES))
 
 
 def validate_quota_resource_name(name: str, path: Path, field: str) -> list[FieldError]:
-    """Upstream `ValidateResourceQuotaResourceName`."""
+    """The errors of a resource name in a quota (upstream `ValidateResourceQuotaResourceName`)."""
     errors = _validate_resource_name(name, path, field)
     if "/" not in name and not is_standard_quota(name):
         errors.append(invalid(path, Named(name), "must be a standard resource for quota", field))
@@ -79,7 +79,7 @@ def validate_quota_resource_name(name: str, path: Path, field: str) -> list[Fiel
 
 
 def validate_quantity_value(name: str, value: Quantity, path: Path, field: str) -> list[FieldError]:
-    """Not negative, and whole where things are counted (`ValidateResourceQuantityValue`)."""
+    """The errors of an amount: negative, or a fraction of a countable resource (`ValidateResourceQuantityValue`)."""
     errors = []
     if value.nano < 0:
         errors.append(invalid(path, str(value), "must be greater than or equal to 0", field))
@@ -91,7 +91,10 @@ def validate_quantity_value(name: str, value: Quantity, path: Path, field: str) 
 def validate_requirements(
     limits: ResourceList, requests: ResourceList, path: Path, *, pod_level: bool = False
 ) -> list[FieldError]:
-    """Requests and limits of a container or pod (`validateResourceRequirements`); entries by name. Not: claims."""
+    """The errors of a container's or Pod's requests and limits, by name (`validateResourceRequirements`).
+
+    Does not check claims.
+    """
     errors: list[FieldError] = []
     charge(5 * (len(limits) + len(requests)))
     for name, quantity in sorted(limits.items()):
@@ -142,7 +145,7 @@ def _validate_against_limit(name: str, request: Quantity, limit: Quantity | None
 
 
 def _validate_huge_pages(name: str, quantity: Quantity, path: Path) -> list[FieldError]:
-    """Whole pages only (`validateResourceQuantityHugePageValue`)."""
+    """The error of a fraction of a huge page (`validateResourceQuantityHugePageValue`)."""
     if not is_huge_page(name):
         return []
     try:

@@ -1,6 +1,6 @@
-"""The Go types of the fields that are read here: what encoding/json would make of an object, and complain of.
+"""The Go types of the fields that forewarn reads, for decoding errors as in encoding/json.
 
-Only fields that this program reads are listed; others are taken as they are.
+Other fields are not listed, and accept any value.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ if TYPE_CHECKING:
 
 
 class Plain(NamedTuple):
-    """A string, boolean or whole number; `kind` is what JSON holds, `name` what Go calls the type."""
+    """A string, boolean or whole number. `kind`: the JSON type; `name`: the Go type."""
 
     kind: str
     name: str
 
 
 class Parsed(NamedTuple):
-    """A type that reads its own text (`UnmarshalJSON`)."""
+    """A type that parses its own text (`UnmarshalJSON`)."""
 
     name: str
 
 
 class ListOf(NamedTuple):
-    """A slice; `name` is Go's name of the whole type."""
+    """A slice. `name`: the Go name of the slice type."""
 
     item: Type
     name: str
 
 
 class MapOf(NamedTuple):
-    """A map from strings; `name` is Go's name of the whole type."""
+    """A map from strings. `name`: the Go name of the map type."""
 
     value: Type
     name: str
 
 
 class Struct(NamedTuple):
-    """A struct; `name` without its package, `package` as error texts show it."""
+    """A struct. `name`: without package; `package`: as in error messages."""
 
     name: str
     fields: Mapping[str, Type]

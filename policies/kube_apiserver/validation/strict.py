@@ -1,7 +1,7 @@
-"""Fields that no API object of its kind has: what kubectl has the API server refuse (`fieldValidation=Strict`).
+"""Unknown fields of API objects, which the API server rejects for kubectl (`fieldValidation=Strict`).
 
 Source: sigs.k8s.io/json internal/golang/encoding/json (DisallowUnknownFields, CaseSensitive), apimachinery
-pkg/runtime/error.go. The fields are those of Kubernetes' OpenAPI (docs/field_tables.py makes the tables of it).
+pkg/runtime/error.go. The fields are those of Kubernetes' OpenAPI (docs/field_tables.py generates the tables).
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ if TYPE_CHECKING:
 
 _TABLES: Final = os.path.join(os.path.dirname(__file__), "field_tables.json")
 _MOST_ERRORS: Final = 100
-"""The API server names no more. Source: kubernetes_patch.go, saveStrictError."""
+"""Maximum fields that the API server names. Source: kubernetes_patch.go, saveStrictError."""
 _PATCH: Final = "$"
-"""With this begin the directives of a strategic merge patch, which is no object."""
+"""Prefix of directives in a strategic merge patch, which is not an object."""
 
 
 class Fields(NamedTuple):
-    """The fields of a struct; `held`: those that hold structs, each with `` (one), `[` or `{` and their type."""
+    """The fields of a struct. `held`: fields with structs: name, kind (`` for one, `[`, `{`) and type of the struct."""
 
     known: frozenset[str]
     held: tuple[tuple[str, str, str], ...]
 
 
 class Unknown(NamedTuple):
-    """A field that is not known: its path, and the type that it stands in."""
+    """An unknown field: its path, and the type that does not define it."""
 
     path: Path
     type: str
 
 
 def type_of(obj: ApiObject) -> str:
-    """The type of an object in the tables; empty where they do not have its kind in this version."""
+    """The type of an object in the tables; "" if they do not contain its kind and version."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
     return _tables()["kinds"].get(f"{api_version}/{kind}", "") if isinstance(kind, str) else ""
 
 
 def unknown_fields(obj: ApiObject, minor: int | None = None) -> Iterator[Unknown]:
-    """Return the fields that this minor version does not know (None: that no known version does), in order.
+    """The fields that a minor version does not know (None: that no supported version knows), in order.
 
     Empty for kinds without a table. Patches for `kubectl patch` are not checked.
     """
@@ -76,9 +76,9 @@ def _unknown(value: Any, name: str, minor: int | None, path: Path) -> Iterator[U
 
 
 def unknown_field_texts(obj: ApiObject, minor: int | None = None) -> list[str]:
-    """Return the API server's message for each unknown field, without duplicates, at most a hundred.
+    """The API server's message for each unknown field, without duplicates, at most 100.
 
-    kubectl sorts the keys of an object by their bytes, and the server names them in this order.
+    kubectl sorts the keys of an object by bytes, and the server names the fields in this order.
     """
     from forewarn.policies.kube_apiserver.validation.field_errors import go_quote  # the linter starts without it
 
@@ -88,19 +88,19 @@ def unknown_field_texts(obj: ApiObject, minor: int | None = None) -> list[str]:
 
 
 def strict_error(obj: ApiObject, minor: int | None = None) -> str:
-    """The `strict decoding error` of this minor's API server; empty where it has none."""
+    """The `strict decoding error` of the API server; "" if there is none."""
     texts = unknown_field_texts(obj, minor)
     return "strict decoding error: " + ", ".join(texts) if texts else ""
 
 
 def minors_of(unknown: Unknown) -> tuple[int, ...]:
-    """The known minors that have a field all the same."""
+    """The supported minor versions that know a field."""
     name = str(unknown.path[-1])
     return tuple(minor for minor in _tables()["minors"] if name in fields_of(unknown.type, minor).known)
 
 
 def homes(name: str, root: str) -> Iterator[Path]:
-    """Return the paths at which a type has a field of this name, nearest to the root first; of lists, item 0."""
+    """The paths at which a type has a field of this name, nearest to the root first; item 0 in lists."""
     level: list[tuple[str, Path]] = [(root, ())]
     seen = {root}
     while level:
@@ -125,7 +125,7 @@ def _tables() -> Mapping[str, Any]:
 
 @lru_cache(maxsize=2048)
 def fields_of(name: str, minor: int | None = None) -> Fields:
-    """The fields of a type in a minor; in any of them, where none is given."""
+    """The fields of a type in a minor version; by default, in any version."""
     known, held = [], []
     for entry in _tables()["types"][name].split():
         said, _, span = entry.partition("@")
@@ -148,5 +148,5 @@ def _sent_order(path: Path) -> tuple[tuple[int, bytes], ...]:
 
 
 def _shown(path: Path) -> str:
-    """As the API server writes it: `spec.containers[0].nam`; keys of maps are not quoted."""
+    """The path as the API server writes it: `spec.containers[0].nam`; map keys are not quoted."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")

@@ -1,1 +1,1 @@
-"""JSON text: its values as kubectl reads them, and where in the text they are."""
+"""JSON text: its values as kubectl reads them, and their positions."""

@@ -1,4 +1,4 @@
-"""The position of a field of an object in JSON text, found on demand."""
+"""Positions of an object's fields in JSON text, found on demand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SCAN: Final = json.JSONDecoder(parse_int=len, parse_float=len).scan_once  # typ
 
 
 class Member(NamedTuple):
-    """A member of an object or list: its key (or index), and the spans of key and value in characters."""
+    """A member of an object or list: its key (or index), and the character spans of key and value."""
 
     key: str | int
     key_start: int
@@ -28,28 +28,28 @@ class Member(NamedTuple):
 
 
 class Spans:
-    """The positions in one JSON text; what was found once is kept, as findings come in clusters."""
+    """Positions in one JSON text. Results are cached, because several findings are often about one object."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
         self._members: dict[int, dict[str | int, Member]] = {}
 
     def children(self, start: int) -> dict[str | int, Member]:
-        """The members of the object or list that begins at a character; of a repeated key the last."""
+        """The members of the object or list at a character, by key; the last one for a repeated key."""
         if start not in self._members:
             self._members[start] = {member.key: member for member in members(self.document.text, start)}
         return self._members[start]
 
 
 class JsonSource(NamedTuple):
-    """An object in JSON text: it begins at character `start`."""
+    """The source of an object in JSON text. `start`: its first character."""
 
     spans: Spans
     start: int
     prefix: Path = ()
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
-        """The span of the value at `path` (of its key, if asked for); of the nearest parent where it is absent."""
+        """The position of the value at `path` (with `key`, of its key); of the nearest parent if it is absent."""
         start, found = self.start, None
         full = (*self.prefix, *path)
         for step in full:
@@ -65,7 +65,7 @@ class JsonSource(NamedTuple):
         return locate(found.key_start, found.key_end) if by_key else locate(found.start, found.end)
 
     def extent(self) -> tuple[int, int]:
-        """The span of the object itself, in characters."""
+        """The character span of the object."""
         start, end = self.start, len(self.spans.document.text)
         for step in self.prefix:
             member = self.spans.children(start)[step]
@@ -74,7 +74,7 @@ class JsonSource(NamedTuple):
 
 
 def members(text: str, start: int) -> Iterator[Member]:
-    """The members of the object or list at `start`, of text that is known to be JSON; nothing of a scalar."""
+    """The members of the object or list at `start` in valid JSON; none for a scalar."""
     is_object = text[start : start + 1] == "{"
     if not is_object and text[start : start + 1] != "[":
         return
@@ -94,7 +94,7 @@ def members(text: str, start: int) -> Iterator[Member]:
 
 
 def repeated(text: str, start: int) -> Iterator[tuple[Member, Member]]:
-    """Every member that is lost because its key comes again, and the one that replaces it."""
+    """Pairs of a member that is overwritten by a repeated key, and the member that replaces it."""
     stack = [start]
     while stack:
         seen: dict[str | int, Member] = {}

@@ -1,4 +1,4 @@
-"""JSON text as kubectl reads it: one value after another, with Go's strictness about numbers."""
+"""JSON text as kubectl reads it: several values in sequence, with Go's rules for numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def _number(digits: str) -> int | float:
-    """A number with fraction or exponent; encoding/json sends it on as an integer where it is one below 1e21."""
+    """A number with fraction or exponent; an integer below 1e21 becomes an int, as in encoding/json."""
     number = float(digits)
     if math.isinf(number):
         raise ValueError(f"{digits[:40]} does not fit into a number")
@@ -34,30 +34,30 @@ def _no_constant(name: str) -> Any:
 
 
 def problem_of(error: json.JSONDecodeError) -> str:
-    """Return the error message of Python's parser without the position."""
+    """The error message of Python's parser without the position."""
     return _POSITION.sub("", error.msg[:1].lower() + error.msg[1:])
 
 
 class NotJson(Fault):
-    """This is no JSON: kubectl may still read it as YAML."""
+    """The text is not JSON; kubectl may still read it as YAML."""
 
 
 _DECODE: Final = json.JSONDecoder(parse_float=_number, parse_int=_integer, parse_constant=_no_constant).raw_decode
 
 
 class JsonReader:
-    """Decodes the values of one text."""
+    """Decodes the JSON values in a text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def skip(self, position: int) -> int:
-        """The first character at or behind `position` that is no space."""
+        """The first position from `position` on that is not a space."""
         match = _SPACE.match(self.text, position)
         return match.end() if match else position
 
     def value(self, start: int) -> tuple[Any, int]:
-        """The value that begins at a character, and where it ends. Raises NotJson, or Fault where it is refused."""
+        """The value at a character, and its end. Raises NotJson; Fault if kubectl rejects the value."""
         try:
             value, end = _DECODE(self.text, start)
             if _SURROGATE.search(self.text, start, end):
@@ -72,7 +72,7 @@ class JsonReader:
         return value, end
 
     def repeats(self, start: int) -> bool:
-        """Report whether any object in this value has a duplicate key. Takes as long as parsing."""
+        """True if an object in this value has a duplicate key. Takes as long as parsing."""
         found = False
 
         def note(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class JsonReader:
 
 
 def _well_formed(value: Any) -> Any:
-    """Half a surrogate pair is no character: Go puts U+FFFD in its place."""
+    """The value with U+FFFD for lone surrogates, as in Go."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):

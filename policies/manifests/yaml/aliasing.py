@@ -1,4 +1,4 @@
-"""The bound that kubectl's YAML reader sets to aliases. Source: go.yaml.in/yaml/v2 decode.go, allowedAliasRatio."""
+"""The limit of kubectl's YAML parser for aliases. Source: go.yaml.in/yaml/v2 decode.go, allowedAliasRatio."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _HIGH: Final = 4_000_000
 
 
 def check_aliasing(root: Node) -> None:
-    """Raise Fault where following the aliases would swell the document, nest it too deeply, or never end.
+    """Raise Fault if following aliases would make the document too large, nest it too deeply, or never end.
 
-    Walks as the decoder does, and counts; the bound ends the walk after some hundred thousand steps at most.
+    Visits nodes in the decoder's order; the limit stops it after at most some hundred thousand steps.
     """
     if not _has_alias(root):
         return
@@ -45,7 +45,7 @@ def check_aliasing(root: Node) -> None:
 
 
 def _outermost(followed: dict[int, Alias], node: Node) -> tuple[int, int]:
-    """The span of the alias at which the walk left the text."""
+    """The span of the outermost alias that is being followed; without one, of the node."""
     alias = next(iter(followed.values()), node)
     return alias.start, alias.end
 

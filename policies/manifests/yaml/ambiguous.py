@@ -1,4 +1,4 @@
-"""Scalars without quotes that kubectl reads otherwise than their author, or another YAML reader, may."""
+"""Unquoted scalars that kubectl may read differently from their author or another YAML parser."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STRING_MAPS: Final = frozenset(("labels", "annotations", "nodeSelector", "match
 
 
 def may_surprise(text: str) -> bool:
-    """Report whether a plain scalar may be ambiguous in some field."""
+    """True if a plain scalar may be ambiguous in some field."""
     if text in _SWITCHES:
         return True
     if len(text) < 2 or text[0] not in "+-0123456789" or (text.isdigit() and text[0] != "0"):
@@ -38,7 +38,7 @@ def may_surprise(text: str) -> bool:
 
 
 def doubtful(root: Node) -> Iterator[tuple[Scalar, str]]:
-    """The scalars of a document that may surprise, and what to say of each."""
+    """The ambiguous scalars of a document, with a message for each."""
     stack: list[tuple[Node, str, bool]] = [(root, "", False)]
     while stack:
         node, field, wants_string = stack.pop()
@@ -60,7 +60,7 @@ def doubtful(root: Node) -> Iterator[tuple[Scalar, str]]:
 
 
 def _doubt(text: str, field: str, wants_string: bool) -> str:
-    """Why this scalar may surprise; empty where it will not."""
+    """The message about an ambiguous scalar; "" if it is not ambiguous in this field."""
     if text in _SWITCHES:
         import json
 
@@ -97,7 +97,7 @@ def _octal(text: str) -> str:
 
 
 def _base_60(text: str) -> float | int:
-    """YAML 1.1's sexagesimal: 1:30 is 90."""
+    """The value of a sexagesimal number of YAML 1.1: 1:30 is 90."""
     total: float = 0
     for part in text.lstrip("+-").replace("_", "").split(":"):
         total = total * 60 + (float(part) if "." in part else int(part))

@@ -1,4 +1,7 @@
-"""From nodes to JSON values as kubectl sends them. Source: go.yaml.in/yaml/v2 decode.go, sigs.k8s.io/yaml yaml.go."""
+"""Converts nodes to JSON values as kubectl sends them.
+
+Source: go.yaml.in/yaml/v2 decode.go, sigs.k8s.io/yaml yaml.go.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ if TYPE_CHECKING:
     from forewarn.policies.manifests.yaml.nodes import Node
 
 MAX_SCALAR: Final = 3 * 1024 * 1024
-"""The API server refuses requests above 3 MiB: no field of an object can be longer."""
+"""Maximum bytes of a scalar: the API server rejects requests above 3 MiB."""
 
 
 class MappingEntry(NamedTuple):
-    """One entry of a mapping: brought in by a `<<` (merged), or written in place."""
+    """One entry of a mapping. `merged`: added by a `<<`."""
 
     key: str
     key_node: Node
@@ -28,17 +31,17 @@ class MappingEntry(NamedTuple):
 
 
 class Repeated(NamedTuple):
-    """A key in place that is set again: `lost` is the entry that kubectl drops, `kept` the one that it takes."""
+    """A key that is set twice: `lost` is the entry that kubectl drops, `kept` the entry that it uses."""
 
     lost: MappingEntry
     kept: MappingEntry
 
 
 class Construction:
-    """The value of one document, and the keys that it gives twice."""
+    """The value of one document, and its repeated keys."""
 
     def __init__(self, root: Node | None) -> None:
-        """Raises Fault where kubectl refuses the document."""
+        """Construct the value. Raises Fault if kubectl rejects the document."""
         self.repeated: list[Repeated] = []
         self._shared: dict[int, Any] = {}
         if root is not None:
@@ -73,7 +76,7 @@ class Construction:
         return result
 
     def _unusual(self, node: Collection) -> dict[str, Any]:
-        """A mapping with merges, aliases as keys or repeated keys."""
+        """The value of a mapping with merges, aliases as keys, or repeated keys."""
         kept: dict[str, MappingEntry] = {}
         for entry in entries(node):
             before = kept.get(entry.key)
@@ -94,7 +97,7 @@ def scalar_value(node: Scalar) -> Any:
 
 
 def key_text(node: Scalar) -> str:
-    """The JSON key that a scalar becomes. Raises Fault."""
+    """The JSON key for a scalar. Raises Fault."""
     try:
         return key_of(node.text, node.tag, node.plain)
     except Unreadable as error:
@@ -102,7 +105,7 @@ def key_text(node: Scalar) -> str:
 
 
 def entries(node: Collection) -> Iterator[MappingEntry]:
-    """Return the entries that a mapping sets, in order; the last of several entries with one key counts. Raises Fault.
+    """The entries of a mapping in order; the last one with a key counts. Raises Fault.
 
     kubectl's parser does not prefer explicit entries over merged entries: a later `<<` overwrites earlier entries.
     """
@@ -125,7 +128,7 @@ def _is_merge(key: Node) -> bool:
 
 
 def _merged(value: Node) -> Iterator[Collection]:
-    """The mappings that a `<<` brings in; of a list the first one is set last, so that it wins."""
+    """The mappings that a `<<` merges. Of a list, the first mapping is last here, so that it counts."""
     target = followed(value)
     if isinstance(target, Collection) and target.is_mapping:
         yield target

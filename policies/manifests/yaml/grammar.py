@@ -1,6 +1,4 @@
-"""A check whether text can be parsed, without construction: libyaml's grammar, and the differences of kubectl's older
-copy.
-"""
+"""Checks that text is valid YAML without constructing values: libyaml's grammar, and kubectl's differences."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 
 
 def check(document: Document) -> None:
-    """Only see whether the text can be parsed: many times faster than reading it. Raises Fault."""
+    """Check the grammar of a document, which is many times faster than parsing it. Raises Fault."""
     events = parser(document)
     try:
         if hasattr(events, "raw_parse"):
@@ -36,7 +34,7 @@ def check(document: Document) -> None:
 
 
 def is_plainly_grammar(document: Document) -> bool:
-    """Report whether the text can be parsed and only its grammar matters. To prove that, a masked copy is parsed.
+    """True if the text is valid, and checking its grammar suffices. To prove this, masked copies are parsed.
 
     This function is slower than `sniff.only_grammar_matters`, which is more conservative, and much faster than
     construction. False means unknown.
@@ -46,7 +44,7 @@ def is_plainly_grammar(document: Document) -> bool:
 
 
 def _is_taken(text: bytes) -> bool:
-    """Report whether the parser accepts a text. Also False if only the events could show that."""
+    """True if the parser accepts a text; false if that is unknown without the C parser."""
     events = parser_of(text)
     if not hasattr(events, "raw_parse"):
         return False
@@ -58,7 +56,7 @@ def _is_taken(text: bytes) -> bool:
 
 
 def check_as_kubectl(document: Document) -> None:
-    """Raise Fault where libyaml takes what kubectl does not: the escape `\\/`, and ? inside of flow collections."""
+    """Raise Fault if libyaml accepts text that kubectl rejects: the escape `\\/`, and ? inside flow collections."""
     has_slashes = b"\\/" in document.data and not _is_taken(slashes_in_disguise(document.data))
     if not has_slashes and not has_doubtful_questions(document.data):
         return

@@ -1,4 +1,4 @@
-r"""Rewriting of YAML that kubectl's parser accepts and libyaml rejects, so that libyaml accepts it too.
+r"""Rewrites YAML that kubectl's parser accepts and libyaml rejects, so that libyaml accepts it too.
 
 Source: go.yaml.in/yaml/v2 scannerc.go. In a plain scalar in brackets or braces, a `:` ends the scalar only before a
 blank (`[1.2.3.4, 001:db8::]`), `\'` is an escape in double quotes, and a byte order mark is text except at the start of
@@ -37,7 +37,7 @@ _PRIVATE: Final = [chr(code) for code in range(0xE000, 0xE040)]
 
 
 def leniently(read: Callable[[Document], T], document: Document) -> T:
-    """Return the result of `read` for a document, or for the masked text if only libyaml rejects the document.
+    """The result of `read` for a document; if libyaml alone rejects the document, for its masked text.
 
     Raises Fault.
     """
@@ -71,7 +71,7 @@ def _read_masked(read: Callable[[Document], T], document: Document) -> T:
 
 
 def _masked(document: Document, what: Sequence[tuple[re.Pattern[str], str]]) -> Document | None:
-    """The document with masks for these; None where there is nothing to mask, or no character is left for it."""
+    """The document with these patterns masked; None without a match, or if no unused character is left."""
     text, masks = document.text, dict(document.masks)
     free = (character for character in _PRIVATE if character not in document.text)
     for pattern, meant in what:
@@ -88,7 +88,9 @@ def _masked(document: Document, what: Sequence[tuple[re.Pattern[str], str]]) -> 
 
 
 def _with_a_tag_that_ends(document: Document, fault: Fault) -> Document | None:
-    """The document with other characters for those that libyaml has in no tag, in the one that it objects to."""
+    """The document with the invalid tag at the error replaced by a tag that ends where libyaml requires; None if no tag
+    is the cause.
+    """
     if fault.since is None or not fault.message.startswith(_TAG_FAULTS):
         return None
     text = document.text
@@ -101,6 +103,6 @@ def _with_a_tag_that_ends(document: Document, fault: Fault) -> Document | None:
 
 
 def _with_mask(mask: str, match: re.Match[str]) -> str:
-    """Return the matched text with the mask for each character of its group."""
+    """The matched text, with each character of its group replaced by the mask."""
     before, behind = match.start(1) - match.start(), match.end(1) - match.start()
     return f"{match[0][:before]}{mask * len(match[1])}{match[0][behind:]}"

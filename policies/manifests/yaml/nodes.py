@@ -26,7 +26,7 @@ UNREAD: Final = "kubectl reads nothing behind the end marker `...`: begin a new 
 
 
 class Scalar:
-    """A scalar: its text, its tag if one is written, whether it stands without quotes."""
+    """A scalar: its text, its explicit tag, and true (`plain`) if it has no quotes."""
 
     __slots__ = ("end", "plain", "start", "tag", "text")
 
@@ -35,7 +35,7 @@ class Scalar:
 
 
 class Collection:
-    """A mapping (keys and values in turn) or a sequence."""
+    """A mapping (alternating keys and values) or a sequence."""
 
     __slots__ = ("children", "end", "is_mapping", "start")
 
@@ -57,12 +57,12 @@ Node = Scalar | Collection | Alias
 
 
 def followed(node: Node) -> Scalar | Collection:
-    """Return the target of an alias, or the node itself."""
+    """The target of an alias, or the node itself."""
     return node.target if isinstance(node, Alias) else node
 
 
 def compose(document: Document) -> tuple[Node | None, Fault | None]:
-    """The root of the document, None where it is empty, and what is wrong with text behind its end. Raises Fault."""
+    """The root node (None for an empty document), and the error in text after its end. Raises Fault."""
     next_event: Callable[[], Any] = parser(document).get_event
     root: Node | None = None
     last: Any = None
@@ -80,7 +80,7 @@ def compose(document: Document) -> tuple[Node | None, Fault | None]:
 
 
 def _compose(next_event: Callable[[], Any]) -> Node:
-    """The nodes up to the end of the root node."""
+    """Build the nodes up to the end of the root node."""
     top = Collection(False, 0)
     open_nodes: list[Collection] = []
     current, anchors = top, dict[str, Scalar | Collection]()

@@ -1,4 +1,4 @@
-"""libyaml's parser where it is built in, and what its errors say to a person."""
+"""libyaml's event parser if it is installed, and readable texts for its errors."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _IN_OTHER_WORDS: Final = {
 
 
 def parser(document: Document) -> Any:
-    """An event parser over the text of a document."""
+    """An event parser for a document; it restores masked characters."""
     events = parser_of(document.data)
     return Unmasking(events, document.masks) if document.masks else events
 
 
 def parser_of(data: bytes) -> Any:
-    """An event parser over a text."""
+    """An event parser for a text."""
     try:
         from yaml.cyaml import CParser  # type: ignore[attr-defined]
     except ImportError:
@@ -37,7 +37,7 @@ def parser_of(data: bytes) -> Any:
 
 
 def _python_parser(data: bytes) -> Any:
-    """PyYAML's own parser: where it was installed without libyaml. Slower by far, and the same events."""
+    """PyYAML's own parser, for installations without libyaml: the same events, much slower."""
     from yaml.parser import Parser
     from yaml.reader import Reader
     from yaml.scanner import Scanner
@@ -52,13 +52,13 @@ def _python_parser(data: bytes) -> Any:
 
 
 class Unmasking:
-    """The events of text in which characters stand for others, with what they stand for."""
+    """An event parser that replaces masks in values by the original characters."""
 
     def __init__(self, events: Any, masks: dict[str, str]) -> None:
         self._events, self._masks = events, masks
 
     def get_event(self) -> Any:
-        """The next event."""
+        """Return the next YAML event."""
         event = self._events.get_event()
         value = getattr(event, "value", None)
         if value:
@@ -74,12 +74,12 @@ class Unmasking:
 
 
 def extent(event: Any) -> tuple[int, int]:
-    """The first character of an event, and the first behind it."""
+    """The position of an event's first character, and the position after its last."""
     return event.start_mark.index, event.end_mark.index
 
 
 def fault_of(error: YAMLError, document: Document) -> Fault:
-    """The nodes of the parser, with positions in characters."""
+    """The Fault for an error of the parser, with positions in characters."""
     if isinstance(error, ReaderError):
         start = len(document.data[: error.position].decode("utf-8", "ignore"))
         if error.reason != "control characters are not allowed":

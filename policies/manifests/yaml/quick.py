@@ -1,4 +1,4 @@
-"""The value of an ordinary document, straight from the parser's events: what most documents are, at twice the speed."""
+"""The value of a document in the usual notation, built from the parser's events at twice the speed."""
 
 from __future__ import annotations
 
@@ -34,15 +34,14 @@ UNUSUAL: Final = object()
 _LONG: Final = 100_000
 _CACHED: Final = 64
 _MOST_ALIASED: Final = 400
-"""Nodes that all aliases of a document bring in: with so few, kubectl rejects none (`aliasing`)."""
+"""Maximum nodes that all aliases of a document may add; with so few, kubectl rejects none (`aliasing`)."""
 
 
 def quick_value(document: Document) -> Any:
     """The JSON value of a document, or UNUSUAL.
 
-    UNUSUAL: a fault, a key with an anchor, many aliases, a tag, a merge, a key given twice, a key that is no string,
-    deep nesting, a very long scalar, or a scalar that deserves a remark. Reading by nodes is right for all of them, and
-    for all others too.
+    UNUSUAL: an error, a key with an anchor, many aliases, a tag, a merge, a repeated key, a key that is not a string,
+    deep nesting, a very long scalar, or an ambiguous scalar. `Construction` handles all documents, including these.
     """
     next_event: Callable[[], Any] = parser(document).get_event
     try:
@@ -56,7 +55,7 @@ def quick_value(document: Document) -> Any:
 
 
 def _build(next_event: Callable[[], Any]) -> Any:  # noqa: C901, PLR0911, PLR0912  (a call for every token costs much)
-    """The value of the root node; one loop without calls, as it runs for every token of every wanted document."""
+    """The value of the root node. One loop without calls, because it runs for every token of every wanted document."""
     top: list[Any] = []
     current: Any = top
     parents: list[tuple[Any, bool]] = []
@@ -113,7 +112,7 @@ def _build(next_event: Callable[[], Any]) -> Any:  # noqa: C901, PLR0911, PLR091
 
 
 def _count_nodes(value: Any) -> int:
-    """The nodes of a value, keys included; of many, some more than `_MOST_ALIASED`."""
+    """The number of nodes of a value, including keys; stops soon after `_MOST_ALIASED`."""
     to_do, count = [value], 0
     while to_do and count <= _MOST_ALIASED:
         current = to_do.pop()
@@ -128,7 +127,7 @@ def _count_nodes(value: Any) -> int:
 
 @lru_cache(maxsize=8192)
 def _plain(text: str) -> Any:
-    """The value of a scalar without quotes."""
+    """The value of an unquoted scalar; UNUSUAL if it is ambiguous or unreadable."""
     if may_surprise(text):
         return UNUSUAL
     try:
@@ -139,7 +138,7 @@ def _plain(text: str) -> Any:
 
 @lru_cache(maxsize=8192)
 def _plain_key(text: str) -> Any:
-    """The key that a scalar without quotes becomes."""
+    """The JSON key for an unquoted scalar; UNUSUAL if it is ambiguous or unreadable."""
     try:
         return UNUSUAL if may_surprise(text) else key_of(text, None, True)
     except Unreadable:

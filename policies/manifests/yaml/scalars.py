@@ -28,7 +28,7 @@ _WORDS: Final[dict[str, JsonScalar]] = {
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
 }
 STARTS: Final = frozenset("+-.0123456789yYnNtTfFoO~")
-"""Only what begins with one of these can be anything but a string."""
+"""First characters of unquoted scalars that may be something else than a string."""
 
 _INTEGER: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]{0,19}))")
 _SIGN_BEHIND_0B: Final = re.compile(r"0b([-+][01]+)")
@@ -42,11 +42,11 @@ _TIME: Final = re.compile(
 
 
 class Unreadable(ValueError):
-    """A scalar that kubectl refuses: its tag does not fit, or JSON has no such number."""
+    """kubectl rejects the scalar: its tag does not match, or JSON has no such number."""
 
 
 def resolve(text: str) -> JsonScalar:
-    """The value of a scalar without quotes and tag; infinities and NaN, which JSON has not, are left to `value_of`."""
+    """The value of an unquoted scalar without tag. Infinities and NaN are not valid in JSON: see `value_of`."""
     if text and text[0] not in STARTS:
         return text
     if text in _WORDS:
@@ -60,7 +60,7 @@ def resolve(text: str) -> JsonScalar:
 
 
 def value_of(text: str, tag: str | None, plain: bool) -> JsonScalar:
-    """The JSON value of a scalar. `plain`: it stands without quotes. Raises Unreadable."""
+    """The JSON value of a scalar. `plain`: it has no quotes. Raises Unreadable."""
     if tag is None and not plain:
         return text
     if tag == _BINARY:
@@ -75,7 +75,7 @@ def value_of(text: str, tag: str | None, plain: bool) -> JsonScalar:
 
 @lru_cache(maxsize=4096)
 def key_of(text: str, tag: str | None, plain: bool) -> str:
-    """The key of a JSON object that a scalar becomes. Raises Unreadable. Source: sigs.k8s.io/yaml yaml.go."""
+    """The JSON key for a scalar. Raises Unreadable. Source: sigs.k8s.io/yaml yaml.go."""
     if tag is None and (not plain or (text and text[0] not in STARTS)):
         return text
     value = resolve(text) if tag is None else value_of(text, tag, plain)
@@ -87,7 +87,7 @@ def key_of(text: str, tag: str | None, plain: bool) -> str:
 
 
 def _number(text: str) -> JsonScalar:
-    """Return the value of text that starts like a number.
+    """The value of a text that starts like a number.
 
     Source: strconv.ParseInt with base 0, ParseUint, then yamlStyleFloat.
     """
@@ -115,20 +115,20 @@ def _integer(match: re.Match[str]) -> int | None:
 
 
 def _finite(digits: str) -> float | str:
-    """ParseFloat: beyond the range it is no number, and the scalar stays a string."""
+    """The number; outside the range of ParseFloat, the scalar stays a string."""
     number = float(digits)
     return digits if math.isinf(number) else number
 
 
 def _json_number(number: float) -> int | float:
-    """As encoding/json writes it: no fraction, no exponent below 1e21, so that it is read again as an integer."""
+    """The number as encoding/json writes it: without fraction, and without exponent below 1e21, so an integer."""
     if not math.isfinite(number):
         raise Unreadable(f"{number} is not a JSON number: kubectl rejects it")
     return as_integer(number)
 
 
 def as_integer(number: float) -> int | float:
-    """The integer that a number reads as once encoding/json has written it: its shortest digits, then zeros."""
+    """The integer that a number becomes when encoding/json has written it: its shortest digits, then zeros."""
     if not number.is_integer() or abs(number) >= 1e21:
         return number
     digits, exponent = repr(number).split("e") if abs(number) >= 1e16 else (str(int(number)), "0")
@@ -137,7 +137,7 @@ def as_integer(number: float) -> int | float:
 
 
 def _convert(text: str, value: JsonScalar, tag: str) -> JsonScalar:
-    """Return the value of a scalar with an explicit tag."""
+    """The value of a scalar with an explicit tag."""
     found = "null" if value is None else {bool: "bool", int: "int", float: "float", str: "str"}[type(value)]
     if tag == _TIMESTAMP and _TIME.fullmatch(text):
         return text
@@ -157,7 +157,7 @@ def _base64(text: str) -> str:
 
 
 def _float_key(number: float) -> str:
-    """strconv.FormatFloat(number, 'g', -1, 32), with YAML's names for what is not finite."""
+    """The text of strconv.FormatFloat(number, 'g', -1, 32), with YAML's names for infinities and NaN."""
     if math.isnan(number):
         return ".nan"
     try:

@@ -1,4 +1,4 @@
-"""The place of one scalar of an ordinary document: parsing stops where it stands."""
+"""The position of one scalar in a document: parsing stops at the scalar."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def seek(document: Document, path: Path) -> Scalar | None:
-    """The scalar at a path of a document that `quick_value` could read; None where there is none, or an empty one."""
+    """The scalar at a path of a document that `quick_value` can read; None if it is absent or empty."""
     next_event: Callable[[], Any] = parser(document).get_event
     next_event()
     next_event()
@@ -43,7 +43,7 @@ def seek(document: Document, path: Path) -> Scalar | None:
 
 
 def _enter(next_event: Callable[[], Any], parent: Any, step: str | int) -> Any:
-    """The event with which the child begins, read up to there; None where there is none."""
+    """The first event of a child, after reading up to it; None without such a child."""
     if isinstance(step, str) and type(parent) is MappingStartEvent:
         while type(key := next_event()) is not MappingEndEvent:
             if key_of(key.value, None, key.implicit[0]) == step:
@@ -61,7 +61,7 @@ def _enter(next_event: Callable[[], Any], parent: Any, step: str | int) -> Any:
 
 
 def _skip(next_event: Callable[[], Any], event: Any) -> None:
-    """Read behind the node that this event begins."""
+    """Read to the end of the node that starts with this event."""
     depth = 0
     while True:
         kind = type(event)

@@ -1,4 +1,4 @@
-"""The position of a field of an object in YAML text."""
+"""Positions of an object's fields in YAML text."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 _PROPERTIES: Final = re.compile(
     r"(?:(?:!<[^>]*>|[&!][^\s,\[\]{}]*)(?:[ \t]+(?:#[^\n]*)?|(?=[\s,\[\]{}]|\Z))(?:\r?\n[ \t]*(?:#[^\n]*)?)*)*"
 )
-"""Anchor and tag before a value, which may stand some lines below."""
+"""Anchor and tag before a value, which may be on earlier lines."""
 
 
 _FEW: Final = 4
-"""From so many positions in one document on it pays to have all its nodes."""
+"""Number of lookups in one document from which parsing all its nodes is faster."""
 _WIDE: Final = 64
-"""From so many children on it pays to remember them by their keys."""
+"""Number of children from which an index by key is faster."""
 
 
 class Tree:
-    """The nodes of one document: parsed again when positions are asked for, as few objects ever need one.
+    """The nodes of one document. Parsed only when positions are needed, which is rare.
 
-    `ordinary`: `quick_value` could read it, so that one field can be found without all nodes.
+    `ordinary`: `quick_value` can read the document, so that one field can be found without all nodes.
     """
 
     def __init__(self, document: Document, *, ordinary: bool = False) -> None:
@@ -40,20 +40,23 @@ class Tree:
         self._keys: dict[int, dict[str, MappingEntry]] = {}
 
     def scalar(self, path: Path) -> Scalar | None:
-        """The scalar at a path, where it is found without all nodes."""
+        """The scalar at a path, if it can be found without all nodes; otherwise None."""
         self._to_seek -= 1
         return seek(self.document, path) if self._to_seek >= 0 else None
 
     @cached_property
     def root(self) -> Node | None:
-        """The root node; None where there is none."""
+        """The root node; None for an empty or invalid document."""
         try:
             return compose(self.document)[0]
         except Fault:
             return None
 
     def child(self, node: Node, step: str | int) -> tuple[Node, MappingEntry | None] | None:
-        """As `_child`; the keys of a mapping are remembered: a thousand findings may be about one that has as many."""
+        """Find a child as `_child` does, with a cached index of large mappings.
+
+        Thousands of findings may be about one mapping.
+        """
         parent = followed(node)
         if isinstance(step, int) or not isinstance(parent, Collection) or len(parent.children) < _WIDE:
             return _child(parent, step)
@@ -64,15 +67,15 @@ class Tree:
 
 
 class YamlSource(NamedTuple):
-    """An object in a YAML document; `prefix` leads to it from the document's root (an item of a List)."""
+    """The source of an object in a YAML document. `prefix`: its path from the document's root (an item of a List)."""
 
     tree: Tree
     prefix: Path = ()
 
     def locate(self, path: Path, *, key: bool = False) -> Location:
-        """The span of the value at `path` (of its key, if asked for); of the nearest parent where it is absent.
+        """The position of the value at `path` (with `key`, of its key); of the nearest parent if it is absent.
 
-        Behind an alias it is the anchored value. A value of several lines is shown by its first.
+        For an alias, the position of the anchored value. For a value of several lines, its first line.
         """
         full = (*self.prefix, *path)
         scalar = None if key else self.tree.scalar(full)
@@ -91,7 +94,7 @@ class YamlSource(NamedTuple):
         return self._parent(node, entry) if _is_empty(node) else self._span(node)
 
     def _parent(self, node: Node, entry: MappingEntry | None) -> Location:
-        """A value without a position of its own: it has the position of its key."""
+        """The position of an entry's key, for a value without a position; without entry, the node's position."""
         return self._span(entry.key_node if entry else node)
 
     def _span(self, node: Node) -> Location:
@@ -99,7 +102,7 @@ class YamlSource(NamedTuple):
 
 
 def span(document: Document, node: Node) -> Location:
-    """Return the position of a node without its anchor and tag."""
+    """The position of a node, without its anchor and tag."""
     node = followed(node)
     match = _PROPERTIES.match(document.text, node.start)
     start = match.end() if match and match.end() < node.end else node.start
@@ -107,7 +110,7 @@ def span(document: Document, node: Node) -> Location:
 
 
 def node_at(root: Node, path: Path) -> Node | None:
-    """The node at a path from the root, None where there is none."""
+    """The node at a path from the root; None if there is none."""
     node: Node = root
     for step in path:
         child = _child(node, step)
@@ -122,7 +125,7 @@ def _is_empty(node: Node) -> bool:
 
 
 def _child(node: Node, step: str | int) -> tuple[Node, MappingEntry | None] | None:
-    """The node that a step leads to, and the entry where the step is a key; None where it leads nowhere."""
+    """The child of a node at a key or index, and its entry in a mapping; None if there is none."""
     parent = followed(node)
     if not isinstance(parent, Collection):
         return None

@@ -1,6 +1,7 @@
-"""What something comes to as a page: one file that needs nothing from elsewhere.
+"""HTML pages of results: each is one file without external resources.
 
-Elements are made with xml.etree, which escapes every text; styles and script are let in by their hashes alone.
+Elements are created with xml.etree, which escapes all text. The CSP allows only the page's own styles and script, by
+their hashes.
 """
 
 from __future__ import annotations

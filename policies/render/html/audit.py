@@ -1,4 +1,4 @@
-"""The page of `forewarn audit`: how much was found, by rule, and one table of findings that people sort."""
+"""The HTML page of `forewarn audit`: numbers by rule, and one sortable table of findings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMED_BY: Final = _HEADS.index("object")
 
 
 def page(findings: Sequence[Finding], objects: int, pods: int, suppressed: int = 0, unknown: str = "") -> str:
-    """The whole file. `findings`: as `audit` orders them; `unknown`: why nothing is predicted, empty where it is."""
+    """The complete HTML file. `findings`: in the order of `audit`. `unknown`: reason for missing predictions, or ""."""
     return report(findings, objects, pods, suppressed, unknown).document()
 
 
@@ -47,7 +47,9 @@ def report(findings: Sequence[Finding], objects: int, pods: int, suppressed: int
 
 
 def _told_one_by_one(findings: Sequence[Finding]) -> list[Finding]:
-    """As many as a table has rows, in their order: of each rule its share, and the worst of the others."""
+    """The findings for the table, in order and within its maximum: a share of each rule, then the most severe
+    others.
+    """
     share = MOST_ROWS // max(1, len({finding.rule for finding in findings}))
     seen: Counter[str] = Counter()
     beyond = []
@@ -66,7 +68,7 @@ def _by_rule(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:
 
 
 def _counted(findings: Sequence[Finding], shown: Sequence[Finding], left_out: bool) -> Iterator[list[str | int]]:
-    """A row for each rule, in the order of the findings."""
+    """The rows of the table by rule, in the order of the findings."""
     found = Counter((finding.rule, finding.severity) for finding in findings)
     told_below = Counter(finding.rule for finding in shown)
     for rule in dict.fromkeys(finding.rule for finding in findings):
@@ -87,7 +89,7 @@ def _findings(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:
 
 
 def _search() -> Element:
-    """A field that the script shows and listens to."""
+    """The search field, which the script shows and handles."""
     field = element("input", type="search", autocomplete="off", placeholder="rule, object or text")
     found = element("span", role="status", class_="dim")
     return element("div", element("label", "Search", field, class_="field"), found, class_="tools of-rows", hidden=True)

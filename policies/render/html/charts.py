@@ -1,4 +1,4 @@
-"""Two charts: which workloads preempt which, and the cascade over time."""
+"""Two charts: preemptions between workloads, and the cascade over time."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ _TOP: Final = 26
 _GAP: Final = 14
 _LEAST: Final = 16
 _TALL: Final = 260
-"""Pixels for all pods together at most, beside the gaps; for one pair a fifth of it."""
+"""Maximum height in pixels of all Pods together, without gaps; a fifth of it for one pair."""
 _LEVELS: Final = 8
 _BINS: Final = 48
 
 
 def flow(pushes: Sequence[Push]) -> Element:
-    """Preemptors (left) and victims (right), as bands as wide as their number of Pods; the largest pairs."""
+    """A chart of preemptors (left) and victims (right), with bands as wide as their number of Pods; only the largest
+    pairs.
+    """
     found = pairs(pushes)[:MOST_PAIRS]
     total = sum(len(each) for _, each in found)
     lefts, rights = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
@@ -68,7 +70,7 @@ def _svg(title: str, height: float, children: Sequence[Element], kind: str) -> E
 
 
 def _stacked(counts: Counter[tuple[str, int]], tall: float) -> dict[tuple[str, int], tuple[float, float]]:
-    """Name and priority -> (top, height); the highest priority on top. `tall`: pixels a pod."""
+    """The top and height of each name and priority, the highest priority on top. `tall`: pixels per Pod."""
     placed, top = {}, float(_TOP)
     for key in sorted(counts, key=lambda key: (-key[1], -counts[key], key[0])):
         height = max(tall * counts[key], _LEAST)
@@ -101,7 +103,7 @@ def _names(
 
 
 def cascade(pushes: Sequence[Push]) -> Element:
-    """Preemptions over time: one lane per cascade depth, larger dots for more Pods."""
+    """A chart of preemptions over time: one lane per cascade depth, larger dots for more Pods."""
     last = max(push.t for push in pushes) or 1.0
     levels = min(max(push.level for push in pushes), _LEVELS)
     dots = Counter((min(push.level, _LEVELS), min(int(push.t / last * _BINS), _BINS - 1)) for push in pushes)

@@ -1,4 +1,4 @@
-"""Elements of a page: made as a tree, so that no text of a cluster can become markup."""
+"""Elements of a page, created as a tree, so that no text of a cluster can become markup."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 LONGEST: Final = 300
-"""Characters of a text that stands in a cluster."""
+"""Maximum characters of a text of the cluster."""
 MOST_ROWS: Final = 500
-"""Of a table."""
+"""Maximum rows of a table."""
 _AS_IN_HTML: Final = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 
 Child = Element | str | None
 
 
 class Amount(NamedTuple):
-    """A number in a table as people write it (`1.5Gi`); `value`: by what it is sorted."""
+    """A number in a table as users write it (`1.5Gi`). `value`: the number to sort by."""
 
     shown: str
     value: int
@@ -55,9 +55,9 @@ class Page(NamedTuple):
 
 
 def element(tag: str, *children: Child, **attributes: str | float | bool) -> Element:
-    """An element. Attributes: the last underscore of a name falls away, others become hyphens.
+    """Create an element. In names of attributes, a trailing underscore is removed, and others become hyphens.
 
-    True has no value, False is left out.
+    The value True gives an attribute without value; False omits the attribute.
     """
     made = Element(tag)
     for name, value in attributes.items():
@@ -77,20 +77,20 @@ def element(tag: str, *children: Child, **attributes: str | float | bool) -> Ele
 
 
 def told(text: str) -> str:
-    """A text of a cluster as it is shown: on one line, not too long, and nothing in it that nobody sees."""
+    """A text of a cluster for display: one line, of limited length, without invisible characters."""
     return cut(one_line(text), LONGEST)
 
 
 def data(name: str, value: Any) -> Element:
-    """Data for the script, which nothing in it can end."""
+    """Data for the script, as JSON in an element that no text in it can end."""
     text = no_command_in_json(json.dumps(value, separators=(",", ":"))).translate(_AS_IN_HTML)
     return element("script", text, type="application/json", id=name)
 
 
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]], count: int, named_by: int = 0) -> Element:
-    """A table that the script lets people sort; numbers are numbers, and ranks (IntEnum) have names.
+    """A table that users can sort. Numbers are sorted as numbers; ranks (IntEnum) are shown by name.
 
-    `count`: of all rows. `named_by`: the column that says what a row is about.
+    `count`: the number of all rows. `named_by`: the column that identifies a row.
     """
     body = element("tbody")
     for _, row in zip(range(MOST_ROWS), rows, strict=False):
@@ -103,17 +103,17 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]], co
 
 
 def chart(title: str, drawn: Element) -> Element:
-    """A drawing, in a box that scrolls where it is too narrow."""
+    """A chart in a box that scrolls if it is too narrow."""
     return element("div", drawn, class_="chart", tabindex=0, role="group", aria_label=title)
 
 
 def tile(name: str, value: str, bad: bool) -> Element:
-    """A figure, and whether it is a bad one."""
+    """A figure with its name. `bad`: highlight the figure."""
     return element("div", element("dt", name), element("dd", value), class_="tile bad" if bad else "tile")
 
 
 def section(title: str, name: str, *children: Element | str | None) -> Element:
-    """A part of a page, named by its heading."""
+    """A section of a page with its heading."""
     heading = element("h2", title, id=name)
     return element("section", heading, *children, aria_labelledby=name)
 
@@ -131,7 +131,7 @@ def _cell(value: Cell, names_row: bool) -> Element:
 
 
 def document(title: str, body: Sequence[Child], scripts: Sequence[str] = ("tables.js", "page.js")) -> str:
-    """The whole file."""
+    """The complete HTML file."""
     style, script = _shipped("page.css"), "".join(map(_shipped, scripts))
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     head = element(

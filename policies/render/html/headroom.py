@@ -1,4 +1,4 @@
-"""The page of `forewarn headroom`."""
+"""The HTML page of `forewarn headroom`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.headroom import Count, Headroom
 
 _MOST_DRAWN = 200_000
-"""New pods that are drawn."""
+"""Maximum new Pods in the picture."""
 
 
 def page(found: Headroom, cluster: ClusterSnapshot) -> str:
-    """The whole file: the nodes as they are, and filled up without preemption."""
+    """The complete HTML file: the nodes now, and filled up without preemption."""
     drawn = node_data(NodeBands(Placed(cluster, _coming(found)), ()), (), between=False)
     below = *_why(found), *_classes(found), *_groups(found), *_where(found), *_notes(found)
     main = element("main", _header(found), nodes(drawn), *below)

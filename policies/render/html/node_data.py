@@ -1,4 +1,4 @@
-"""The nodes of a run as data for the page's script: a few bytes a node, frame after frame."""
+"""The nodes of a simulation as data for the page's script: a few bytes per node and frame."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.occupancy import Stay
 
 MOST_NODES: Final = 20_000
-"""That are drawn; of more, those first on which something changes."""
+"""Maximum nodes in the picture; with more, those with the first changes."""
 _FRAME_BYTES: Final = 450_000
 _POD_BYTES: Final = 650_000
 _MOST_FRAMES: Final = 16
 _MOST_GROUPS: Final = 8_000
 _LONGEST_NAME: Final = 100
 _MOST_TITLES: Final = 60
-"""Groups of nodes by pool and zone: beyond that, by zone only."""
+"""The most groups of nodes by pool and zone; if there are more, nodes are grouped by zone only."""
 
 
 def node_data(bands: NodeBands, pushes: Sequence[Push], *, between: bool = True) -> dict[str, Any]:
-    """Names, pools, zones and bands; `frames`: the first whole, each other as what differs from the one before it.
+    """Names, pools, zones and bands of nodes, and `frames`: the first one complete, the others as differences.
 
-    `between`: also the moments between the first and the last.
+    `between`: include frames between the first and the last.
     """
     first, last = bands.frame(BEFORE), bands.frame(inf)
     drawn = _drawn(first, last)
@@ -59,7 +59,10 @@ def node_data(bands: NodeBands, pushes: Sequence[Push], *, between: bool = True)
 
 
 def _node_groups(nodes: Sequence[Node]) -> dict[str, tuple[str, str]]:
-    """Name of a node -> its pool and zone, as titles; without pools if there is only one, or if there are too many."""
+    """The titles of the pool and zone of each node, by node name; the zone's is "" if no node has a zone.
+
+    The pool's is "" for a single pool, and if there are more than _MOST_TITLES pairs of pool and zone.
+    """
     pools = {pool_of(node) for node in nodes}
     zones = {zone_of(node) for node in nodes}
     by_pool = len(pools) > 1 and len(pools) * len(zones) <= _MOST_TITLES
@@ -77,7 +80,7 @@ def _titled(kind: str, name: str) -> str:
 
 
 def band_label(band: Band) -> str:
-    """`gold · 100000`."""
+    """The label of a band, for example `gold · 100000`."""
     numbers = f"{band.least}" if band.least == band.most else f"{band.least} to {band.most}"
     named = ", ".join(told(name) for name in band.classes if name)
     return f"{named} · {numbers}" if named else f"priority {numbers}"
@@ -106,7 +109,7 @@ def _whole(frame: Frame, drawn: Sequence[int]) -> dict[str, str]:
 def _frames(
     bands: NodeBands, first: Frame, last: Frame, drawn: Sequence[int], counts: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """As many moments as fit; `counts`: how many to try, the last one 0."""
+    """As many frames as fit into the size limit. `counts`: the numbers to try; the last is 0."""
     made: list[dict[str, Any]] = []
     for most in counts:
         between = [bands.frame(t) for t in bands.moments(most)] if most else []
@@ -125,7 +128,7 @@ _NO_STEP: Final = {"where": "", "shares": "", "states": ""}
 
 
 def _step(before: Frame, after: Frame, drawn: Sequence[int]) -> dict[str, str] | None:
-    """What differs, None where nothing does."""
+    """The differences between two frames; None without any."""
     shares, states = after.shares[drawn], after.states[drawn]
     differs = np.any(shares != before.shares[drawn], axis=(1, 2, 3)) | (states != before.states[drawn])
     where = np.flatnonzero(differs)
@@ -135,7 +138,7 @@ def _step(before: Frame, after: Frame, drawn: Sequence[int]) -> dict[str, str] |
 
 
 def _pushes(bands: NodeBands, drawn: Sequence[int], pushes: Sequence[Push]) -> dict[str, list[Any]]:
-    """Place of a node -> flat: preemptor, victim, count."""
+    """The preemptions on each node by its position: a flat list of preemptor, victim and count."""
     places = {bands.nodes[place].name: number for number, place in enumerate(drawn)}
     found: dict[int, Counter[tuple[str, str]]] = {}
     for push in pushes:
@@ -153,7 +156,7 @@ def _pushes(bands: NodeBands, drawn: Sequence[int], pushes: Sequence[Push]) -> d
 
 
 def _pods(bands: NodeBands, drawn: Sequence[int]) -> dict[str, Any]:
-    """Whose pods are where, before and by how many more or fewer in the end, for as many nodes as there is room for."""
+    """The workloads' Pods on each node before, and the differences at the end, within the size limit."""
     stays = bands.stays
     names = Counter(stay.group for stay in stays)
     by_namespace = len(names) > _MOST_GROUPS

@@ -1,4 +1,4 @@
-"""The page of `forewarn whatif pressure`: a table, which people sort, of each that was asked."""
+"""The HTML page of `forewarn whatif pressure`: a sortable table for each requested part."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def page(found: Answer) -> str:
-    """The whole file."""
+    """The complete HTML file."""
     title = told(f"Eviction order on {found.node}")
     header = element(
         "header",
@@ -62,7 +62,7 @@ def _tiles(found: Answer) -> Iterator[Element]:
 
 
 def _order(order: Order) -> Iterator[Element]:
-    """The pod stands first: it is what a row is about."""
+    """The table of the eviction order. The Pod is the first column, because it identifies a row."""
     place, pod, *others = PLACES
     yield table("Eviction order", (pod, place, *others), _places(order), len(order.places))
     if order.never:
@@ -70,7 +70,7 @@ def _order(order: Order) -> Iterator[Element]:
 
 
 def _places(order: Order) -> Iterator[Sequence[Cell]]:
-    """What is not known, or does not count, is below nothing."""
+    """The rows of the eviction order. Unknown amounts are sorted below 0."""
     for number, place in enumerate(order.places, 1):
         used = Amount(uses(place, order.amount), place.used if place.known else -1)
         requested = Amount(requests(place, order.amount), -1 if place.exceeds is None else place.requested)

@@ -1,4 +1,4 @@
-"""Shared parts of pages: the nodes as cells, and the preemptions."""
+"""Parts of several pages: the nodes as cells, and the preemptions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def nodes(drawn: dict[str, object]) -> Element:
-    """Controls and an empty list, which the script fills."""
+    """The controls, and an empty list that the script fills with nodes."""
     search = element("input", id="search", type="search", autocomplete="off", placeholder="node, zone or workload")
     tools = element(
         "div",
@@ -72,7 +72,7 @@ def nodes(drawn: dict[str, object]) -> Element:
 
 
 def pushed(pushes: Sequence[Push]) -> Iterator[Element]:
-    """The preemptions, as a chart and as a table."""
+    """The preemptions as a chart and a table."""
     if not pushes:
         yield section("Preemptions", "pushes-title", element("p", "No Pods are preempted."))
         return

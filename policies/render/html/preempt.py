@@ -1,4 +1,4 @@
-"""The page of `forewarn predict`."""
+"""The HTML page of `forewarn predict`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_LINES: Final = 500
 
 
 def page(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Iterable[str]) -> str:
-    """The whole file. `lines`: what the command says in text."""
+    """The complete HTML file. `lines`: the text output of the command."""
     return report(placements, cluster, lines).document()
 
 

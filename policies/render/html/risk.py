@@ -1,4 +1,4 @@
-"""The page of `forewarn risk`: its figures, and one table that people sort."""
+"""The HTML page of `forewarn risk`: figures, and one sortable table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TITLE = "Risks by workload"
 
 
 def page(found: Risks) -> str:
-    """The whole file."""
+    """The complete HTML file."""
     return report(found).document()
 
 

@@ -1,4 +1,4 @@
-"""The page of a sweep: its figures, and one table that people sort."""
+"""The HTML page of a sweep: figures, and one sortable table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def page(sweep: Sweep) -> str:
-    """The whole file."""
+    """The complete HTML file."""
     title = f"What if {EVERY[sweep.kind]}"
     lead = "; ".join(part for part in (f"Before: {before(sweep)}", without(sweep)) if part)
     header = element(
@@ -38,7 +38,7 @@ def page(sweep: Sweep) -> str:
 
 
 def _heads(sweep: Sweep) -> list[str]:
-    """Seconds are a number, by which a table can be sorted."""
+    """The column heads for HTML, with the time of the steady state as a separate, sortable number."""
     heads = heads_of(sweep)
     place = heads.index(SETTLED)
     return [*heads[:place], *heads[place + 1 :], "seconds to steady state", "steady state"]

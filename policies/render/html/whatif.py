@@ -1,4 +1,4 @@
-"""The page of `forewarn whatif` and `forewarn whatif events`."""
+"""The HTML page of `forewarn whatif` and `forewarn whatif events`."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 _MOST_NOTES: Final = 100
 _MOST_OPEN: Final = 40
-"""Events of a timeline that is not folded."""
+"""The most events of a timeline that is shown unfolded."""
 
 
 def page(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> str:
-    """The whole file. `answer`: with its occupancy; `notes`: what plays no part."""
+    """The complete HTML file. `answer` must have its occupancy. `notes`: ignored objects."""
     return report(answer, change, notes).document()
 
 
@@ -85,7 +85,7 @@ def _change(change: ClassChange | None) -> Iterator[Element]:
 
 
 def _classes(answer: Answer) -> Iterator[Element]:
-    """Running Pods and their requests by PriorityClass, before and after."""
+    """Yield the table of running Pods and their resource requests by PriorityClass, before and after."""
     assert answer.occupancy is not None
     preempted = Counter((push.priority, push.priority_class) for push in answer.pushes)
     found = requests_by_class(answer.occupancy.stays)

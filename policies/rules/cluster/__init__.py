@@ -1,1 +1,1 @@
-"""Rules about a cluster as a whole: what `forewarn audit` finds that no single object shows."""
+"""Rules about the whole cluster: findings of `forewarn audit` that no single object shows."""

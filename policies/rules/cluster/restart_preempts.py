@@ -118,7 +118,7 @@ DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The workloads whose restart preempts Pods of others; those that preempt only placeholder Pods in one note."""
+    """Yield a problem for each workload whose restart preempts other Pods, and one note about placeholder Pods."""
     of_placeholders: list[ObjectRef] = []
     most = 0
     for restart in restarts_of(context):

@@ -98,7 +98,7 @@ _LOOKED_AT: Final = 100
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The workloads whose restart leaves Pods that fit on no node."""
+    """Yield a problem for each workload whose restart leaves Pods that fit on no node."""
     for restart in restarts_of(context):
         if restart.stands_still:
             pending = [found for found in restart.impact.predictions if found.outcome == "pending"]

@@ -61,7 +61,7 @@ _LEAST: Final = min(c.value for c in SYSTEM_CLASSES)
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Namespaces with such Pods, except those whose template another rule reports."""
+    """Yield a problem for each namespace with such Pods, except Pods whose template another rule reports."""
     if not any((priority or 0) >= _LEAST for _, priority in context.pod_counts_by_priority):
         return
     told = set(_told_of(context))
@@ -84,7 +84,7 @@ def _problem(namespace: str, pods: list[Pod]) -> Problem:
 
 
 def _told_of(context: Context) -> Iterator[tuple[str, str, str]]:
-    """(kind, namespace, name) of the workloads whose template names a system class, and of their ReplicaSets."""
+    """The (kind, namespace, name) of the workloads whose template names a system class, and of their ReplicaSets."""
     for workload in context.cluster.workloads.values() if context.cluster else ():
         try:
             template = pod_template_of(workload.object, context.options.pod_template_paths)

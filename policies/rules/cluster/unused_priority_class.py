@@ -60,7 +60,7 @@ _SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The classes that are not used, and those that a single Pod without a controller uses."""
+    """Yield a problem for each unused class, and each class that only one Pod without a controller uses."""
     cluster = context.cluster
     if cluster is None:
         return

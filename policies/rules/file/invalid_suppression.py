@@ -51,5 +51,5 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Nothing: suppressions are checked after all rules have run."""
+    """Yield nothing: suppressions are checked after all rules have run."""
     yield from diagnostics(ID, context)

@@ -55,7 +55,7 @@ _FIELDS: Final = (
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Syntax errors of files; of an object, the fields that kube-apiserver cannot decode."""
+    """Yield syntax errors of files, and fields of objects that kube-apiserver cannot decode."""
     if not subject.object:
         yield from diagnostics(ID, context)
     elif group_kind(subject.object) == PRIORITY_CLASS:
@@ -79,7 +79,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _in_containers(template: PodTemplate) -> Iterator[Problem]:
-    """Values of environment variables, commands and arguments that are not strings."""
+    """Yield a problem for each environment variable, command or argument that is not a string."""
     for holder in ("initContainers", "containers", "ephemeralContainers"):
         containers = template.spec.get(holder)
         for index, container in enumerate(containers if isinstance(containers, list) else ()):
@@ -90,7 +90,7 @@ def _in_containers(template: PodTemplate) -> Iterator[Problem]:
 
 
 def _words(container: ApiObject) -> Iterator[tuple[Path, object, str]]:
-    """What must be a string in a container: its path, the value, and what Go calls the field."""
+    """Yield the fields of a container that must be strings: path, value, and the field's name in Go."""
     variables = container.get("env")
     for place, variable in enumerate(variables if isinstance(variables, list) else ()):
         if isinstance(variable, Mapping):
@@ -102,7 +102,7 @@ def _words(container: ApiObject) -> Iterator[tuple[Path, object, str]]:
 
 
 def _not_strings(path: Path, obj: ApiObject) -> Iterator[Problem]:
-    """Labels and annotations that are not strings."""
+    """Yield a problem for each label or annotation that is not a string."""
     for name in ("labels", "annotations"):
         entries = at(obj, "metadata", name)
         for key, value in entries.items() if isinstance(entries, Mapping) else ():

@@ -45,5 +45,5 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The problems that reading the files has found."""
+    """Yield the problems that parsing the files has found."""
     yield from diagnostics(ID, context)

@@ -74,7 +74,7 @@ _CONTAINERS: Final = "containers"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Each field that strict decoding rejects."""
+    """Yield a problem for each field that strict decoding rejects."""
     for unknown in unknown_fields(subject.object, context.minor):
         path = unknown.path
         detail, hint, fix = _advice(unknown, type_of(subject.object))
@@ -94,7 +94,7 @@ def _shown(path: Path) -> str:
 
 
 def _advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
-    """The suggestion as data, as the end of the message, and as the fix."""
+    """The suggestion for an unknown field: as JSON, as the end of the message, and as the fix."""
     name = str(unknown.path[-1])
     known = fields_of(unknown.type).known
     minors = minors_of(unknown)
@@ -124,7 +124,7 @@ def _has_home(name: str, root: str) -> bool:
 
 
 def _home(path: Path, root: str) -> Path | None:
-    """Where a field of this name belongs: near the root, and of several places in the containers of a pod."""
+    """The path where a field of this name belongs: nearest to the root, preferably in containers; None if ambiguous."""
     found = list(homes(str(path[-1]), root))
     if not found:
         return None

@@ -56,7 +56,7 @@ DEPENDS_ON: Final = DependsOn(("classes",), "the class may have been created a m
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """An annotation that names no known class."""
+    """Yield a problem if the annotation names an unknown class."""
     name = text_at(subject.object, "metadata", "annotations", DEFAULT_CLASS_ANNOTATION)
     if not name or not context.classes_known or name in context.classes:
         return

@@ -1,1 +1,1 @@
-"""Rules about the priority of pods and pod templates, and about what their pods would preempt."""
+"""Rules about the priority of Pods and Pod templates, and about preemption by these Pods."""

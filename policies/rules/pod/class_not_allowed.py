@@ -94,7 +94,7 @@ class _Use(NamedTuple):
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A class that is named by entries of which none holds."""
+    """Yield a problem if entries of allowedClasses name the class, and none of them matches."""
     use = _use_of(subject, context)
     if use is None or _is_allowed(subject, use, context) is not False:
         return
@@ -109,13 +109,13 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def is_open(subject: ReviewedObject, context: Context) -> bool:
-    """Whether it depends on what is not known: who applies, or labels of the namespace. Raises InvalidObject."""
+    """True if the result depends on unknown facts: the requester, or labels of the namespace. Raises InvalidObject."""
     use = _use_of(subject, context)
     return use is not None and _is_allowed(subject, use, context) is None
 
 
 def _use_of(subject: ReviewedObject, context: Context) -> _Use | None:
-    """The class that a pod or template asks for, or that a Namespace gives to pods which ask for none."""
+    """The class that a Pod or template requests, or that a Namespace has as default; None without one."""
     if not context.options.allowed_classes:
         return None
     if group_kind(subject.object) == NAMESPACE:
@@ -131,7 +131,7 @@ def _use_of(subject: ReviewedObject, context: Context) -> _Use | None:
 
 
 def _given(subject: ReviewedObject) -> _Use | None:
-    """The default class of a Namespace; what is stored already was asked for when it was set."""
+    """The default class of a Namespace; None without one. `had` is true for an unchanged default."""
     path = ("metadata", "annotations", DEFAULT_CLASS_ANNOTATION)
     given, namespace = text_at(subject.object, *path), subject.ref.name
     if not given or namespace == SYSTEM_NAMESPACE:
@@ -140,12 +140,12 @@ def _given(subject: ReviewedObject) -> _Use | None:
 
 
 def _is_allowed(subject: ReviewedObject, use: _Use, context: Context) -> bool | None:
-    """None: not known."""
+    """True if the class is permitted; None if unknown."""
     return is_allowed(subject, use.name, use.namespace, context, had=use.had)
 
 
 def _class_of(subject: ReviewedObject, template: PodTemplate, context: Context) -> str:
-    """The class that the pods will have: a default where none is named and that is known."""
+    """The class of the Pods: the named one, otherwise the default, if it is known."""
     name = class_to_be(template, subject.effective_namespace, context)
     found = None if name else resolved(template, context)
     return found.priority_class_name if found else name

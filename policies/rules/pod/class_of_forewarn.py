@@ -62,7 +62,7 @@ _LABEL: Final = "app.kubernetes.io/part-of"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """One of forewarn's classes, named by a Pod that is not forewarn's."""
+    """Yield a problem if a Pod that is not forewarn's names one of forewarn's classes."""
     template = context.template(subject)
     name = class_name(template) if template else ""
     if template is None or name not in OWN_CLASSES or subject.effective_namespace == name:

@@ -100,7 +100,7 @@ _FIX: Final = "set selector.matchLabels to labels of the workload's Pods"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Selectors that select no Pod, or more Pods than those of a workload."""
+    """Yield a problem for each selector that selects no Pod, or more Pods than those of a workload."""
     if subject.is_partial:
         return
     if group_kind(subject.object) == DISRUPTION_BUDGET:
@@ -137,13 +137,13 @@ def _of_budget(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _selects_too(other: ReviewedObject, subject: ReviewedObject) -> bool:
-    """Whether another PodDisruptionBudget of the namespace selects Pods."""
+    """True if another PodDisruptionBudget of the namespace also has a selector."""
     same = other.effective_namespace == subject.effective_namespace
     return same and other.ref.name != subject.ref.name and at(other.object, "spec", "selector") is not None
 
 
 def _fault(constraint: ApiObject, context: Context) -> str:
-    """The problem of a topology spread constraint, empty if there is none."""
+    """The problem of a topology spread constraint; "" if there is none."""
     if constraint.get("labelSelector") is None:
         return "topology spread constraint without labelSelector counts no Pod: it has no effect"
     if not _is_empty(constraint["labelSelector"]) or constraint.get("matchLabelKeys"):
@@ -158,7 +158,7 @@ def _counts_all(constraint: ApiObject, context: Context) -> bool:
 
 
 def _empty_counts(context: Context) -> bool:
-    """Whether the release counts the Pods that {} selects; up to 1.37 is assumed."""
+    """True if the release counts the Pods that {} selects. The default release is at most 1.37, which does not."""
     if context.minor is None:
         return False
     from forewarn.policies.releases.semantics import Semantics  # only for a given minor version
@@ -167,12 +167,12 @@ def _empty_counts(context: Context) -> bool:
 
 
 def _is_empty(selector: Any) -> bool:
-    """Whether a selector is there and has no requirement."""
+    """True if a selector exists and has no requirements."""
     return isinstance(selector, dict) and not selector.get("matchLabels") and not selector.get("matchExpressions")
 
 
 def _present(obj: ApiObject, field: str) -> tuple[str, ...]:
-    """The path of a field of an object, of the object itself if the field is absent."""
+    """The path of a field; if the field is absent, the path of the object itself."""
     return (field,) if field in obj else ()
 
 

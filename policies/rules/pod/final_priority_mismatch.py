@@ -63,7 +63,7 @@ DEPENDS_ON: Final = DependsOn(("classes",), "a class may have been deleted and c
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The final priority of a Pod that is created, compared with the class that it names."""
+    """Yield a problem if the final priority of a new Pod differs from its class."""
     template = context.template(subject)
     if context.phase is not Phase.VALIDATE or template is None:
         return

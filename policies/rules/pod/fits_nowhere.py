@@ -94,7 +94,7 @@ DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The new Pods that fit on no node."""
+    """Yield a problem for the new Pods that fit on no node."""
     impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None:
         return

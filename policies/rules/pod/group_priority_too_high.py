@@ -50,11 +50,11 @@ SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.WARN
 DEPENDS_ON: Final = NOTHING_STORED
 _TOO_HIGH: Final = {c.name: c for c in SYSTEM_CLASSES if c.value > HIGHEST_USER_DEFINABLE_PRIORITY}
-"""No other PriorityClass can have such a value."""
+"""The system classes above the limit. No other PriorityClass can have such a value."""
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A class above the limit of PodGroups."""
+    """Yield a problem for a class above the limit of PodGroups."""
     template = context.template(subject)
     if template is None or group_kind(subject.object) not in GROUPS:
         return

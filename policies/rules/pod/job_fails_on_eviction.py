@@ -69,12 +69,12 @@ SEVERITY: Final = Severity.NOTE
 ACTION: Final = None
 DEPENDS_ON: Final = NOTHING_STORED
 _JOBS: Final = {"batch/Job": (), "batch/CronJob": ("spec", "jobTemplate")}
-"""Kind -> where the Job stands in it."""
+"""Kind -> path of the Job in an object of this kind."""
 _IGNORE: Final = "ignore DisruptionTarget in the first podFailurePolicy rule"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """What in a Job's spec lets an eviction fail it."""
+    """Yield a problem if an eviction can fail the Job."""
     path = _JOBS.get(group_kind(subject.object))
     job = None if path is None else at(subject.object, *path) if path else subject.object
     if path is None or not isinstance(job, dict):
@@ -90,7 +90,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _fault(job: ApiObject) -> tuple[str, str] | None:
-    """What is wrong, and the field of the Job's spec. Raises InvalidObject."""
+    """The problem, and the field of the Job's spec; None if there is none. Raises InvalidObject."""
     from forewarn.policies.objects.job import (  # the linter starts without it
         backoff_limit,
         disruption_action,

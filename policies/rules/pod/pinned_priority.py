@@ -64,7 +64,7 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Any priority in a template, right or wrong; in a Pod, one that no known class has."""
+    """Yield a problem for any priority in a template, and for a Pod's priority without a known class."""
     template = context.template(subject)
     given = integer(template.spec.get("priority")) if template else None
     if template is None or given is None:

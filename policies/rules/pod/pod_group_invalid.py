@@ -63,11 +63,11 @@ _FIXES: Final = (
     ("multiple priority", "use one PriorityClass in all templates"),
     ("Required", "add this field"),
 )
-"""A part of kube-apiserver's message -> the fix."""
+"""The fix by a part of kube-apiserver's message."""
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Each fault that kube-apiserver finds."""
+    """Yield a problem for each error that kube-apiserver reports."""
     template = context.template(subject)
     found = _faults(subject, context) if template is None else _of_template(template)
     for message in dict.fromkeys((str(fault), fault.path) for fault in found):
@@ -77,7 +77,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _of_template(template: PodTemplate) -> Iterable[FieldError]:
-    """The faults of `schedulingGroup`. Raises InvalidObject."""
+    """The errors in a Pod's `schedulingGroup`. Raises InvalidObject."""
     if template.spec.get("schedulingGroup") is None:
         return ()
     from forewarn.policies.kube_apiserver.validation.pod import (
@@ -96,7 +96,7 @@ def _texts(group: Any) -> dict[str, str]:
 
 
 def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
-    """The faults of a PodGroup or a Workload; those that other rules report are left out."""
+    """The errors of a PodGroup or Workload, without those that other rules report."""
     from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod_group
     from forewarn.policies.kube_apiserver.validation.field_errors import FieldError
     from forewarn.policies.kube_apiserver.validation.pod_group import (
@@ -129,7 +129,7 @@ def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
 
 
 def _semantics(context: Context) -> Semantics:
-    """Of the cluster; without one, of the release and the feature gates that are set."""
+    """The semantics of the cluster; without a cluster, of the configured release and feature gates."""
     if context.cluster is not None:
         return context.cluster.semantics
     from forewarn.policies.releases.semantics import Semantics

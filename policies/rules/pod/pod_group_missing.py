@@ -74,7 +74,7 @@ DEPENDS_ON: Final = DependsOn(("podgroups",), "the PodGroup may have been create
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A name without an object."""
+    """Yield a problem if the named PodGroup does not exist."""
     template = context.template(subject)
     if template is not None and is_known_missing(template, subject, context):
         name, pods = group_name(template), "Pods are" if template.is_template else "the Pod is"

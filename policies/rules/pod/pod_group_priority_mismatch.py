@@ -97,7 +97,7 @@ DEPENDS_ON: Final = DependsOn(("classes", "podgroups"), "the PodGroup may have b
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A priority value that is not that of the group."""
+    """Yield a problem if the Pod's priority differs from the PodGroup's."""
     template = context.template(subject)
     group = named_group(template, subject, context) if template else None
     if template is None or group is None or group.is_of_1_36:

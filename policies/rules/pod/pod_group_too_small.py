@@ -87,7 +87,7 @@ _MIN_COUNT: Final = ("spec", "schedulingPolicy", "gang", "minCount")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A gang that the input does not complete."""
+    """Yield a problem for a gang with fewer Pods than minCount."""
     least = int32(subject.object, *_MIN_COUNT) if subject.ref.kind == "PodGroup" else None
     if not least or groups_are_off(context):
         return

@@ -62,7 +62,7 @@ _LONGEST: Final = 40
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A policy that differs from the one the Priority plugin computes."""
+    """Yield a problem if the policy differs from the one that the Priority plugin computes."""
     template = context.template(subject)
     given = template.spec.get("preemptionPolicy") if template else None
     if template is None or not isinstance(given, str):

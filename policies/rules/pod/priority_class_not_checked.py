@@ -48,7 +48,7 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A class name that could not be looked up anywhere."""
+    """Yield a problem for a PriorityClass name that forewarn cannot check, because no classes are known."""
     template = context.template(subject)
     name = class_name(template) if template else ""
     if template is None or not name or context.classes_known or context.is_known(name):

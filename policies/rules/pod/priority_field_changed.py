@@ -63,7 +63,10 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Each of the three fields that the update changes; absent numbers and policies are restored before."""
+    """Yield a problem for each of the three fields that the update changes.
+
+    The API server restores an absent priority or policy, so their absence is not a change.
+    """
     old = subject.old or {}
     for name, restored in (("priorityClassName", False), ("priority", True), ("preemptionPolicy", True)):
         new, stored = at(subject.object, "spec", name), at(old, "spec", name)

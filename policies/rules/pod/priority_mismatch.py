@@ -56,7 +56,7 @@ DEPENDS_ON: Final = DependsOn(("classes",), "a class may have been deleted and c
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A number that differs from the one the Priority plugin computes."""
+    """Yield a problem if the priority differs from the one that the Priority plugin computes."""
     template = context.template(subject)
     given = integer(template.spec.get("priority")) if template else None
     if template is None or given is None:

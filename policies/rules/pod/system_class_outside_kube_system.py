@@ -59,7 +59,7 @@ _SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """One of the two system classes, in any other namespace that is known."""
+    """Yield a problem for a system class in any known namespace other than kube-system."""
     template = context.template(subject)
     if template is None or class_name(template) not in _SYSTEM:
         return
@@ -75,7 +75,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _is_known(subject: ReviewedObject, context: Context) -> bool:
-    """Whether a file or `-n` gives the namespace: not a placeholder of a template, and not the default of kubectl."""
+    """True if a file or `-n` sets the namespace: not a template variable, and not kubectl's default."""
     own = at(subject.object, "metadata", "namespace")
     is_given = own or context.options.namespace or subject.namespace != DEFAULT_NAMESPACE
     return bool(is_given) and bool(_NAME.fullmatch(subject.ref.namespace))

@@ -74,7 +74,7 @@ _REJECTED: Final = {POD: "the Pod", POD_GROUP: "the PodGroup", GROUP_TEMPLATES: 
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A named class that neither the cluster nor the apply has."""
+    """Yield a problem for a class that neither the cluster nor the change set has."""
     template = context.template(subject)
     name = class_name(template) if template else ""
     if template is None or not name or context.is_known(name):

@@ -67,11 +67,14 @@ ACTION: Final = None
 DEPENDS_ON: Final = NOTHING_STORED
 
 _LABEL: Final = ("metadata", "labels", "kueue.x-k8s.io/priority-class")
-"""Source: kueue pkg/controller/constants, WorkloadPriorityClassLabel; pkg/controller/jobframework/reconciler.go."""
+"""The label that names a WorkloadPriorityClass.
+
+Source: kueue pkg/controller/constants, WorkloadPriorityClassLabel; pkg/controller/jobframework/reconciler.go.
+"""
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A label with a name that the input does not define."""
+    """Yield a problem for a label with a name that the input does not define."""
     name = text_at(subject.object, *_LABEL)
     known = context.once(_Defined) if name else None
     if known is None or not known.sorted or name in known.sorted or is_template_variable(name, subject, context):
@@ -90,7 +93,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 class _Defined(Names):
-    """The names of the WorkloadPriorityClasses in the apply."""
+    """The names of the WorkloadPriorityClasses in the change set."""
 
     def __init__(self, context: Context) -> None:
         subjects = context.change_set.subjects

@@ -113,7 +113,7 @@ DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Each expectation that a subject's new Pods violate."""
+    """Yield a problem for each expectation that a subject's new Pods violate."""
     promises = context.options.promises
     impact, template = (predicted_of(context).of(subject), context.template(subject)) if promises else (None, None)
     if impact is None or template is None or context.cluster is None:
@@ -133,7 +133,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 def _pushed_out(
     impact: Impact, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot
 ) -> dict[tuple[_Pods, _Pods], list[_Push]]:
-    """The victims and their preemptors, by what expectations select them by: of thousands, most are alike."""
+    """The victims and their preemptors, grouped by the properties that expectations select, because most are alike."""
     found: dict[tuple[_Pods, _Pods], list[_Push]] = {}
     for prediction in impact.preempting:
         by = _pusher(prediction.pod, subject, template, cluster)
@@ -150,7 +150,10 @@ def _against(promise: Promise, pushed: dict[tuple[_Pods, _Pods], list[_Push]]) -
 
 
 def _pusher(pod: Pod, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot) -> _Pods:
-    """What selects a new Pod. One of a workload counts as the workload's, whatever controller creates it."""
+    """The properties of a new Pod that expectations select.
+
+    A workload's Pod always belongs to the top-level workload.
+    """
     if not template.is_template:
         return pod.namespace, pod.priority_class_name, cluster.top_workload_of(pod)
     from forewarn.policies.objects.pod import Owner  # the linter starts without it
@@ -161,7 +164,7 @@ def _pusher(pod: Pod, subject: ReviewedObject, template: PodTemplate, cluster: C
 
 
 def _takes_replicas_away(subject: ReviewedObject) -> bool:
-    """Whether an update does nothing else: new Pods are then those that were missing before."""
+    """True if an update only reduces the replicas: its new Pods are then those that were missing before."""
     new, old = at(subject.object, "spec"), at(subject.old or NOTHING, "spec")
     if not isinstance(new, dict) or not isinstance(old, dict):
         return False
@@ -194,6 +197,6 @@ def _broken(
 
 
 def _not_known(kept: int, impact: Impact, template: PodTemplate) -> Problem:
-    """A note: a missing prediction denies nothing."""
+    """The note about expectations that were not checked: a missing prediction never denies."""
     details = NotPredicted(impact, "run `forewarn predict`", expectations=kept)
     return Problem(details, template.at("priorityClassName"), severity=Severity.NOTE)

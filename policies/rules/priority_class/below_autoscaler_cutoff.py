@@ -48,7 +48,7 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A value below the cutoff."""
+    """Yield a problem for a value below the cutoff."""
     value, cutoff = integer(subject.object.get("value")), autoscaler_cutoff(context)
     if value is not None and value < cutoff:
         yield Problem(

@@ -66,7 +66,7 @@ DEPENDS_ON: Final = DependsOn(("pods", "workloads"), "the Pods and workloads tha
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The workloads, and pods without one, that name the class."""
+    """Yield a problem with the workloads, and Pods without a workload, that name the class."""
     name = subject.ref.name
     users = sorted(_workloads_naming(name, context), key=str)
     named = any(other == name for other, _ in context.pod_counts_by_priority)
@@ -77,7 +77,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _workloads_naming(name: str, context: Context) -> Iterator[ObjectRef]:
-    """Top-level workloads only: a ReplicaSet or Job with a controller follows its owner."""
+    """The top-level workloads that name the class. A ReplicaSet or Job with a controller follows its owner."""
     for workload in context.cluster.workloads.values() if context.cluster else ():
         references = at(workload.object, "metadata", "ownerReferences") or ()
         if any(isinstance(r, dict) and r.get("controller") for r in references):
@@ -92,7 +92,7 @@ def _workloads_naming(name: str, context: Context) -> Iterator[ObjectRef]:
 
 
 def _groups_naming(name: str, context: Context) -> Iterator[ObjectRef]:
-    """PodGroups, and Workloads whose templates name it."""
+    """The PodGroups, and the Workloads with templates, that name the class."""
     if context.cluster is None:
         return
     tables: dict[str, Mapping[tuple[str, str], PodGroup | GroupTemplates]] = {

@@ -56,7 +56,7 @@ DEPENDS_ON: Final = DependsOn(("pods",), "the Pods that it counts may be deleted
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """How many Pods of the cluster have no class and keep another priority than the new default's."""
+    """Yield a problem with the number of Pods without a class and with another priority than the new default."""
     new = class_of(subject)
     before = subject.old is not None and PriorityClass.from_api(subject.old).global_default
     if not new.global_default or before:

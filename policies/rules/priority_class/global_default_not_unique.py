@@ -60,7 +60,7 @@ DEPENDS_ON: Final = DependsOn(("classes",), "the other default may be deleted")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A default where there is one already, in the cluster or earlier in the apply."""
+    """Yield a problem if a global default exists already, in the cluster or earlier in the change set."""
     new = class_of(subject)
     other = context.default_before(subject) if new.global_default else None
     if other is None or (subject.old is not None and other.priority_class.name == new.name):

@@ -53,7 +53,7 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Each immutable field that the update changes."""
+    """Yield a problem for each immutable field that the update changes."""
     if subject.old is None:
         return
     from forewarn.policies.kube_apiserver.validation.priority_class import (

@@ -61,7 +61,7 @@ DEPENDS_ON: Final = DependsOn(("classes",), "the class below may be deleted")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The preempting classes below a non-preempting one."""
+    """Yield a problem with the preempting classes below a class that never preempts."""
     new = class_of(subject)
     if new.preemption_policy != PREEMPT_NEVER:
         return

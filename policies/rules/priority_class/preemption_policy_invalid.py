@@ -46,7 +46,7 @@ _LONGEST: Final = 40
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """An unknown policy of a new class; on update, any change is rejected already."""
+    """Yield a problem for an unknown policy of a new class. Updates cannot change the policy at all."""
     policy = subject.object.get("preemptionPolicy")
     if subject.old is not None or not isinstance(policy, str) or policy in POLICIES:
         return

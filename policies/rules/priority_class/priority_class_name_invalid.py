@@ -44,7 +44,7 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Each fault of the name that kube-apiserver finds."""
+    """Yield a problem for each error in the name that kube-apiserver reports."""
     metadata = subject.object.get("metadata") or {}
     if subject.old is not None or not isinstance(metadata, Mapping) or metadata.get("generateName"):
         return
@@ -68,7 +68,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _valid(name: str) -> str:
-    """A valid name that is near; what a name must be like if there is none."""
+    """A similar valid name; a description of valid names if there is none."""
     near = _NOT_IN_A_NAME.sub("-", name.lower()).strip("-.")
     return near if near and not _EMPTY_PART.search(near) else "begin and end each part between dots with a-z or 0-9"
 

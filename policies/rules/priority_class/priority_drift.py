@@ -57,7 +57,7 @@ DEPENDS_ON: Final = DependsOn(("pods",), "the Pods that it counts may be deleted
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The Pods of the cluster that name this class and have another priority."""
+    """Yield a problem with the Pods of the cluster that have this class and another priority."""
     new = class_of(subject)
     value = PriorityClass.from_api(subject.old).value if subject.old else new.value  # a change is rejected
     if any(name == new.name and priority not in (None, value) for name, priority in context.pod_counts_by_priority):

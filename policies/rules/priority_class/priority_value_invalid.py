@@ -41,7 +41,7 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A value that cannot be decoded, in kube-apiserver's words."""
+    """Yield a problem for a value that cannot be decoded, with kube-apiserver's message."""
     from forewarn.policies.kube_apiserver.validation.priority_class import (
         decode_error,  # only where there is a class: pods start without it
     )

@@ -43,7 +43,7 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """No value, and no stored one to compare with."""
+    """Yield a problem for a new class without a value."""
     if subject.object.get("value") is None and subject.old is None:
         yield Problem(
             "no value: it is stored with 0, the priority of Pods without a class", (), "add value at the top level"

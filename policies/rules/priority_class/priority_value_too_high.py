@@ -44,7 +44,7 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A new class over the limit; on update only a change of the value is refused."""
+    """Yield a problem for a new class above the limit. An update can never change the value."""
     if subject.old is not None or (integer(subject.object.get("value")) or 0) <= HIGHEST_USER_DEFINABLE_PRIORITY:
         return
     from forewarn.policies.kube_apiserver.validation.priority_class import (

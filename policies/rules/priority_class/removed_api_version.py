@@ -43,7 +43,7 @@ _LONGEST: Final = 60
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Any other version of the group."""
+    """Yield a problem for any other version of the API group."""
     version = subject.object.get("apiVersion")
     if version != SERVED_VERSION:
         yield Problem(

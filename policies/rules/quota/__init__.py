@@ -1,1 +1,1 @@
-"""Rules about quotas: ResourceQuotas, and pods that quotas limit."""
+"""Rules about ResourceQuotas, and about Pods that ResourceQuotas limit."""

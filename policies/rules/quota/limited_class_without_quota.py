@@ -87,7 +87,7 @@ DEPENDS_ON: Final = DependsOn(("quotas", "classes"), "the quota that covers it m
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """What is limited and not covered."""
+    """Yield a problem for each limited resource of the Pods that no ResourceQuota covers."""
     if not context.options.limited_resources or not (context.cluster or context.defines_quotas):
         return
     from forewarn.policies.kube_apiserver.quota import FaultKind

@@ -75,13 +75,13 @@ DEPENDS_ON: Final = NOTHING_STORED
 _CLASS: Final = "PriorityClass"
 _MOST_SELECTORS: Final = 16
 _MOST_NAMES: Final = 500
-"""Scopes of a quota, and classes in them, that are checked."""
+"""Maximum scopes of a quota, and classes in them, that are checked."""
 _ANY_OTHER: Final = "any-class.that-nobody-names"
-"""Stands for the classes that neither limitedResources nor the quota name."""
+"""A placeholder for the classes that neither limitedResources nor the quota names."""
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The first limited class that each selector covers and should not cover."""
+    """Yield a problem for each selector of the quota, with the first limited class that it should not cover."""
     limited = [s for entry in context.options.limited_resources for s in entry.match_scopes if s.scope_name == _CLASS]
     if not limited:
         return
@@ -117,7 +117,7 @@ def _covered(
 
 
 def _how(quota: ResourceQuota, selector: ScopeSelector, name: str) -> Iterator[tuple[str, str]]:
-    """Why covering this class is a loophole."""
+    """The reasons and fixes why covering this class is a loophole."""
     from forewarn.policies.kube_apiserver.quota.scopes import matching_resources
     from forewarn.policies.rules.support.quota_scopes import holds
 

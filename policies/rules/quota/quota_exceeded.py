@@ -101,7 +101,7 @@ _PODS: Final = ("pods", "count/pods")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The first Pod that a ResourceQuota rejects."""
+    """Yield a problem for the first Pod that a ResourceQuota rejects."""
     if not context.has_quotas(subject):
         return
     from forewarn.policies.rules.support.quota_use import quota_use_of
@@ -125,7 +125,7 @@ def _noun(subject: ReviewedObject) -> str:
 
 
 def _message(use: Use, fault: Fault, noun: str) -> str:
-    """`ResourceQuota gold-quota (pods: 10, used: 4) admits 6 of 10 replicas`."""
+    """The message, for example `ResourceQuota gold-quota (pods: 10, used: 4) admits 6 of 10 replicas`."""
     quota = use.found(fault.quota)
     if quota is None or not fault.resources:
         rejected = "Pods" if use.template.is_template else "the Pod"
@@ -145,7 +145,7 @@ _LONGEST: Final = 40
 
 
 def _requested(use: Use, name: str) -> str:
-    """`, each requests 2`: what of a resource one Pod requests."""
+    """A phrase with the amount that one Pod requests, for example `, each requests 2`."""
     from forewarn.policies.kube_apiserver.quota import usage
 
     amount, given = usage(use.pod, 0)[name], usage({"spec": use.template.spec}, 0)
@@ -154,7 +154,7 @@ def _requested(use: Use, name: str) -> str:
 
 
 def _notes(subject: ReviewedObject, context: Context, use: Use, fault: Fault) -> str:
-    """What the used amount consists of, as sentences, if it is not simply that of the cluster."""
+    """Sentences that explain the used amount, if it is not simply the amount in the cluster."""
     from forewarn.policies.rules.support.quota_use import quota_use_of
 
     quota = use.found(fault.quota)

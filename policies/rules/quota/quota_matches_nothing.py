@@ -73,14 +73,14 @@ DEPENDS_ON: Final = DependsOn(("classes",), "the class may have been created a m
 
 _CLASS: Final = "PriorityClass"
 _SUGGESTIONS: Final = 3
-"""Names with a suggestion, and scopes that are shown."""
+"""Maximum names with a suggestion, and maximum scopes in a message."""
 _SHOWN: Final = 16
 _LONGEST: Final = 50
 _OF_CLAIMS: Final = "VolumeAttributesClass"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Classes that do not exist, scopes that no pod meets together, resources that are never charged."""
+    """Yield problems for missing classes, scopes that no Pod matches together, and resources that are never charged."""
     from forewarn.policies.rules.support.quota_scopes import placed_selectors
 
     quota = context.quota_of(subject)
@@ -105,7 +105,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _unknown(selector: ScopeSelector, context: Context) -> Iterator[tuple[int, str]]:
-    """The classes that a selector wants and that do not exist."""
+    """The indexes and names of missing classes in a selector."""
     if selector.scope_name == _CLASS and selector.operator == "In" and context.classes_known:
         for index, name in enumerate(each(selector.values, 0.1)):
             if name not in context.classes:
@@ -113,7 +113,7 @@ def _unknown(selector: ScopeSelector, context: Context) -> Iterator[tuple[int, s
 
 
 def _excludes_all(quota: ResourceQuota, context: Context) -> bool:
-    """Whether no class, known or only named, nor its absence is in all PriorityClass scopes."""
+    """True if the PriorityClass scopes together match no class, named or known, and no Pod without a class."""
     from forewarn.policies.rules.support.quota_scopes import is_readable
 
     selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
@@ -144,7 +144,7 @@ def _shown(selector: ScopeSelector) -> str:
 
 
 def _never_charged(quota: ResourceQuota) -> Iterator[Problem]:
-    """Resources of a scoped quota that pods do not use; what the API server refuses is not told again."""
+    """Yield problems for resources of a scoped quota that Pods do not use, unless the API server rejects them."""
     from forewarn.policies.kube_apiserver.quota.scopes import matching_resources
     from forewarn.policies.kube_apiserver.validation.resource_quota import is_scope_valid_for
 

@@ -80,7 +80,7 @@ DEPENDS_ON: Final = DependsOn(("quotas", "classes"), "the quota may be deleted")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """What the first ResourceQuota that is not satisfied requires."""
+    """Yield a problem with the requirements of the first ResourceQuota that the Pod does not satisfy."""
     if not context.has_quotas(subject):
         return
     from forewarn.policies.rules.support.quota_use import quota_use_of

@@ -64,7 +64,7 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Each fault that kube-apiserver finds."""
+    """Yield a problem for each error that kube-apiserver reports."""
     # Only where there is a quota: linting starts without these.
     from forewarn.policies.kube_apiserver.validation.field_errors import MOST_FAULTS
     from forewarn.policies.kube_apiserver.validation.resource_quota import (
@@ -97,11 +97,11 @@ _FIXES: Final = (
     ("must be 'Exists'", "use operator Exists"),
     ("conflicting scopes", "remove one of these scopes"),
 )
-"""A part of kube-apiserver's message -> the fix."""
+"""The fix by a part of kube-apiserver's message."""
 
 
 def _present(subject: ReviewedObject, path: Path) -> Path:
-    """The path of a fault; for a field that is missing, that of the operator beside it or of what holds it."""
+    """The path of an error; for an absent field, the path of the operator beside it if that exists."""
     if at(subject.object, *path) is not None:
         return path
     beside = (*path[:-1], "operator")
@@ -109,7 +109,7 @@ def _present(subject: ReviewedObject, path: Path) -> Path:
 
 
 def _unsupported(subject: ReviewedObject, path: Path) -> tuple[str, str, Path]:
-    """Message, fix and path of resources that a scope does not support; without texts if it is not at this path."""
+    """Message, fix and path for resources that a scope does not support; empty texts if that is not the error."""
     from forewarn.policies.kube_apiserver.validation.resource_quota import is_scope_valid_for
     from forewarn.policies.objects.fields import mapping
 

@@ -80,14 +80,14 @@ DEPENDS_ON: Final = DependsOn(("quotas", "nodes"), "the quota that covers it may
 
 _SYSTEM: Final = tuple(c.name for c in SYSTEM_CLASSES)
 _GKE: Final = (LimitedResource("pods", match_scopes=(ScopeSelector("PriorityClass", "In", _SYSTEM),)),)
-"""The configuration of GKE's API servers; its quota in kube-system belongs to it."""
+"""The limitedResources of GKE's API servers, which create a matching quota in kube-system."""
 _GKE_QUOTA: Final = ("kube-system", "gcp-critical-pods")
 _LONGEST: Final = 24
 _GKE_LABEL: Final = "cloud.google.com/gke-nodepool"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A system class outside kube-system that no known quota covers, where something limits it."""
+    """Yield a problem for a system class outside kube-system that is limited and that no known quota covers."""
     template = context.template(subject)
     name = class_to_be(template, subject.effective_namespace, context) if template else ""
     if template is None or name not in _SYSTEM or subject.ref.namespace == "kube-system":

@@ -1,1 +1,1 @@
-"""What rules share: the context of an evaluation, predictions and quota use of a change set, the words of messages."""
+"""Shared parts of rules: the context of an evaluation, predictions, quota use, and wording."""

@@ -1,4 +1,4 @@
-"""Whether allowedClasses of the configuration lets a class be used."""
+"""Checks if the configuration's allowedClasses permit the use of a PriorityClass."""
 
 from __future__ import annotations
 
@@ -15,26 +15,29 @@ _KINDS: Final = ("deployment", "replicaset", "replication", "statefulset", "daem
 CONTROLLERS: Final = frozenset(
     ("system:kube-controller-manager", *(f"system:serviceaccount:kube-system:{kind}-controller" for kind in _KINDS))
 )
-"""Who makes pods of workloads. Source: pkg/controlplane, bootstrappolicy `controller_policy.go`."""
+"""Users that create the Pods of workloads. Source: pkg/controlplane, bootstrappolicy `controller_policy.go`."""
 
 
 def is_allowed(
     subject: ReviewedObject, name: str, namespace: str, context: Context, *, had: bool = False
 ) -> bool | None:
-    """Whether a subject's Pods may use a class in a namespace; None: not known. `had`: the stored object has it."""
+    """True if a subject's Pods may use a class in a namespace; None if unknown.
+
+    `had`: the stored object has this class already.
+    """
     answers = [_holds(entry, subject, namespace, context, had=had) for entry in entries_of(name, context)]
     return True if not answers or True in answers else None if None in answers else False
 
 
 def entries_of(name: str, context: Context) -> list[AllowedClasses]:
-    """The entries that name a class."""
+    """The entries of allowedClasses that match a class."""
     return [entry for entry in context.options.allowed_classes if name and one_of(entry.classes, name)]
 
 
 def _holds(
     entry: AllowedClasses, subject: ReviewedObject, namespace: str, context: Context, *, had: bool
 ) -> bool | None:
-    """Whether all that an entry gives holds; None: not known."""
+    """True if all conditions of an entry hold; None if unknown."""
     answers: list[bool | None] = [not entry.namespaces or one_of(entry.namespaces, namespace)]
     if entry.namespace_selector is not None:
         found = context.namespace(namespace)
@@ -45,9 +48,9 @@ def _holds(
 
 
 def _is_among(entry: AllowedClasses, subject: ReviewedObject, *, had: bool) -> bool | None:
-    """Whether the requester is one of the users, and in one of the groups.
+    """True if the requester is one of the users, and in one of the groups; None if the requester is unknown.
 
-    Not checked where the stored object has this class: it was checked then, and an autoscaler need not be allowed.
+    Always true if the stored object has this class, because it was checked before; thus autoscalers need no permission.
     """
     if subject.user is None:
         return None

@@ -1,4 +1,4 @@
-"""Who reads what rules say of a subject: what he may be told by name."""
+"""The audience of messages about a subject: the names that the requester may read."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 _SYSTEM: Final = frozenset(c.name for c in SYSTEM_CLASSES)
 _LOOKED_AT: Final = 500
-"""Of so many pods of the namespace, the classes are looked at: a tenant decides how many there are."""
+"""Maximum Pods of the namespace whose classes are read, because a tenant decides on their number."""
 
 
 def audience_of(subject: ReviewedObject, context: Context) -> Audience:
-    """Who asked for a subject, as far as `disclose` goes."""
+    """The audience of messages about a subject, according to `disclose`."""
     if context.disclose is Disclose.NAMES:
         return OPEN
     namespace = subject.namespace  # the request's, whatever the object says
@@ -31,11 +31,11 @@ def audience_of(subject: ReviewedObject, context: Context) -> Audience:
 
 
 def _knows(subject: ReviewedObject, namespace: str, context: Context) -> Callable[[str], bool]:
-    """Whether he may be told of a class: those that he may use are his to know, others only where he has the right.
+    """A function that returns true if the requester may learn that a class exists.
 
-    Every cluster has the system's, and every pod without a class shows the global default. What the request itself
-    names is in its text already. On `counts` that is all; else there are the classes of the namespace's pods, and
-    those that an entry of allowedClasses gives to this namespace or user.
+    Every requester may know system classes, the global default (each Pod without a class shows it), and names in the
+    request. With `own-namespace` also the classes of the namespace's Pods, and those that an entry of allowedClasses
+    permits for this namespace or user. `counts` permits nothing else.
     """
     found: set[str] = set()
 
@@ -52,14 +52,14 @@ def _knows(subject: ReviewedObject, namespace: str, context: Context) -> Callabl
 
 
 def _is_allowed(name: str, subject: ReviewedObject, context: Context) -> bool:
-    """Whether an entry of allowedClasses gives the class to the subject's namespace and user."""
+    """True if an entry of allowedClasses permits the class for the subject's namespace and user."""
     return any(
         one_of(entry.classes, name) and _holds(entry, subject, context) for entry in context.options.allowed_classes
     )
 
 
 def _holds(entry: AllowedClasses, subject: ReviewedObject, context: Context) -> bool:
-    """Whether all that an entry gives is known to hold."""
+    """True if all conditions of an entry are known to hold."""
     name, user = subject.namespace, subject.user
     if entry.namespaces and not (name and one_of(entry.namespaces, name)):
         return False

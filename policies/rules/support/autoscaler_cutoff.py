@@ -19,7 +19,7 @@ _DEFAULT: Final = Options().autoscaler_cutoff
 
 
 def autoscaler_cutoff(context: Context) -> int:
-    """The configured cutoff; without one, the flag of an autoscaler in the apply (the lowest of several)."""
+    """The configured cutoff; by default the flag of a cluster-autoscaler in the change set (the lowest of several)."""
     configured = context.options.autoscaler_cutoff
     return configured if configured != _DEFAULT else context.once(_of_apply)
 
@@ -30,7 +30,7 @@ def _of_apply(context: Context) -> int:
 
 
 def _flags(deployment: ApiObject) -> Iterator[int]:
-    """The values of the flag in the containers of a Deployment: `--flag=-20`, or `--flag` and the next argument."""
+    """The values of the cutoff flag in a Deployment's containers: `--flag=-20`, or `--flag` and the next argument."""
     containers = at(deployment, "spec", "template", "spec", "containers")
     for container in containers if isinstance(containers, list) else ():
         for field in ("command", "args"):

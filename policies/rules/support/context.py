@@ -1,4 +1,4 @@
-"""What a rule may look at besides its subject, and the shape of a rule."""
+"""The inputs of a rule besides its subject, and the interface of a rule."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NAME_LABEL = "kubernetes.io/metadata.name"
-"""The label that the API server gives every namespace."""
+"""The label with the namespace's name, which the API server sets on each namespace."""
 
 
 class Target(StrEnum):
-    """What a rule is about, and so when it is run. The words are those of the documentation."""
+    """The kind of subject that a rule checks, in the words of the documentation."""
 
     PRIORITY_CLASS = "PriorityClass"
     DELETED_PRIORITY_CLASS = "deleted PriorityClass"
@@ -56,28 +56,28 @@ class Target(StrEnum):
 
 
 class Phase(Enum):
-    """Whether an object is judged as it was written, or as it will be stored (all mutation done)."""
+    """The state of the object to check: as written (LINT), or as stored after all mutation (VALIDATE)."""
 
     LINT = "lint"
     VALIDATE = "validate"
 
 
 class Defined(NamedTuple):
-    """A class and the object that defines it; None for a class of the cluster."""
+    """A PriorityClass, and the object that defines it; None for a class of the cluster."""
 
     priority_class: PriorityClass
     subject: ReviewedObject | None
 
     def locate(self, path: Path = ("metadata", "name")) -> Location:
-        """Where a field of it is defined."""
+        """The location of a field in the object that defines the class."""
         return self.subject.locate(path) if self.subject else NOWHERE
 
 
 class Context:
-    """One evaluation: the apply that the subject belongs to, and the cluster it comes to (None: not known).
+    """The context of one evaluation: the change set of the subject, and the cluster (None if unknown).
 
-    `is_exempt`: whether the webhook lets everything in a namespace pass, and so gives its pods no class.
-    `disclose`: what who asked is told by name; `shown`: how much of the prediction, once there is one.
+    `is_exempt`: true if the webhook exempts a namespace, and thus assigns no classes to its Pods. `disclose`: the names
+    that the requester may read. `shown`: how much of the prediction they may see, once there is one.
     """
 
     def __init__(
@@ -106,26 +106,26 @@ class Context:
 
     @property
     def minor(self) -> int | None:
-        """The minor of Kubernetes 1 that the apply is for; None if it is not set."""
+        """The minor version of Kubernetes 1.x for the change set; None if not set."""
         return self.options.minor
 
     @property
     def stored_classes(self) -> Mapping[str, PriorityClass]:
-        """The classes of the cluster; of one that is not known, those that every cluster has."""
+        """The PriorityClasses of the cluster; the system classes if the cluster is unknown."""
         return self.cluster.priority_classes if self.cluster else {c.name: c for c in SYSTEM_CLASSES}
 
     @property
     def pod_counts_by_priority(self) -> Mapping[tuple[str, int | None], int]:
-        """(class name, priority) -> how many pods of the cluster carry them: to know without looking at every pod."""
+        """Number of Pods in the cluster by class name and priority, without iterating over all Pods."""
         return self.cluster.pod_counts_by_priority if self.cluster else {}
 
     @property
     def pods(self) -> Collection[Pod]:
-        """The pods of the cluster; none where it is not known."""
+        """The Pods of the cluster; empty if it is unknown."""
         return self.cluster.pods.values() if self.cluster else ()
 
     def of_kind(self, kind: str) -> Sequence[ReviewedObject]:
-        """The objects of a kind (`group/Kind`) that the apply creates or updates, in its order."""
+        """The objects of a kind (`group/Kind`) that the change set creates or updates, in order."""
         return self._by_kind.get(kind, ())
 
     @cached_property
@@ -138,7 +138,7 @@ class Context:
 
     @cached_property
     def defined(self) -> tuple[tuple[ReviewedObject, Defined], ...]:
-        """The classes that the apply defines, in its order, with their subjects; unreadable ones are left out."""
+        """The classes that the change set defines, in order, with their subjects. Ignores unreadable ones."""
         found = []
         for subject in self.of_kind(PRIORITY_CLASS):
             with suppress(InvalidObject):
@@ -147,35 +147,35 @@ class Context:
 
     @cached_property
     def classes(self) -> Classes:
-        """Every class that will be there: the cluster's, replaced and joined by those of the whole apply."""
+        """All classes after the change set: those of the cluster, with changed and new ones."""
         return Classes({**self.stored_classes, **{d.priority_class.name: d.priority_class for _, d in self.defined}})
 
     @cached_property
     def preempting(self) -> Sequence[PriorityClass]:
-        """Those of them that preempt, the highest value first."""
+        """The classes of `classes` that preempt, the highest value first."""
         found = (c for c in self.classes.values() if c.preemption_policy != PREEMPT_NEVER)
         return sorted(found, key=lambda c: (-c.value, c.name))
 
     @property
     def classes_known(self) -> bool:
-        """Whether the absence of a class means anything."""
+        """True if a missing class can be reported: classes are complete, or the change set defines some."""
         return self.classes_whole or bool(self.defined)
 
     @property
     def classes_whole(self) -> bool:
-        """Whether a class that is not known is known not to be there."""
+        """True if all existing classes are known."""
         return self.cluster is not None or bool(self.options.known_classes) or self.options.closed
 
     def is_known(self, name: str) -> bool:
-        """Whether a class exists; of one that configuration names nothing else is known."""
+        """True if a class exists. Of a class that only the configuration names, forewarn knows nothing else."""
         options = self.options
         return name in self.classes or name in options.template_classes or one_of(options.known_classes, name)
 
     def once(self, make: Callable[..., T], *given: object) -> T:
-        """What is worked out of this context and kept with it: `make(context, *given)`, of the first call.
+        """The result of `make(context, *given)`, computed once and cached in the context.
 
-        So that what needs a context is not needed by it: `quota_use.quota_use_of`, `impact.predicted_of`. What is made
-        does not keep the context alive: whoever evaluates holds it.
+        Thus the context does not import `quota_use.quota_use_of` and `impact.predicted_of`. `make` gets a weak proxy,
+        so that the result does not keep the context alive; the caller must hold the context.
         """
         if make not in self._made:
             self._made[make] = make(proxy(self), *given)  # a circle would keep the cluster state alive
@@ -183,7 +183,7 @@ class Context:
         return made
 
     def quota_of(self, subject: ReviewedObject) -> ResourceQuota:
-        """The subject as a quota, read once for all rules: one of 10,000 owners takes long. Raises InvalidObject."""
+        """The subject as a ResourceQuota, parsed once for all rules. Raises InvalidObject."""
         if id(subject) not in self._quotas:
             from forewarn.policies.rules.support.quota_scopes import read_quota
 
@@ -197,25 +197,25 @@ class Context:
         return found
 
     def has_quotas(self, subject: ReviewedObject) -> bool:
-        """Whether any quota may limit a subject: one of its namespace, in the cluster or in the apply."""
+        """True if a ResourceQuota in the cluster or the change set may limit the subject."""
         namespace = subject.effective_namespace
         stored = self.cluster is not None and bool(self.cluster.quotas_of(namespace))
         return stored or namespace in self._with_quotas
 
     @cached_property
     def _with_quotas(self) -> frozenset[str]:
-        """The namespaces in which the apply has quotas."""
+        """The namespaces for which the change set has ResourceQuotas."""
         return frozenset(quota.effective_namespace for quota in self.of_kind(RESOURCE_QUOTA))
 
     @cached_property
     def defines_quotas(self) -> bool:
-        """Whether the apply has any quota."""
+        """True if the change set has a ResourceQuota."""
         return bool(self.of_kind(RESOURCE_QUOTA))
 
     def namespace(self, name: str) -> Namespace | None:
-        """The namespace as it will be: the apply's, else the cluster's; None where its labels are not known.
+        """The namespace after the change set; None if its labels are unknown.
 
-        One that is exempt has no annotations: they mean nothing there.
+        An exempt namespace has no annotations, because forewarn ignores them there.
         """
         found = None
         for subject in self._namespaces.get(name, ()):
@@ -228,14 +228,14 @@ class Context:
 
     @cached_property
     def _namespaces(self) -> Mapping[str, Sequence[ReviewedObject]]:
-        """The namespaces that the apply defines, by name."""
+        """The Namespaces that the change set defines, by name."""
         found: dict[str, list[ReviewedObject]] = defaultdict(list)
         for subject in self.of_kind(NAMESPACE):
             found[subject.ref.name].append(subject)
         return found
 
     def limit_ranges_of(self, namespace: str) -> Sequence[LimitRange]:
-        """The LimitRanges of a namespace, by name: the cluster's, replaced and joined by those of the whole apply."""
+        """The LimitRanges of a namespace after the change set, sorted by name."""
         stored = self.cluster.limit_ranges_of(namespace) if self.cluster else ()
         if namespace not in self._limit_ranges:
             return stored
@@ -244,7 +244,7 @@ class Context:
 
     @cached_property
     def _limit_ranges(self) -> dict[str, dict[str, LimitRange]]:
-        """The LimitRanges that the apply defines, by namespace and name; unreadable ones are left out."""
+        """The LimitRanges that the change set defines, by namespace and name. Ignores unreadable ones."""
         from dataclasses import replace
 
         from forewarn.policies.objects.limit_range import LimitRange
@@ -258,12 +258,12 @@ class Context:
         return found
 
     def default_before(self, subject: ReviewedObject) -> Defined | None:
-        """The global default that the API server would see when this subject's turn in the apply comes."""
+        """The global default that the API server sees when it gets this subject, in the order of the change set."""
         return self._defaults_before.get(id(subject))
 
     @cached_property
     def _defaults_before(self) -> Mapping[int, Defined]:
-        """By identity of the subject; those without a default before them are left out."""
+        """The global default before each subject, by the subject's `id`; without subjects that have none."""
         found, current = {}, {c.name: Defined(c, None) for c in self.stored_classes.values() if c.global_default}
         ranked = [(d.priority_class.value, name, -1, d) for name, d in current.items()]
         heapify(ranked)
@@ -281,8 +281,7 @@ class Context:
 
     @cached_property
     def cluster_to_be(self) -> ClusterSnapshot | None:
-        """The cluster as it will be: with the classes, LimitRanges, claims, PodGroups and namespaces' annotations of
-        the apply."""
+        """The cluster with the change set's classes, LimitRanges, claims, PodGroups and namespaces; None if unknown."""
         from dataclasses import replace
 
         if self.cluster is None:
@@ -302,12 +301,12 @@ class Context:
         return to_be.with_pod_groups(_groups_of(self, to_be))
 
     def template(self, subject: ReviewedObject) -> PodTemplate | None:
-        """The pod, or the pod template, of a subject. Raises InvalidObject."""
+        """The Pod, or the Pod template, of a subject; None without one. Raises InvalidObject."""
         return subject.part or pod_template_of(subject.object, self.options.pod_template_paths)
 
 
 def _groups_of(context: Context, cluster: ClusterSnapshot) -> Iterator[PodGroup]:
-    """The PodGroups of the apply that kube-apiserver accepts."""
+    """The PodGroups of the change set that kube-apiserver accepts."""
     for subject in context.of_kind(POD_GROUP):
         from forewarn.policies.cluster.admission import admitted_group  # only if there is a PodGroup
 
@@ -317,9 +316,9 @@ def _groups_of(context: Context, cluster: ClusterSnapshot) -> Iterator[PodGroup]
 
 
 class DependsOn(NamedTuple):
-    """What of the stored cluster a rule goes by (beside its subject), and `why` that may be wrong when it is late.
+    """The stored objects that a rule depends on (besides its subject), and `why` a stale cache makes it wrong.
 
-    What goes by the classes alone is confirmed: they can be asked for in one request.
+    A finding that depends only on PriorityClasses is confirmed by one live request.
     """
 
     stored: tuple[str, ...] = ()
@@ -327,37 +326,37 @@ class DependsOn(NamedTuple):
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether the live classes tell if what the rule says holds."""
+        """True if the live PriorityClasses can confirm the rule's findings."""
         return self.stored == ("classes",)
 
 
 NOTHING_STORED = DependsOn()
 ALL_SCHEDULED = ("everything the scheduler reads",)
-"""Of rules that predict."""
+"""The value of `stored` for rules that predict."""
 
 
 class Rule(Protocol):
-    """A module of this package: its docstring is the documentation, its `check` finds the problems."""
+    """A rule: a module with these names. Its docstring is the documentation, its `check` finds the problems."""
 
     @property
     def ID(self) -> str:  # noqa: N802  (a module's constant)
-        """The id, for good: `unknown-priority-class`."""
+        """The permanent id, for example `unknown-priority-class`."""
 
     @property
     def TARGETS(self) -> tuple[Target, ...]:  # noqa: N802
-        """What it looks at."""
+        """The kinds of subjects that the rule checks."""
 
     @property
     def SEVERITY(self) -> Severity | None:  # noqa: N802
-        """What the linter says by default; None: not a matter for the linter."""
+        """The linter's default severity; None if the linter does not use the rule."""
 
     @property
     def ACTION(self) -> Action | None:  # noqa: N802
-        """What the webhook does by default (deny becomes warn on a template); None: not a matter for the webhook."""
+        """The webhook's default action (deny becomes warn on a template); None if the webhook does not use the rule."""
 
     @property
     def DEPENDS_ON(self) -> DependsOn:  # noqa: N802
-        """What of the stored cluster it goes by."""
+        """The stored objects that the rule depends on."""
 
     def check(self, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-        """The problems of one subject. Pure: never logs, never changes its input, knows no action."""
+        """Yield the problems of one subject. Pure: does not log, change its input, or know the action."""

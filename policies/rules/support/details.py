@@ -1,6 +1,6 @@
 """Typed details of problems that depend on other objects. `policies.rules.wording` writes their texts and JSON.
 
-Details contain all names and numbers, whoever made the request: only the wording knows the audience.
+Details contain all names and numbers, for any requester: only the wording knows the audience.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_NAME: Final = 253
 
 
 class Cause(Enum):
-    """The Pods that preempt, and when."""
+    """The Pods that preempt, and the time of the preemption."""
 
     NEW_PODS = auto()
     PENDING_PODS = auto()
@@ -41,7 +41,7 @@ class Cause(Enum):
 class Preemption(NamedTuple):
     """Preemptions of running Pods.
 
-    `preempting`: predictions of the Pods that preempt. `victims`: the most important first. `placeholders`: the
+    `preempting`: predictions for the Pods that preempt. `victims`: the most important first. `placeholders`: the
     victims that are placeholder Pods. `pdb_violations`: number of victims whose PDB is violated. `grace_seconds`: the
     longest wait until a victim has terminated; None if the text does not contain it. `expectation`: the violated one.
     """
@@ -60,8 +60,11 @@ class Preemption(NamedTuple):
 
 
 class NotPredicted(NamedTuple):
-    """A prediction without a result for some new Pods: `impact` has the reason. `is_late`: time or work was used up.
-    `expectations`: number of expectations that were not checked. `is_restart`: the prediction is about a restart."""
+    """A prediction without a result for some new Pods; `impact` has the reason.
+
+    `is_late`: time or work was used up. `expectations`: number of expectations that were not checked. `is_restart`: the
+    prediction is about a restart.
+    """
 
     impact: Impact
     fix: str
@@ -81,7 +84,7 @@ class StaysPending(NamedTuple):
 
 
 class GroupPreemption(NamedTuple):
-    """Preemptions by the new Pods of a PodGroup, together with its Pending Pods, on all nodes."""
+    """Preemptions by the new Pods of a PodGroup together with its Pending Pods, over all nodes."""
 
     impact: Impact
     group: GroupForecast
@@ -89,7 +92,7 @@ class GroupPreemption(NamedTuple):
 
 
 class GroupPending(NamedTuple):
-    """A PodGroup of which kube-scheduler binds no Pod."""
+    """A PodGroup of which kube-scheduler would bind no Pod."""
 
     impact: Impact
     group: GroupForecast

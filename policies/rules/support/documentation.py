@@ -15,7 +15,7 @@ _EXAMPLE: Final = re.compile(r"^(Options|Cluster|Bad|Good)(?: \(([^)]+)\))?:\n\n
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One example: `heading` Options (a configuration file), Cluster, Bad or Good.
+    """An example in a rule's docstring. `heading`: Options (a configuration file), Cluster, Bad or Good.
 
     `mode`: empty, DELETE, validate (evaluated after all mutation), or `also RULE`: that rule reports it too.
     """
@@ -26,13 +26,13 @@ class Example:
 
     @property
     def also(self) -> str:
-        """The other rule that reports it; empty if there is none."""
+        """The id of the other rule that also reports the example; "" if there is none."""
         return self.mode.removeprefix("also ") if self.mode.startswith("also ") else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Documentation:
-    """A rule's docstring. `details`: exact conditions and limits, empty if there are none."""
+    """A rule's docstring, parsed. `details`: exact conditions and limits; "" if there are none."""
 
     what: str
     why: str
@@ -52,6 +52,6 @@ def documentation_of(rule: Rule) -> Documentation:
 
 
 def _paragraph(heading: str, text: str) -> str:
-    """A paragraph on one line, without its heading; empty if there is none."""
+    """A paragraph of the docstring on one line, without its heading; "" if it is missing."""
     found = re.search(rf"^{heading}: ((?:.+\n)+)", text, re.MULTILINE)
     return " ".join(found[1].split()) if found else ""

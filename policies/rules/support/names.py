@@ -1,4 +1,4 @@
-"""Known names, and which of them a misspelled one may mean. Of very many, few are compared."""
+"""Known names, and the known name that a misspelled one probably means. Compares only some of very many names."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from forewarn.policies.disclosure import Audience
 
 _LONGEST: Final = 253
-"""Characters of a name that another one may be meant by."""
+"""Maximum characters of a name for which a similar name is suggested."""
 _MOST_CANDIDATES: Final = 100
 _MOST_QUESTIONS: Final = 1_000
-"""Different names that are looked up for one apply: whoever misspells more has no use for guesses."""
+"""Maximum different names that are looked up for one change set."""
 
 _MOST_LISTED: Final = 5
 _SHORT_NAME: Final = 5
-"""Characters of a name up to which two wrong letters make it another name."""
+"""Names with up to this number of characters count as different if two letters differ."""
 _SHORT_PART: Final = 3
-"""Characters of a part between separators from which on it can be misspelt."""
+"""Minimum characters of a part between separators that can be misspelled."""
 _DIGITS: Final = re.compile(r"[0-9]+")
 _SEPARATOR: Final = re.compile(r"[-._]")
 
 
 class Names:
-    """The names that there are, put in order once."""
+    """The known names, sorted once, for lookups of similar names."""
 
     def __init__(self, known: Iterable[str]) -> None:
         self._known = known
@@ -41,7 +41,7 @@ class Names:
 
     @cached_property
     def sorted(self) -> list[str]:
-        """All of them, in order."""
+        """All known names, sorted."""
         return sorted(self._known)
 
     @cached_property
@@ -56,7 +56,7 @@ class Names:
         return self.meant(name) if audience.sees_all else _nearest(name, filter(audience.knows, self._known))
 
     def meant(self, name: str) -> str:
-        """The known name that is nearest to this one; empty where none is near."""
+        """The known name that is most similar to this one; "" if none is similar."""
         if name not in self._found:
             if len(self._found) >= _MOST_QUESTIONS:
                 return ""
@@ -64,7 +64,9 @@ class Names:
         return self._found[name]
 
     def _candidates(self, name: str) -> Iterable[str]:
-        """The names, or of very many those that are about as long and nearest in the alphabet."""
+        """The names to compare: all, or of very many only those with about the same length and nearest in the
+        alphabet.
+        """
         names = self._by_length
         if len(names) <= _MOST_CANDIDATES:
             return self._known
@@ -76,13 +78,16 @@ class Names:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean "high"?` of names that are given here; empty if none is near."""
+    """The suggestion `; did you mean "high"?` from these names; "" if none is similar."""
     meant = _nearest(name, known)
     return f"; did you mean {quote(meant)}?" if meant else ""
 
 
 def suggested(name: str, known: Iterable[str]) -> str:
-    """The same of names that an argument may mean; if none is misspelt, a few names are all listed: `; found a, b`."""
+    """The suggestion of a similar name, `; did you mean "high"?`, or a short list of all names, `; found a, b`.
+
+    "" if no name is similar and there are too many to list.
+    """
     names = sorted(known)
     meant = _nearest(name, names)
     if not meant or (len(names) <= _MOST_LISTED and not is_misspelt(name, meant)):
@@ -91,12 +96,12 @@ def suggested(name: str, known: Iterable[str]) -> str:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether only Kubernetes can create a class of this name, so that no cluster has one that it does not know."""
+    """True if only Kubernetes can create a PriorityClass with this name."""
     return name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX)
 
 
 def is_misspelt(name: str, meant: str) -> bool:
-    """Whether a name can only be meant as another one: one or two letters are wrong, missing, added or swapped.
+    """True if `name` is a misspelling of `meant`: one or two letters are wrong, missing, added or swapped.
 
     Names that differ in a number or in a short part (web-1 and web-2, web-eu and web-us) are different names.
     """
@@ -112,9 +117,9 @@ def is_misspelt(name: str, meant: str) -> bool:
 
 
 def _edits(one: str, other: str, most: int) -> int:
-    """How many letters are wrong, missing, added or swapped with the next one; more than `most` if they are more.
+    """The number of wrong, missing, added or swapped letters (optimal string alignment distance).
 
-    The optimal string alignment distance.
+    More than `most` if the distance exceeds it.
     """
     if abs(len(one) - len(other)) > most:
         return most + 1
@@ -142,5 +147,5 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _distance(name: str, other: str) -> tuple[bool, int, str]:
-    """Which of many names are worth a closer look: those that begin alike, and are about as long."""
+    """Sort key of candidates for a comparison: names with the same start and about the same length are first."""
     return name[:2] != other[:2], abs(len(name) - len(other)), other

@@ -1,4 +1,4 @@
-"""kube-scheduler's reasons why Pods stay Pending."""
+"""kube-scheduler's reasons for Pods that stay Pending."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 def reasons_of(predictions: Sequence[Prediction]) -> list[tuple[str, int]]:
     """The reasons why no node fits, with the number of nodes, the most frequent first; 0 for a reason about no node.
 
-    For Pods with one possible node, why that node does not fit. Without candidates for preemption, the reasons before
-    it.
+    For Pods with one possible node, the reason of that node. Without candidates for preemption, the reasons before it.
     """
     from forewarn.policies.scheduling.preemption import NO_VICTIMS
 
@@ -33,7 +32,7 @@ def reasons_of(predictions: Sequence[Prediction]) -> list[tuple[str, int]]:
 
 
 def node_of(pod: Pod) -> str:
-    """The one node that a daemon's pod is for; empty for other pods."""
+    """The only node on which a DaemonSet's Pod can run; "" for other Pods."""
     required = pod.spec.node_affinity.required
     named = {name for term in required.terms for name in term.names or ("", " ")} if required else set()
     return named.pop() if len(named) == 1 else ""

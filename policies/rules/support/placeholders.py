@@ -1,4 +1,4 @@
-"""Pods that only keep room free, so that a cluster autoscaler has nodes ready: to lose one is what it is for.
+"""Placeholder Pods reserve capacity, so that a cluster autoscaler provides spare nodes; they are meant to be preempted.
 
 Source: cluster-autoscaler's FAQ, "How can I configure overprovisioning with Cluster Autoscaler?".
 """
@@ -16,7 +16,7 @@ _PAUSE: Final = re.compile(r"(?:.*/)?pause(?:-[a-z0-9]+)?(?:[:@].*)?", re.DOTALL
 
 
 def is_placeholder(pod: Pod, options: Options) -> bool:
-    """Whether it is one: by the labels that the configuration names, else by a negative priority and its images."""
+    """True for a placeholder Pod: by the configured labels; by default, by a negative priority and the pause image."""
     if options.placeholder_pods is not None:
         return options.placeholder_pods.matches(pod.labels)
     images = pod.spec.images

@@ -1,4 +1,4 @@
-"""PodGroups that will exist, and the Pods and templates that name them."""
+"""PodGroups after the change set, and the Pods and templates that name them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GATE: Final = "It needs the feature gate GenericWorkload (1.37: beta, off by def
 
 
 class GroupToBe(NamedTuple):
-    """A PodGroup of the apply or of the cluster. `priority`: None if it is not known. `subject`: None: it is stored."""
+    """A PodGroup of the change set or the cluster. `priority`: None if unknown. `subject`: None for a stored group."""
 
     namespace: str
     name: str
@@ -33,12 +33,12 @@ class GroupToBe(NamedTuple):
 
     @property
     def is_of_1_36(self) -> bool:
-        """Whether it is of the API version of Kubernetes 1.36, whose kube-scheduler does not compare priorities."""
+        """True for the API version of Kubernetes 1.36, whose kube-scheduler does not compare priorities of groups."""
         return self.subject is not None and self.subject.ref.api_version == "scheduling.k8s.io/v1alpha2"
 
 
 class _Groups:
-    """The PodGroups of the apply, by namespace and name."""
+    """The PodGroups of the change set, by namespace and name."""
 
     def __init__(self, context: Context) -> None:
         self.found: dict[tuple[str, str], GroupToBe] = {}
@@ -54,19 +54,19 @@ class _Groups:
 
 
 def groups_are_off(context: Context) -> bool:
-    """Whether the cluster is known to ignore groups."""
+    """True if the cluster is known to ignore PodGroups."""
     if context.cluster is None:
         return dict(context.options.gates).get("GenericWorkload") is False
     return context.cluster.semantics.pods_are_grouped is False
 
 
 def group_name(template: PodTemplate) -> str:
-    """The PodGroup that a Pod or a template names; empty if there is none."""
+    """The name of the PodGroup in a Pod or template; "" without one."""
     return text_at(template.spec, "schedulingGroup", "podGroupName")
 
 
 def named_group(template: PodTemplate, subject: ReviewedObject, context: Context) -> GroupToBe | None:
-    """The PodGroup that a Pod or a template names, if it is known."""
+    """The PodGroup that a Pod or template names; None if unknown."""
     key = subject.effective_namespace, group_name(template)
     if not key[1] or groups_are_off(context):
         return None
@@ -79,7 +79,7 @@ def named_group(template: PodTemplate, subject: ReviewedObject, context: Context
 
 
 class _Members:
-    """How many Pods the workloads and Pods of the apply add to each PodGroup; None if it is not known."""
+    """The number of Pods that the change set adds to each PodGroup; None if unknown."""
 
     def __init__(self, context: Context) -> None:
         self.found: dict[tuple[str, str], int | None] = {}
@@ -103,7 +103,7 @@ class _Members:
 
 
 def _pods_of(subject: ReviewedObject, template: PodTemplate) -> int | None:
-    """How many Pods a Pod or workload adds; None if it is not known. Raises InvalidObject."""
+    """The number of Pods that a Pod or workload adds; None if unknown. Raises InvalidObject."""
     if not template.is_template:
         return 1
     if group_kind(subject.object) not in _COUNTED:
@@ -117,8 +117,10 @@ _COUNTED: Final = frozenset(POD_TEMPLATE_PATHS) - {DAEMON_SET, "/PodTemplate"}
 
 
 def members_of(namespace: str, name: str, context: Context) -> int | None:
-    """How many Pods a PodGroup will have: of the apply, and stored ones of others; None if it is not known, or if the
-    apply has none."""
+    """The number of Pods in a PodGroup after the change set, including stored Pods of other workloads.
+
+    None if unknown, or if the change set adds no Pod to the group.
+    """
     members, cluster = context.once(_Members), context.cluster
     found = members.found.get((namespace, name))
     if found is None or cluster is None:
@@ -128,7 +130,7 @@ def members_of(namespace: str, name: str, context: Context) -> int | None:
 
 
 def is_known_missing(template: PodTemplate, subject: ReviewedObject, context: Context) -> bool:
-    """Whether a Pod or a template names a PodGroup of which it is known that it does not exist."""
+    """True if a Pod or template names a PodGroup that is known not to exist."""
     if not group_name(template) or groups_are_off(context) or named_group(template, subject, context) is not None:
         return False
     if context.cluster is None:
@@ -137,7 +139,7 @@ def is_known_missing(template: PodTemplate, subject: ReviewedObject, context: Co
 
 
 def priority_of(name: str, context: Context) -> int | None:
-    """The value of a class, or of the global default; None if it is not known."""
+    """The value of a PriorityClass, or of the global default for ""; None if unknown."""
     if not name and context.cluster is None and not context.classes_known:
         return None  # a cluster may have a default
     try:
@@ -147,7 +149,7 @@ def priority_of(name: str, context: Context) -> int | None:
 
 
 def priority_to_be(template: PodTemplate, subject: ReviewedObject, context: Context) -> tuple[str, int | None]:
-    """The class of new Pods, and their priority; None if it is not known."""
+    """The PriorityClass of new Pods, and their priority (None if unknown)."""
     name = class_to_be(template, subject.effective_namespace, context)
     given = None if template.is_template else integer(template.spec.get("priority"))
     return name or class_name(template), priority_of(name, context) if given is None else given

@@ -1,4 +1,4 @@
-"""The impacts of the objects under review, for the rules."""
+"""Impacts of the reviewed objects, shared by the rules."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ if TYPE_CHECKING:
 
 
 class Recall(Protocol):
-    """Gives the impact of a subject on a cluster: one that is known already, or what is worked out now."""
+    """A function that returns the impact of a subject on a cluster, from a cache or from `work_out`."""
 
     def __call__(
         self, subject: ReviewedObject, cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /
     ) -> Impact | None:
-        """The impact; None without new Pods."""
+        """The impact; None for a subject without new Pods."""
 
 
 def worked_out(_: ReviewedObject, _cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /) -> Impact | None:
-    """The `recall` of who remembers nothing."""
+    """Compute the impact: a Recall without cache."""
     return work_out()
 
 
 class Predicted:
-    """The impacts of one apply, in its order: each subject sees the pods of those before it."""
+    """The impacts of one change set, in its order: each subject sees the Pods of earlier subjects."""
 
     def __init__(self, context: Context, recall: Recall | None = None, aftermath: bool = True) -> None:
-        """`recall`: only for an apply of one object, because impacts depend on earlier objects. `aftermath`: with
-        the cascade."""
+        """`recall`: only for a change set of one object, because impacts depend on earlier objects.
+
+        `aftermath`: include the cascade.
+        """
         self._aftermath = aftermath
         self._context, self._recall = context, recall or worked_out
         self._impacts: dict[int, Impact | None] = {}
@@ -56,14 +58,14 @@ class Predicted:
 
     @property
     def found(self) -> tuple[Impact, ...]:
-        """The impacts that have been worked out so far, in the order of the apply."""
+        """The impacts computed so far, in the order of the change set."""
         return tuple(impact for impact in self._impacts.values() if impact is not None)
 
     def _work_out(self, subject: ReviewedObject) -> Impact | None:
         return self._forecast.of(subject, self._let_in(subject))
 
     def _let_in(self, subject: ReviewedObject) -> int | None:
-        """Number of its new Pods that quotas allow; None for all."""
+        """Number of a subject's new Pods that ResourceQuotas allow; None for all."""
         if not self._context.has_quotas(subject) and not self._context.options.limited_resources:
             return None
         from forewarn.policies.rules.support.quota_use import quota_use_of
@@ -100,5 +102,5 @@ def _quotas_after(context: Context, subject: ReviewedObject, namespace: str) -> 
 
 
 def predicted_of(context: Context) -> Predicted:
-    """The impacts of the objects under review."""
+    """The impacts of the reviewed objects, one instance per context."""
     return context.once(Predicted)

@@ -1,4 +1,4 @@
-"""The scopes of a ResourceQuota in a file: where they stand, and which classes are in them."""
+"""The scopes of a ResourceQuota: their paths in the object, and the PriorityClasses that they select."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def read_quota(subject: ReviewedObject) -> ResourceQuota:
-    """The subject as a quota. Raises InvalidObject where the API server could not read it, or the stored one.
+    """The subject as a ResourceQuota. Raises InvalidObject if the API server could not decode it or the stored one.
 
-    Rules ask the context, which reads it once for all of them.
+    Rules call `Context.quota_of`, which parses each subject once.
     """
     check_quota_extent(subject.object.get("spec"))
     for obj in (subject.object, _readable(subject.old)):
@@ -35,7 +35,7 @@ def read_quota(subject: ReviewedObject) -> ResourceQuota:
 
 
 def _readable(stored: ApiObject | None) -> ApiObject | None:
-    """The stored quota; None if it is too large to go through: that must not stop anybody from making it smaller."""
+    """The stored quota; None if it is too large to evaluate, so that users can still make it smaller."""
     try:
         check_quota_extent((stored or {}).get("spec"))
     except TooLarge:
@@ -44,7 +44,7 @@ def _readable(stored: ApiObject | None) -> ApiObject | None:
 
 
 def placed_selectors(quota: ResourceQuota, subject: ReviewedObject) -> Iterator[tuple[ScopeSelector, Path]]:
-    """The scopes of a quota, each with its place in the object."""
+    """The scopes of a quota, each with its path in the object."""
     scopes = len(sequence(subject.object, "spec", "scopes"))
     for index, selector in enumerate(quota.scope_selectors):
         if index < scopes:
@@ -54,7 +54,7 @@ def placed_selectors(quota: ResourceQuota, subject: ReviewedObject) -> Iterator[
 
 
 def is_readable(selector: ScopeSelector) -> bool:
-    """Whether pods can be matched with a PriorityClass scope at all."""
+    """True if the API server can match Pods with this PriorityClass scope."""
     try:
         matches_scope(selector, {"spec": {"priorityClassName": "x"}})
     except InvalidScope:
@@ -63,7 +63,7 @@ def is_readable(selector: ScopeSelector) -> bool:
 
 
 def holds(selector: ScopeSelector, class_name: str) -> bool:
-    """Whether pods of a class, empty for none, are in a PriorityClass scope; one that cannot be read holds none."""
+    """True if a PriorityClass scope selects Pods with a class ("" for no class); an invalid scope selects none."""
     try:
         return matches_scope(selector, {"spec": {"priorityClassName": class_name}})
     except InvalidScope:

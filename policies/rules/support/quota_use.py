@@ -1,4 +1,4 @@
-"""What the pods of an apply use of the quotas, object by object in its order, and which of them will not fit."""
+"""The use of ResourceQuotas by a change set's Pods, object by object, and the Pods that exceed a quota."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from forewarn.policies.options import LimitedResource
 
 Quotas = tuple[ResourceQuota, ...]
-"""The quotas of a namespace, by name."""
+"""The ResourceQuotas of a namespace."""
 
 
 class Use(NamedTuple):
-    """What one object's pods come to.
+    """The use of quotas by one object's Pods.
 
-    `first`: which of `arrivals.replicas` and then `arrivals.surge` pods, counted from 1, is the first to be refused, 0
-    for none; `faults`: why. `before`: the quotas as the object finds them, `at_start`: as the apply does. `present`:
-    pods of the object that run already, and so are part of what is used.
+    `first`: the number of the first rejected Pod, counted from 1 over `arrivals.replicas` and then `arrivals.surge`; 0
+    for none. `faults`: the reasons. `before`: the quotas before this object; `at_start`: before the change set.
+    `present`: running Pods of the object, which are part of the used amounts.
     """
 
     pod: ApiObject
@@ -62,17 +62,17 @@ class Use(NamedTuple):
     present: int = 0
 
     def found(self, name: str) -> ResourceQuota | None:
-        """A quota as the object finds it."""
+        """The quota of this name before the object; None if there is none."""
         return next((quota for quota in self.before if quota.name == name), None)
 
     def earlier(self, name: str, resource: str) -> Quantity:
-        """How much of a quota earlier objects of the apply use."""
+        """The amount of a quota's resource that earlier objects of the change set use."""
         then, now = (next(q for q in quotas if q.name == name) for quotas in (self.at_start, self.before))
         return now.used[resource] - then.used[resource]
 
 
 class QuotaUse:
-    """The quotas that an apply meets, and what its objects use of them."""
+    """The ResourceQuotas of a change set's namespaces, and their use by its objects."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -84,18 +84,18 @@ class QuotaUse:
 
     @property
     def known(self) -> bool:
-        """Whether the absence of a quota means anything."""
+        """True if a missing quota can be reported: the cluster is known, or the change set defines quotas."""
         return self._context.cluster is not None or bool(self._defined)
 
     def of(self, subject: ReviewedObject) -> Use | None:
-        """The use of one object; None where no quota is there, or no pod comes of it. Raises InvalidObject."""
+        """The use of quotas by one object; None without quotas or without new Pods. Raises InvalidObject."""
         use = self._uses.get(id(subject))
         if isinstance(use, Exception):
             raise use
         return use
 
     def let_in(self, subject: ReviewedObject) -> int | None:
-        """How many more pods of an object the quotas let in now, None where they let in all that it asks for."""
+        """The number of an object's new Pods that the quotas allow; None for all."""
         try:
             if uncovered_of(subject, self._context, self._context.options.limited_resources):
                 return 0
@@ -108,8 +108,10 @@ class QuotaUse:
         return max(use.first - 1 - use.present, 0)
 
     def after(self, subject: ReviewedObject, namespace: str) -> Quotas:
-        """A namespace's quotas, charged with the pods of this object and of those before it. Raises InvalidObject and
-        CutShort."""
+        """A namespace's quotas, charged with the Pods of this object and of earlier ones.
+
+        Raises InvalidObject, CutShort.
+        """
         found = self.quotas_of(namespace)
         if not found or not self._uses:
             return found
@@ -118,9 +120,9 @@ class QuotaUse:
         return charged[behind - 1][1] if behind else found
 
     def quotas_of(self, namespace: str) -> Quotas:
-        """The quotas of a namespace as the apply finds them; its own are taken as in force from the start.
+        """The quotas of a namespace before the change set, including those that the change set defines.
 
-        Without a status they limit what their spec says, and nothing counts as used.
+        A quota without status limits as its spec says, with nothing used.
         """
         if namespace not in self._at_start:
             check_quotas(self._count(namespace))
@@ -135,19 +137,19 @@ class QuotaUse:
         return self._at_start[namespace]
 
     def _count(self, namespace: str) -> int:
-        """How many quotas a namespace has, at least."""
+        """A lower bound of the number of quotas in a namespace."""
         cluster = self._context.cluster
         return max(len(self._defined.get(namespace, ())), len(cluster.quotas_of(namespace)) if cluster else 0)
 
     def has_status(self, namespace: str, name: str) -> bool:
-        """Whether it is known how much of a quota is used."""
+        """True if the used amounts of a quota are known."""
         cluster, defined = self._context.cluster, self._defined.get(namespace, {}).get(name)
         stored = cluster.resource_quotas.get((namespace, name)) if cluster else None
         return bool(stored.used) if stored else bool(defined and defined.used)
 
     @cached_property
     def _defined(self) -> Mapping[str, Mapping[str, ResourceQuota]]:
-        """The quotas that the apply defines, by namespace and name; unreadable ones are left out."""
+        """The quotas that the change set defines, by namespace and name. Ignores unreadable ones."""
         found: dict[str, dict[str, ResourceQuota]] = {}
         for subject in self._context.of_kind(RESOURCE_QUOTA):
             with suppress(InvalidObject):
@@ -159,7 +161,7 @@ class QuotaUse:
 
     @cached_property
     def _uses(self) -> Mapping[int, Use | InvalidObject | TooLarge]:
-        """By identity of the subject: the objects of an apply need not differ."""
+        """The use or error of each subject, by the subject's `id`, because subjects can be equal."""
         uses: dict[int, Use | InvalidObject | TooLarge] = {}
         current: dict[str, Quotas] = {}
         classes = {id(subject) for subject in self._context.of_kind(PRIORITY_CLASS)}
@@ -180,7 +182,7 @@ class QuotaUse:
         return uses
 
     def _use(self, subject: ReviewedObject, quotas: Quotas) -> tuple[Use, Quotas] | None:
-        """What a subject's pods come to, and the quotas behind them."""
+        """The use of quotas by a subject's Pods, and the quotas after it; None without Pods or quotas."""
         context = self._context
         template = context.template(subject)
         if context.phase is Phase.LINT and _runs(subject):
@@ -210,20 +212,20 @@ class QuotaUse:
         return len(self._context.change_set.subjects) == 1
 
     def _stored(self, subject: ReviewedObject) -> ApiObject | None:
-        """The workload that this one replaces."""
+        """The stored workload that this one updates; None for a new one."""
         cluster, kind = self._context.cluster, group_kind(subject.object)
         stored = cluster.workload(kind, subject.effective_namespace, subject.ref.name) if cluster else None
         return subject.old or (stored.object if stored else None)
 
     def _cluster_of(self, namespace: str) -> ClusterSnapshot | None:
-        """The cluster, with the pods and workloads of one namespace."""
+        """The cluster after the change set, restricted to the Pods and workloads of one namespace."""
         cluster = self._context.cluster_to_be
         if cluster is None or not cluster.pods:
             return cluster
         return cluster.within(namespace)
 
     def _old_pod(self, subject: ReviewedObject, old: ApiObject | None) -> ApiObject | None:
-        """What the stored workload's pods look like; None where that cannot be told."""
+        """A Pod of the stored workload, as quotas see it; None if unknown."""
         if old is None:
             return None
         try:
@@ -233,7 +235,7 @@ class QuotaUse:
             return None
 
     def _comes_of(self, subject: ReviewedObject) -> bool:
-        """Whether another object of the apply makes this one: it is counted there."""
+        """True if another object of the change set creates this one, and thus counts its Pods."""
         owner = Owner.from_api(subject.object)
         return owner is not None and (subject.effective_namespace, owner.kind, owner.name) in self._identities
 
@@ -244,7 +246,7 @@ class QuotaUse:
 
 
 def _runs(subject: ReviewedObject) -> bool:
-    """Whether a pod or workload comes out of a cluster's dump: what it uses is part of what is used."""
+    """True if an object was exported from a cluster, so that its use is already part of the used amounts."""
     if subject.operation is Operation.UPDATE:
         return False
     status = subject.object.get("status")
@@ -253,15 +255,15 @@ def _runs(subject: ReviewedObject) -> bool:
 
 
 def _named(subject: ReviewedObject) -> ApiObject:
-    """The object, its namespace filled in."""
+    """The object with its namespace filled in."""
     metadata = {**(subject.object.get("metadata") or NOTHING), "namespace": subject.effective_namespace}
     return {**subject.object, "metadata": metadata}
 
 
 def pod_of(subject: ReviewedObject, template: PodTemplate, context: Context, class_name: str = "") -> ApiObject | None:
-    """A pod of a subject as quotas see it, after plugins LimitRanger and Priority; None where the latter refuses it.
+    """A Pod of a subject as ResourceQuota sees it, after LimitRanger and Priority; None if Priority rejects it.
 
-    `class_name`: with this class instead of its own. Raises InvalidObject where the API server could not read it.
+    `class_name`: use this class instead of the Pod's own. Raises InvalidObject if the API server could not decode it.
     """
     name = class_name or class_to_be(template, subject.effective_namespace, context)
     try:
@@ -290,7 +292,7 @@ def _in_force(quota: ResourceQuota) -> ResourceQuota:
 
 
 def _without(quotas: Quotas, pod: ApiObject | None, count: int) -> Quotas:
-    """The quotas before so many pods were charged."""
+    """The quotas without the use of `count` such Pods."""
     if pod is None or not count:
         return quotas
     used = {name: Quantity(q.nano * count, q.format) for name, q in Pods().usage(pod).items()}
@@ -306,7 +308,7 @@ def _without(quotas: Quotas, pod: ApiObject | None, count: int) -> Quotas:
 
 
 def _place(pod: ApiObject, quotas: Quotas, coming: Arrivals) -> tuple[int, tuple[Fault, ...], Quotas]:
-    """Which pod is refused first, why, and the quotas charged with all that fit and stay."""
+    """The number of the first rejected Pod (0 for none), the reasons, and the quotas charged with the other Pods."""
     if not coming.replicas:
         faults = check_request(pod, quotas).faults
         return 0, tuple(fault for fault in faults if fault.kind is FaultKind.MUST_SPECIFY), quotas
@@ -320,9 +322,9 @@ def _place(pod: ApiObject, quotas: Quotas, coming: Arrivals) -> tuple[int, tuple
 def uncovered_of(
     subject: ReviewedObject, context: Context, limited: Sequence[LimitedResource], class_name: str = ""
 ) -> list[Fault]:
-    """What `limited` limits of a subject's pods and no quota of their namespace covers. Raises InvalidObject.
+    """The resources that `limited` limits for a subject's Pods, and that no quota covers. Raises InvalidObject.
 
-    `class_name`: with this class instead of their own.
+    `class_name`: use this class instead of the Pods' own.
     """
     template = context.template(subject)
     pod = pod_of(subject, template, context, class_name) if template else None
@@ -332,5 +334,5 @@ def uncovered_of(
 
 
 def quota_use_of(context: Context) -> QuotaUse:
-    """The quotas that the apply meets and what it uses of them. Loaded late: ask `context.has_quotas` first."""
+    """The use of quotas by the change set. Imported on demand: call `context.has_quotas` first."""
     return context.once(QuotaUse)

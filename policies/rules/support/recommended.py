@@ -1,4 +1,4 @@
-"""The classes that may be recommended to a subject: none that the same run rejects for it."""
+"""The PriorityClasses that a message may recommend for a subject: none that the same run rejects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Recommended:
-    """The classes of an apply and its cluster, by the subject to which they may be recommended."""
+    """The classes of the change set and the cluster, and which of them may be recommended for a subject."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -30,7 +30,7 @@ class Recommended:
         self._of_namespace: dict[str, Names] = {}
 
     def names_for(self, subject: ReviewedObject) -> Names:
-        """The names, without those that allowedClasses forbids there or limitedResources does."""
+        """The names of classes that allowedClasses and limitedResources permit for a subject."""
         options = self._context.options
         if options.limited_resources and group_kind(subject.object) not in (NAMESPACE, RESOURCE_QUOTA):
             return Names([c.name for c in each(self._classes, 20) if self._is_covered(c, subject)])
@@ -46,7 +46,9 @@ class Recommended:
         return is_allowed(subject, found.name, _namespace_of(subject), self._context) is not False
 
     def _is_covered(self, found: PriorityClass, subject: ReviewedObject) -> bool:
-        """Whether allowedClasses lets it be used, and a quota covers what limitedResources limits of it."""
+        """True if allowedClasses permits the class, and a quota covers the resources that limitedResources limits for
+        it.
+        """
         from forewarn.policies.rules.support.quota_use import (
             uncovered_of,  # late: ask for it only where something is limited
         )
@@ -58,7 +60,7 @@ class Recommended:
 
 
 def _rejected(context: Context) -> set[str]:
-    """The classes of the apply that kube-apiserver rejects, so that they do not exist afterwards."""
+    """The classes of the change set that kube-apiserver rejects, so that they will not exist."""
     if not context.defined:
         return set()
     from forewarn.policies.kube_apiserver.validation.priority_class import (
@@ -84,7 +86,7 @@ def _rejected(context: Context) -> set[str]:
 
 
 def recommended_to(subject: ReviewedObject, context: Context) -> Names:
-    """The names of the classes that may be recommended to a subject."""
+    """The names of the classes that may be recommended for a subject."""
     return context.once(Recommended).names_for(subject)
 
 

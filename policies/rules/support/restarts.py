@@ -1,4 +1,4 @@
-"""What would become of each workload if it were restarted now, alone, as `kubectl rollout restart` does it."""
+"""The impact of `kubectl rollout restart` now, for each workload separately."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _RESTARTED: Final = "kubectl.kubernetes.io/restartedAt"
 
 
 class Restart(NamedTuple):
-    """A workload, and what its restart does to running pods."""
+    """A workload, and the impact of restarting it on running Pods."""
 
     ref: ObjectRef
     impact: Impact
 
     @property
     def stands_still(self) -> bool:
-        """Whether a pod that finds no room shows that no room comes: not where old ones end for it meanwhile."""
+        """True if a Pod without a node blocks the rollout; false if old Pods terminate first and free capacity."""
         return bool(self.impact.pending) and not (self.impact.beside_old and self.impact.ended_first)
 
 
 class Restarts:
-    """The restarts of a cluster's workloads, worked out once for all rules."""
+    """The restarts of a cluster's workloads, computed once for all rules."""
 
     def __init__(self, context: Context) -> None:
         self.found = tuple(_restarts(context))
 
 
 def restarts_of(context: Context) -> tuple[Restart, ...]:
-    """What restarting each workload of the cluster, alone and now, would come to: of those that bring pods."""
+    """The impact of restarting each workload of the cluster that would create Pods, each separately and now."""
     return context.once(Restarts).found
 
 
@@ -67,7 +67,7 @@ def _impact(subject: ReviewedObject, context: Context) -> Impact | None:
 
 
 def restarted(obj: ApiObject) -> ReviewedObject:
-    """A workload as `kubectl rollout restart` changes it."""
+    """A workload as an update by `kubectl rollout restart`."""
     try:
         template = pod_template_of(obj, {group_kind(obj): ("spec", "template")})
     except InvalidObject:

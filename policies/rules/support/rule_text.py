@@ -1,4 +1,4 @@
-"""Texts and lookups that several rules share."""
+"""Texts and lookups shared by several rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def name_of(subject: ReviewedObject) -> str:
-    """The object's name, empty where it has none that can be read."""
+    """The object's name; "" if there is no readable one."""
     return text_at(subject.object, "metadata", "name")
 
 
@@ -37,28 +37,28 @@ def completed(subject: ReviewedObject) -> ApiObject:
 
 
 def text_at(obj: ApiObject, *path: str) -> str:
-    """The string at a path, empty where there is none."""
+    """The string at a path of an object; "" if there is none."""
     value = at(obj, *path)
     return value if isinstance(value, str) else ""
 
 
 def integer(value: Any) -> int | None:
-    """The value if it is an int32, else None: a value that cannot be decoded is reported once, by its own rule."""
+    """The value if it is an int32, otherwise None: another rule reports values that cannot be decoded."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value in INT32 else None
 
 
 def class_of(subject: ReviewedObject) -> PriorityClass:
-    """The subject as a class. Raises InvalidObject."""
+    """The subject as a PriorityClass. Raises InvalidObject."""
     return PriorityClass.from_api(subject.object)
 
 
 def class_name(template: PodTemplate) -> str:
-    """The class that a pod or template names."""
+    """The PriorityClass that a Pod or template names; "" for none."""
     return text_at(template.spec, "priorityClassName")
 
 
 def is_template_variable(name: str, subject: ReviewedObject, context: Context) -> bool:
-    """Whether a name in a file is a variable of a template ({{ … }}, ${X}, @X@, %X%), and no name yet."""
+    """True if a name in a file is a template variable ({{ … }}, ${X}, @X@, %X%) instead of a name."""
     in_file = context.phase is Phase.LINT and bool(_VARIABLE.search(name))
     return in_file and bool(subject.locate(()).line)  # a stored object is what it will be
 
@@ -67,9 +67,9 @@ _VARIABLE: Final = re.compile(r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]
 
 
 def class_to_be(template: PodTemplate, namespace: str, context: Context) -> str:
-    """The class that new pods have in the end: the one that they name, else what their namespace gives them.
+    """The PriorityClass of new Pods: the one that they name, otherwise the default of their namespace.
 
-    Empty where the global default counts. A pod that admission has changed already has what it has.
+    "" if the global default applies. A Pod after mutation has its final class already.
     """
     name = class_name(template)
     if context.phase is Phase.VALIDATE and not template.is_template:
@@ -79,20 +79,22 @@ def class_to_be(template: PodTemplate, namespace: str, context: Context) -> str:
 
 
 def elsewhere(location: Location) -> str:
-    """` (classes.yaml:3)`; empty for what is not in a file."""
+    """The suffix ` (classes.yaml:3)`; "" for a location outside a file."""
     return f" ({location})" if location.line else ""
 
 
 MOST_CHARACTERS: Final = 120
-"""Characters of a message: a line of a terminal, and half of what kube-apiserver passes on of a warning."""
+"""Maximum characters of a message: a line of a terminal, and half of the part of a warning that kube-apiserver
+sends.
+"""
 _SHORTEST_NAME: Final = 20
-"""Characters that the first name of a list keeps, however long the rest is."""
+"""Minimum characters of the first name in a list."""
 
 
 def naming(before: str, names: Sequence[str], count: int, after: str = "", limit: int = 3) -> str:
-    """`before`, `a, b and 2 more` of `count` things, `after`.
+    """A message of the form `before`, `a, b and 2 more` (of `count` names), `after`.
 
-    As many of the first `limit` names as MOST_CHARACTERS leave room for, at least one, which is cut if need be.
+    Contains as many of the first `limit` names as fit into MOST_CHARACTERS, at least one, shortened if necessary.
     """
     room = MOST_CHARACTERS - len(before) - len(after)
     for shown in range(min(limit, len(names)), 0, -1):
@@ -104,27 +106,27 @@ def naming(before: str, names: Sequence[str], count: int, after: str = "", limit
 
 
 def listed_of(named: Sequence[str], count: int, limit: int = 3) -> str:
-    """The first `limit` names of `count` things, and how many more there are: `a, b and 2 more`."""
+    """The first `limit` names, and the number of others: `a, b and 2 more`."""
     shown = named[:limit]
     return ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
 
 
 def priorities_of(pods: Sequence[Pod]) -> str:
-    """`100` or `100 or 200`: the priority values of Pods, the most frequent first."""
+    """The priority values of Pods, the most frequent first: `100`, or `100 or 200`."""
     return " or ".join(str(value) for value, _ in Counter(p.priority or 0 for p in pods).most_common(3))
 
 
 def is_earlier_than_the_default(template: PodTemplate, context: Context) -> bool:
-    """Whether a new pod has what the Priority plugin gives without a default: no class, and 0.
+    """True for a Pod as the Priority plugin completes it without a global default: no class, and priority 0.
 
-    The plugin's own cache may not have a default yet that was just created.
+    The plugin's cache may not contain a global default that was just created.
     """
     given = template.spec.get("priority")
     return context.phase is Phase.VALIDATE and not template.is_template and given == 0 and not class_name(template)
 
 
 def resolved(template: PodTemplate, context: Context) -> Resolved | None:
-    """What the Priority plugin would write into this pod; None if that is not known or the class does not exist."""
+    """The values that the Priority plugin would set in this Pod; None if unknown, or if the class does not exist."""
     name = class_name(template)
     if not name and context.cluster is None and not context.classes_known:
         return None  # a real cluster may have a default
@@ -135,7 +137,7 @@ def resolved(template: PodTemplate, context: Context) -> Resolved | None:
 
 
 def diagnostics(rule: str, context: Context) -> Iterator[Problem]:
-    """The problems of this rule that reading the files of this apply has found."""
+    """The problems that parsing the files of the change set has found for this rule."""
     for diagnostic in context.change_set.diagnostics:
         if diagnostic.rule == rule:
             yield Problem(

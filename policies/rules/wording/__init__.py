@@ -27,7 +27,7 @@ _WORDING: Final[Mapping[type, tuple[Callable[[Any, Audience], Text], Callable[[A
     details.PreemptingClasses: (classes.preempting, classes.preempting_document),
     details.UncoveredClass: (classes.uncovered, classes.uncovered_document),
 }
-"""For each type of details, the functions that write the text and the JSON."""
+"""The functions that write the text and the JSON for each type of details."""
 
 
 def text_of(found: Details, audience: Audience) -> Text:

@@ -1,4 +1,4 @@
-"""Texts about PriorityClasses that not everybody may know."""
+"""Texts about PriorityClasses that some requesters may not know."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _MOST: Final = 10
 
 
 def in_use(found: ClassInUse, audience: Audience) -> Text:
-    """`Deployment team/web and 2 more still use this class; …`; a number if the audience may see no name."""
+    """The text for a deleted class, for example `Deployment team/web and 2 more still use this class; …`.
+
+    A number replaces the names if the audience may see none.
+    """
     objects = [*found.workloads, *found.pods_without_owner]
     keep = "keeps its" if found.pods == 1 else "keep their"
     pods = f" ({plural(found.pods, 'running Pod')} {keep} priority)" if found.pods else ""
@@ -30,12 +33,15 @@ def in_use(found: ClassInUse, audience: Audience) -> Text:
 
 
 def in_use_document(found: ClassInUse) -> dict[str, Any]:
-    """The workloads, and the number of Pods."""
+    """The workloads and the number of Pods, as JSON."""
     return {"workloads": [str(ref) for ref in found.workloads], "pods": found.pods}
 
 
 def unknown(found: UnknownClass, audience: Audience) -> Text:
-    """`PriorityClass "gald" not found; the Pod will be rejected. Did you mean "gold"?`."""
+    """The text for a missing class: `PriorityClass "gald" not found; the Pod will be rejected.
+
+    Did you mean "gold"?`.
+    """
     meant = found.known.nearest(found.name, audience) if found.known else ""
     more = (f"Did you mean {quote(meant)}?",) if meant else ()
     return Text(
@@ -61,12 +67,16 @@ def _class_fix(found: UnknownClass, audience: Audience) -> str:
 
 
 def unknown_document(found: UnknownClass) -> dict[str, Any]:
-    """The name, and the name that was probably meant."""
+    """The name, and the probably intended name, as JSON."""
     return {"class": found.name, **({"meant": found.meant} if found.meant else {})}
 
 
 def preempting(found: PreemptingClasses, audience: Audience) -> Text:
-    """`never preempts, but lower class "web" (500) does and can take its capacity`; a number without names."""
+    """The text for lower classes that preempt: `never preempts, but lower class "web" (500) does and can take its
+    capacity`.
+
+    A number replaces the names if the audience may see none.
+    """
     classes, count, lowest = found.classes, len(found.classes) - found.start, found.classes[-1]
     below = (classes[index] for index in range(found.start, len(classes)))
     known = [f"{quote(c.name)} ({c.value})" for c in islice((c for c in below if audience.knows(c.name)), 3)]
@@ -79,13 +89,13 @@ def preempting(found: PreemptingClasses, audience: Audience) -> Text:
 
 
 def preempting_document(found: PreemptingClasses) -> dict[str, Any]:
-    """The number of PriorityClasses, and the highest of them."""
+    """The number of PriorityClasses and the highest of them, as JSON."""
     shown = found.classes[found.start : found.start + _MOST]
     return {"classes": [c.name for c in shown], "count": len(found.classes) - found.start}
 
 
 def uncovered(found: UncoveredClass, audience: Audience) -> Text:
-    """`allows class "gold" under limitedResources without naming it`."""
+    """The text for an uncovered class, for example `allows class "gold" under limitedResources without naming it`."""
     shown = "a limited class" if found.name else "all other classes"
     if found.name and (found.is_in_quota or audience.knows(found.name)):
         shown = f"class {quote(cut(found.name, _LONGEST))}"
@@ -94,5 +104,5 @@ def uncovered(found: UncoveredClass, audience: Audience) -> Text:
 
 
 def uncovered_document(found: UncoveredClass) -> dict[str, Any]:
-    """The PriorityClass; empty for all other classes."""
+    """The PriorityClass as JSON; "" for all other classes."""
     return {"class": found.name}

@@ -24,12 +24,12 @@ IN_TURN: Final = (
 MISSING_ONLY: Final = (
     "counts cover the missing replicas only; --cascade and `forewarn whatif apply` count the whole rollout"
 )
-"""The basis of the counts for a workload that has Pods already."""
+"""The scope of the counts for a workload that already has Pods."""
 
 ROLLOUT: Final = (
     "counts cover the new Pods of the rollout; --cascade and `forewarn whatif apply` also count replacement Pods"
 )
-"""The basis of the counts if the Pod template of a stored workload changes."""
+"""The scope of the counts if the Pod template of a stored workload changes."""
 
 
 def placement_notes(placement: Placement) -> tuple[str, ...]:
@@ -48,7 +48,7 @@ def placement_notes(placement: Placement) -> tuple[str, ...]:
 
 
 def rollout_notes(impact: Impact) -> Iterator[str]:
-    """The assumptions and gaps of a rollout's impact, as sentences without a full stop."""
+    """Yield the assumptions and gaps of a rollout's impact, as sentences without a full stop."""
     if impact.new == 0:
         yield "the controller creates the new Pods after existing Pods are ready; this is not evaluated"
     if impact.by_timing:

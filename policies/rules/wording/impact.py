@@ -43,12 +43,12 @@ _FIXES: Final = (
     ("node(s) didn't match pod anti-affinity", "change podAntiAffinity"),
     ("node(s) didn't match pod topology spread", "change topologySpreadConstraints"),
 )
-"""Start of a reason of kube-scheduler -> fix."""
+"""The start of a reason of kube-scheduler -> the fix."""
 _MOST_FIXES: Final = 2
 
 
 def preemption(found: Preemption, audience: Audience) -> Text:
-    """`would preempt 2 Pods on node-1: batch/a, batch/b (priority 0, 30s grace)`."""
+    """The text of a preemption: `would preempt 2 Pods on node-1: batch/a, batch/b (priority 0, 30s grace)`."""
     impact, cause = found.impact, found.cause
     are_placeholders = bool(found.placeholders) and len(found.placeholders) == len(found.victims)
     noun = "placeholder Pod" if are_placeholders else "Pod"
@@ -83,7 +83,7 @@ def _consequences(losses: Sequence[PodLoss]) -> Iterator[str]:
 
 
 def _head(found: Preemption, audience: Audience) -> str:
-    """The sentence up to the number of victims: `during its rollout, 2 of 3 new Pods would preempt`."""
+    """The sentence before the number of victims, for example `during its rollout, 2 of 3 new Pods would preempt`."""
     impact = found.impact
     if found.cause is Cause.RESTART:
         return "a restart now would preempt"
@@ -103,7 +103,7 @@ def _name_of(expectation: Promise, audience: Audience) -> str:
 
 
 def _facts(found: Preemption, audience: Audience) -> Iterator[str]:
-    """What follows the priorities in parentheses: PDBs, placeholder Pods, cascade, grace period."""
+    """The facts after the priorities in parentheses: PDBs, placeholder Pods, cascade, grace period."""
     victims, violations = len(found.victims), found.pdb_violations
     if violations:
         is_one = audience.coarse or victims == violations == 1
@@ -128,10 +128,10 @@ def victims_text(
     facts: Sequence[str] = (),
     noun: str = "Pod",
 ) -> Text:
-    """`HEAD 2 Pods on node-1: batch/a, batch/b (priority 0, 30s grace)`.
+    """The text with victims: `HEAD 2 Pods on node-1: batch/a, batch/b (priority 0, 30s grace)`.
 
     Names are omitted until the sentence is short enough. If one name is too long, the facts become the next sentence.
-    `possibly` if kube-scheduler selects the victims randomly.
+    Contains `possibly` if kube-scheduler selects the victims randomly.
     """
     shown = shown_pods(victims, audience)
     start = f"{head} {counted(shown.number, noun)}{_on_nodes(preempting, audience)}"
@@ -159,9 +159,9 @@ def _with_versions(problem: str, more: tuple[str, ...], versions: tuple[str, ...
 
 
 def _on_nodes(predictions: tuple[Prediction, ...], audience: Audience) -> str:
-    """` on node-1`: the nodes with the victims; ` on node-1 or node-2` if several are equally suitable for one Pod.
+    """The nodes of the victims, ` on node-1`, or ` on node-1 or node-2` if several are equally suitable for one Pod.
 
-    Empty for an audience that may not see everything: the name of a node shows where other Pods run.
+    "" for an audience that may not see everything, because a node's name shows where other Pods run.
     """
     return f" on {_nodes_of(predictions)}" if audience.sees_all else ""
 
@@ -177,9 +177,9 @@ def _nodes_of(predictions: tuple[Prediction, ...]) -> str:
 
 
 def of_new_pods(count: int, impact: Impact, audience: Audience) -> str:
-    """The subject of a sentence, with a space at its end: `1 of 3 new Pods `; empty if there is only one new Pod.
+    """The start of a sentence with a trailing space: `1 of 3 new Pods `; "" for a single new Pod.
 
-    `some new Pods ` for an audience of ranges.
+    `some new Pods ` for an audience that sees only ranges.
     """
     if impact.new == 1:
         return ""
@@ -191,7 +191,9 @@ def of_new_pods(count: int, impact: Impact, audience: Audience) -> str:
 
 
 def _unfinished(impact: Impact, gaps: tuple[str, ...]) -> tuple[str, ...]:
-    """The sentence that a prediction is incomplete; not the assumptions about lists that the cluster state lacks."""
+    """The sentences about an incomplete prediction, without the assumptions about missing lists in the cluster
+    state.
+    """
     return gaps[: len(gaps) - len(impact.assumes)]
 
 
@@ -201,7 +203,7 @@ def capitalized(sentences: Sequence[str]) -> tuple[str, ...]:
 
 
 def preemption_document(found: Preemption) -> dict[str, Any]:
-    """The impact, with the number and the priorities of the victims, and the longest grace period."""
+    """The impact with the number and priorities of the victims and the longest grace period, as JSON."""
     told = document(found)
     values = [victim.effective_priority for victim in found.victims]
     told["victims"] = {"count": len(values), "lowestPriority": min(values), "highestPriority": max(values)}
@@ -219,18 +221,21 @@ def preemption_document(found: Preemption) -> dict[str, Any]:
 
 
 def document(found: Preemption | NotPredicted | StaysPending) -> dict[str, Any]:
-    """The impact, and how the new Pods were counted."""
+    """The impact and the basis of the number of new Pods, as JSON."""
     return {**found.impact.to_dict(), "basis": "rollout"}
 
 
 def pending_document(found: StaysPending) -> dict[str, Any]:
-    """The impact, with the number of nodes for each reason."""
+    """The impact with the number of nodes for each reason, as JSON."""
     reasons = [{"reason": reason, "nodes": count} for reason, count in found.reasons[:MOST_SHOWN]]
     return {**document(found), **({"reasons": reasons} if reasons else {})}
 
 
 def not_predicted(found: NotPredicted, audience: Audience) -> Text:
-    """`not predicted (1 of 3 new Pods): …`. Without it, a reader would assume that the new Pods preempt no Pod."""
+    """The text of a missing prediction: `not predicted (1 of 3 new Pods): …`.
+
+    Without this text, a reader would assume that the new Pods preempt no Pod.
+    """
     impact, new = found.impact, found.impact.new
     if found.is_restart:
         return Text(f"a restart is not predicted: {impact.why_not}", found.fix)
@@ -254,7 +259,9 @@ def not_predicted(found: NotPredicted, audience: Audience) -> Text:
 
 
 def stays_pending(found: StaysPending, audience: Audience) -> Text:
-    """`2 of 3 new Pods stay Pending even with preemption: 0/3 nodes fit (2 Insufficient cpu, 1 cordoned)`."""
+    """The text for Pending Pods: `2 of 3 new Pods stay Pending even with preemption: 0/3 nodes fit (2 Insufficient cpu,
+    1 cordoned)`.
+    """
     impact, stuck, gaps = found.impact, found.stuck, capitalized(forecasts.gaps(found.impact, audience))
     if found.is_restart:
         which = "it" if impact.new == 1 else of_new_pods(impact.pending, impact, audience).rstrip()
@@ -284,14 +291,15 @@ def _terminated(impact: Impact, audience: Audience) -> tuple[str, ...]:
 
 
 def _reason(text: str) -> str:
-    """kube-scheduler's reason, without the beginning of its sentence."""
+    """kube-scheduler's reason, without the start of its sentence and without a full stop."""
     return text.rstrip(".").removeprefix("not eligible due to ")
 
 
 def nodes_that_fit(reasons: Sequence[tuple[str, int]], audience: Audience) -> str:
-    """`0/3 nodes fit (2 Insufficient cpu, 1 cordoned)`, in kube-scheduler's words.
+    """A phrase with the reasons: `0/3 nodes fit (2 Insufficient cpu, 1 cordoned)`, in kube-scheduler's words.
 
-    Without numbers for an audience of ranges. If the reasons are not about single nodes: `no node can fit (reason)`.
+    No numbers for an audience that sees only ranges. For reasons that are not about single nodes: `no node can fit
+    (reason)`.
     """
     shown = [(_SHORT_REASONS.get(reason, reason), count) for reason, count in reasons[:_REASONS]]
     more = ", …" if len(reasons) > _REASONS else ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def counted(count: Range, noun: str) -> str:
-    """`2 Pods`, `1 to 5 Pods`, `more than 5 Pods`."""
+    """The number of something: `2 Pods`, `1 to 5 Pods`, or `more than 5 Pods`."""
     if count.is_exact:
         return plural(count.lowest or 0, noun)
     if count.highest:
@@ -25,12 +25,14 @@ def counted(count: Range, noun: str) -> str:
 
 
 def of_namespaces(pods: ShownPods) -> str:
-    """` of another namespace`, ` of other namespaces`: where the Pods without names are; "" if it is not shown."""
+    """The namespaces of the unnamed Pods: ` of another namespace` or ` of other namespaces`; "" if they are not
+    shown.
+    """
     return ("", " of another namespace", " of other namespaces")[pods.namespaces]
 
 
 def priorities(band: Range) -> str:
-    """`priority 100`, `priority 100 to 500`, `priority below 0`, `priority 1000 or more`."""
+    """The priorities: `priority 100`, `priority 100 to 500`, `priority below 0`, or `priority 1000 or more`."""
     lowest, highest = band
     if lowest is None:
         return f"priority {'below 0' if highest == -1 else 'of any value' if highest is None else f'up to {highest}'}"
@@ -40,9 +42,10 @@ def priorities(band: Range) -> str:
 
 
 def pods_text(pods: Sequence[Pod], audience: Audience, after: str, *, in_namespace: bool = False) -> str:
-    """`12 Pods (team/web-1, team/web-2 and 10 more)`, `after`; without names if the audience may see none.
+    """A text of the form `12 Pods (team/web-1, team/web-2 and 10 more)` and `after`; only names that the audience may
+    see.
 
-    `in_namespace`: names without the namespace, which is shown beside the message.
+    `in_namespace`: omit the namespace in names, because it is shown beside the message.
     """
     names, count = first_keys(pods, audience), plural(len(pods), "Pod")
     if in_namespace:

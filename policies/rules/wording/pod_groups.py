@@ -22,7 +22,9 @@ _LONGEST: Final = 30
 
 
 def preemption(found: GroupPreemption, audience: Audience) -> Text:
-    """`PodGroup trainer (minCount 8): would preempt 2 PodGroups (16 Pods): ml/a, ml/b (priority 100)`."""
+    """The text of a preemption: `PodGroup trainer (minCount 8): would preempt 2 PodGroups (16 Pods): ml/a, ml/b
+    (priority 100)`.
+    """
     group, more = found.group, capitalized(gaps(found.impact, audience))
     whole = [unit for unit in group.units if len(unit.pods) > 1]
     in_whole = sum(len(unit.pods) for unit in whole)
@@ -45,7 +47,7 @@ def preemption(found: GroupPreemption, audience: Audience) -> Text:
 
 
 def stays_pending(found: GroupPending, audience: Audience) -> Text:
-    """`PodGroup trainer (minCount 8): waits for 3 more Pods`."""
+    """The text of a Pending group, for example `PodGroup trainer (minCount 8): waits for 3 more Pods`."""
     group = found.group
     if group.missing:
         missing = counted(shown_count(group.missing, audience), "more Pod")
@@ -57,7 +59,7 @@ def stays_pending(found: GroupPending, audience: Audience) -> Text:
 
 
 def document(found: GroupPreemption | GroupPending) -> dict[str, Any]:
-    """The impact, and how the new Pods were counted."""
+    """The impact and the basis of the number of new Pods, as JSON."""
     return {**found.impact.to_dict(), "basis": "rollout"}
 
 

@@ -17,17 +17,17 @@ _MOST: Final = 100
 
 
 def with_priority(found: PodsWithPriority, audience: Audience) -> Text:
-    """`1 Pod (team/web-1) of this class has priority 7, not 1000`."""
+    """The text, for example `1 Pod (team/web-1) of this class has priority 7, not 1000`."""
     return Text(pods_text(found.pods, audience, found.after, in_namespace=found.is_in_namespace), found.fix)
 
 
 def priority_document(found: PodsWithPriority) -> dict[str, Any]:
-    """The number of Pods, and the priority of new Pods."""
+    """The number of Pods, and the priority of new Pods, as JSON."""
     return {"pods": len(found.pods), **({} if found.expected is None else {"value": found.expected})}
 
 
 def of_missing_class(found: PodsOfMissingClass, audience: Audience) -> Text:
-    """`deleted, but team/web-1 still uses it; its replacement will be rejected`."""
+    """The text for a deleted class: `deleted, but team/web-1 still uses it; its replacement will be rejected`."""
     pods, names = found.pods, first_keys(found.pods, audience)
     if len(pods) == 1:
         after = " still uses it; its replacement will be rejected"
@@ -38,12 +38,12 @@ def of_missing_class(found: PodsOfMissingClass, audience: Audience) -> Text:
 
 
 def missing_class_document(found: PodsOfMissingClass) -> dict[str, Any]:
-    """The PriorityClass, and the number of Pods."""
+    """The PriorityClass and the number of Pods, as JSON."""
     return {"class": found.name, "pods": len(found.pods)}
 
 
 def placeholders_preempted(found: PlaceholdersPreempted, audience: Audience) -> Text:
-    """`restarts of 2 workloads (team/a, team/b) would preempt at most 3 placeholder Pods each`."""
+    """The text: `restarts of 2 workloads (team/a, team/b) would preempt at most 3 placeholder Pods each`."""
     count, most = len(found.workloads), plural(found.most, "placeholder Pod")
     named = [f"{ref.namespace}/{ref.name}" for ref in found.workloads if audience.may_name(ref.namespace)]
     before, after = f"restarts of {plural(count, 'workload')}", f" would preempt {most}"
@@ -54,5 +54,5 @@ def placeholders_preempted(found: PlaceholdersPreempted, audience: Audience) -> 
 
 
 def placeholders_document(found: PlaceholdersPreempted) -> dict[str, Any]:
-    """The workloads."""
+    """The workloads as JSON."""
     return {"workloads": [str(ref) for ref in found.workloads[:_MOST]]}

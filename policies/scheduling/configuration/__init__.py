@@ -1,4 +1,4 @@
-"""KubeSchedulerConfiguration v1: read as strictly as kube-scheduler reads it, and worked out to profiles."""
+"""Read a KubeSchedulerConfiguration v1 as strictly as kube-scheduler does, and expand its profiles."""
 
 from __future__ import annotations
 
@@ -23,13 +23,17 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.semantics import Semantics
 
 _ANYWHERE: Final = frozenset(POINTS) - {"queueSort", "bind"}
-"""The extension points at which a multiPoint plugin may take part: a profile has its own plugins at these two."""
+"""Extension points of multiPoint plugins without code: queueSort and bind excluded, which have plugins in each
+profile.
+"""
 _KNOWN: Final = 64
-"""Releases, with their gates, whose default profile is kept."""
+"""Maximum number of cached default configurations, one for each release with its gates."""
 
 
 class InvalidConfiguration(Exception):
-    """kube-scheduler would not start with it. `faults`: each with the path to what is wrong."""
+    """The error for a configuration with which kube-scheduler would not start. `faults`: the errors with field
+    paths.
+    """
 
     def __init__(self, faults: Sequence[FieldError]) -> None:
         super().__init__(aggregate(faults))
@@ -43,10 +47,10 @@ def scheduler_configuration(
     source: str = "",
     unknown: Callable[[str, frozenset[str]], Any] | None = None,
 ) -> SchedulerConfiguration:
-    """A KubeSchedulerConfiguration as it comes out in this release. `plugins`: those that the scheduler is built of.
+    """Return the effective configuration of a KubeSchedulerConfiguration in this release.
 
-    `unknown`: makes a plugin that is not among them, for the points where it may have a part; without, it is a fault.
-    Raises InvalidConfiguration.
+    `plugins`: name -> class of all known plugins. `unknown`: creates a plugin class from the name and extension points
+    of an unknown plugin; None: such a plugin is an error. Raises InvalidConfiguration.
     """
     _raise(decoding_faults(config))
     given = [profile or {} for profile in config.get("profiles") or ()] or [{}]
@@ -70,7 +74,7 @@ def scheduler_configuration(
 
 
 def configuration_of(semantics: Semantics) -> SchedulerConfiguration:
-    """The scheduler of a cluster: the one that was given, or the release's own with its default profile."""
+    """Return the configuration of a cluster's scheduler: the given one, or the default of the release."""
     return semantics.scheduler or _default(semantics)
 
 
@@ -87,7 +91,7 @@ def _raise(faults: Sequence[FieldError]) -> None:
 def _arguments(
     profile: ApiObject, number: int, sets: Mapping[str, PluginSet], semantics: Semantics, faults: list[FieldError]
 ) -> dict[str, Any]:
-    """Plugin -> its arguments. As upstream, those of NodeResourcesFit are checked only where the plugin is there."""
+    """Return plugin -> its arguments. As in upstream, NodeResourcesFit is validated only if the plugin is enabled."""
     enabled = {name for plugins in sets.values() for name, _ in plugins.enabled}
     found: dict[str, Any] = {name: READERS[name]({}, (), [], semantics) for name in READERS if name in enabled}
     for index, plugin in enumerate(profile.get("pluginConfig") or ()):
@@ -123,7 +127,7 @@ def _unknown(
     plugins: Mapping[str, Any],
     make: Callable[[str, frozenset[str]], Any],
 ) -> dict[str, Any]:
-    """The plugins that are named and not known: at the points that name them, at multiPoint wherever one may be."""
+    """Return name -> class of unknown plugins, created by `make` for the extension points that name them."""
     at: dict[str, set[str]] = {}
     for point, plugin_set in (entry for profile in sets for entry in profile.items()):
         points = _ANYWHERE if point == MULTI_POINT else {point}
@@ -148,7 +152,9 @@ def _extender(given: ApiObject | None) -> Extender:
 
 
 def _without_ignored(profile: Profile, extenders: Sequence[Extender], faults: list[FieldError]) -> Profile:
-    """Resources that extenders look after take the place of `ignoredResources`. Source: upstream `buildExtenders`."""
+    """Return the profile with the resources that extenders manage as `ignoredResources`. Source: upstream
+    `buildExtenders`.
+    """
     ignored = frozenset(name for extender in extenders for name in extender.ignored_resources)
     args = profile.args.get("NodeResourcesFit")
     if not ignored:

@@ -1,4 +1,4 @@
-"""Strict decoding: types as Go has them, no unknown fields, arguments of the right kind.
+"""Strict decoding of a configuration: Go's types, no unknown fields, and the right kinds of plugin arguments.
 
 Source: kubernetes `cmd/kube-scheduler/app/options/configfile.go`, kube-scheduler `config/v1/types.go`
 (`DecodeNestedObjects`).
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
 
 MOST_ENTRIES: Final = 256
-"""Profiles, plugins of a point, resources, terms …: each costs something at every node."""
+"""Maximum entries of a list of objects: each profile, plugin, resource or term has a cost for each node."""
 MOST_TEXTS: Final = 10_000
-"""Values of a requirement, ignored resources."""
+"""Maximum entries of a list of strings: values of a requirement, ignored resources."""
 _NAMED: Final = 64
-"""Characters of a name in a message."""
+"""Maximum characters of a name in a message."""
 _TOLD: Final = 100
-"""Faults that are looked for."""
+"""Maximum number of reported errors."""
 
 
 def decoding_faults(config: Any) -> list[FieldError]:
-    """Errors for which kube-scheduler cannot decode a configuration."""
+    """Return the errors because of which kube-scheduler cannot decode a configuration."""
     if not isinstance(config, Mapping):
         return [FieldError((), f"a configuration is an object, not {json_type(config)}")]
     faults = _of_struct(config, CONFIGURATION, ()) + _of_header(config, (), KIND, must_be_given=True)
@@ -48,7 +48,7 @@ def decoding_faults(config: Any) -> list[FieldError]:
 
 
 def _of_arguments(name: str, args: Any, path: Path) -> list[FieldError]:
-    """Arguments of a plugin that is not known may be anything: it reads them itself."""
+    """Return the errors of a plugin's arguments. Arguments of an unknown plugin may have any form."""
     if args is None or name not in ARGUMENTS:
         return []
     if not isinstance(args, Mapping):
@@ -64,7 +64,7 @@ def _of_struct(obj: ApiObject, struct: Struct, path: Path) -> list[FieldError]:
 
 
 def _faults(value: Any, kind: Type, path: Path) -> Iterator[FieldError]:
-    """Fields that there are not, and lists that are longer than anybody needs."""
+    """Yield errors for unknown fields and too long lists."""
     if isinstance(kind, ListOf):
         most = MOST_ENTRIES if isinstance(kind.item, Struct) else MOST_TEXTS
         if len(value or ()) > most:
@@ -88,7 +88,7 @@ def _nearest(key: str, known: tuple[str, ...]) -> str:
 
 
 def _of_header(obj: ApiObject, path: Path, kind: str, *, must_be_given: bool = False) -> list[FieldError]:
-    """`apiVersion` and `kind`; those of arguments may be left out."""
+    """Return the errors of `apiVersion` and `kind`, which may be missing in plugin arguments."""
     faults = []
     for key, wanted in (("apiVersion", API_VERSION), ("kind", kind)):
         given = obj.get(key) or ""

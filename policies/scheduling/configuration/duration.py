@@ -1,4 +1,4 @@
-"""Durations as Go writes them: `1.5h`, `300ms`, `2m30s`."""
+"""Parse durations in Go's format: `1.5h`, `300ms`, `2m30s`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LONGEST: Final = 128
 
 
 def seconds(text: str) -> float | None:
-    """A duration in seconds; None where the text is none. Source: Go's `time.ParseDuration`."""
+    """Return a duration in seconds; None for invalid text. Source: Go's `time.ParseDuration`."""
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if rest == "0":
         return 0.0

@@ -1,4 +1,4 @@
-"""From sets of plugins to the plugins of every extension point, in their order.
+"""Expand the plugin sets of a profile to the ordered plugins of every extension point.
 
 Source: kubernetes `pkg/scheduler/framework/runtime/framework.go` (`NewFramework`, `updatePluginList`,
 `expandMultiPointPlugins`, `getValidScoreWeights`).
@@ -24,7 +24,9 @@ _MAX_TOTAL_SCORE: Final = 2**63 - 1
 
 
 class Expansion:
-    """The extension points of one profile, worked out; `faults` are what kube-scheduler would not start with."""
+    """The plugins of each extension point of one profile (`points`). `faults`: errors that prevent kube-scheduler's
+    start.
+    """
 
     def __init__(
         self, name: str, sets: Mapping[str, PluginSet], plugins: Mapping[str, Any], semantics: Semantics, path: Path
@@ -41,7 +43,7 @@ class Expansion:
             self._check_weights()
 
     def weights(self) -> dict[str, int]:
-        """Return the plugins at score: explicit plugins first; the default weight is 1."""
+        """Return Score plugin -> weight, explicitly configured plugins first. The default weight is 1."""
         weights: dict[str, int] = {}
         for name, weight in (*self._sets["score"].enabled, *self._sets[MULTI_POINT].enabled):
             if name in self._plugins and self._extends(name, "score"):
@@ -102,7 +104,7 @@ class Expansion:
             self.faults.append(FieldError((*path, "bind"), f"at least one bind plugin is needed {profile}"))
 
     def _check_weights(self) -> None:
-        """A sum below zero counts as one that overflows: upstream's own check of it does."""
+        """Add an error if the total score can overflow. As in upstream, a negative sum counts as an overflow."""
         total = 0
         for weight in self.weights().values():
             if weight * MAX_NODE_SCORE > _as_int64(_MAX_TOTAL_SCORE - total):
@@ -113,7 +115,7 @@ class Expansion:
 
 
 def _as_int64(number: int) -> int:
-    """Return a number with the overflow of Go's int64."""
+    """Return the number after the overflow of Go's int64."""
     return (number + 2**63) % 2**64 - 2**63
 
 

@@ -1,4 +1,4 @@
-"""Arguments of plugins: defaulted and checked. What is decoded already has the right types.
+"""Set defaults of plugin arguments and validate them. The input is decoded already and has the right types.
 
 Source: kubernetes `pkg/scheduler/apis/config/v1/defaults.go`, `apis/config/validation/validation_pluginargs.go`.
 """
@@ -53,7 +53,7 @@ _FULL: Final = 100
 
 
 def default_preemption(args: ApiObject, path: Path, faults: list[FieldError], _: Semantics) -> DefaultPreemptionArgs:
-    """Upstream `ValidateDefaultPreemptionArgs`."""
+    """Return the arguments of DefaultPreemption; add errors to `faults`. Upstream `ValidateDefaultPreemptionArgs`."""
     percentage = _or(args.get("minCandidateNodesPercentage"), 10)
     absolute = _or(args.get("minCandidateNodesAbsolute"), 100)
     of_percentage, of_absolute = (*path, "minCandidateNodesPercentage"), (*path, "minCandidateNodesAbsolute")
@@ -69,7 +69,7 @@ def default_preemption(args: ApiObject, path: Path, faults: list[FieldError], _:
 
 
 def inter_pod_affinity(args: ApiObject, path: Path, faults: list[FieldError], _: Semantics) -> InterPodAffinityArgs:
-    """Upstream `ValidateInterPodAffinityArgs`."""
+    """Return the arguments of InterPodAffinity; add errors to `faults`. Upstream `ValidateInterPodAffinityArgs`."""
     weight = _or(args.get("hardPodAffinityWeight"), 1)
     if not 0 <= weight <= _FULL:
         faults.append(invalid((*path, "hardPodAffinityWeight"), weight, "not in valid range [0, 100]"))
@@ -77,7 +77,11 @@ def inter_pod_affinity(args: ApiObject, path: Path, faults: list[FieldError], _:
 
 
 def node_affinity(args: ApiObject, path: Path, faults: list[FieldError], _: Semantics) -> NodeAffinityArgs:
-    """Upstream `ValidateNodeAffinityArgs`: terms that cannot be read, those apart that are empty or weigh nothing."""
+    """Return the arguments of NodeAffinity; add errors of invalid terms to `faults`. Upstream
+    `ValidateNodeAffinityArgs`.
+
+    Empty terms and terms with weight 0 are ignored.
+    """
     added = args.get("addedAffinity")
     if added is None:
         return NodeAffinityArgs()
@@ -103,7 +107,10 @@ def node_affinity(args: ApiObject, path: Path, faults: list[FieldError], _: Sema
 def balanced_allocation(
     args: ApiObject, path: Path, faults: list[FieldError], _: Semantics
 ) -> NodeResourcesBalancedAllocationArgs:
-    """Upstream `ValidateNodeResourcesBalancedAllocationArgs`."""
+    """Return the arguments of NodeResourcesBalancedAllocation; add errors to `faults`.
+
+    Upstream `ValidateNodeResourcesBalancedAllocationArgs`.
+    """
     resources = _resources(args)
     seen: set[str] = set()
     for index, resource in enumerate(resources):
@@ -117,7 +124,7 @@ def balanced_allocation(
 
 
 def resources_fit(args: ApiObject, path: Path, faults: list[FieldError], _: Semantics) -> NodeResourcesFitArgs:
-    """Upstream `ValidateNodeResourcesFitArgs`."""
+    """Return the arguments of NodeResourcesFit; add errors to `faults`. Upstream `ValidateNodeResourcesFitArgs`."""
     ignored, groups = args.get("ignoredResources") or (), args.get("ignoredResourceGroups") or ()
     for index, name in enumerate(each(ignored, 1)):
         faults += _label_name((*path, "ignoredResources", index), name)
@@ -145,7 +152,7 @@ def resources_fit(args: ApiObject, path: Path, faults: list[FieldError], _: Sema
 
 
 def _of_ratio(kind: str, ratio: ApiObject | None, shape: Sequence[ShapePoint], path: Path) -> list[FieldError]:
-    """The faults of requestedToCapacityRatio."""
+    """Return the errors of requestedToCapacityRatio."""
     if kind != REQUESTED_TO_CAPACITY_RATIO:
         text = "must be nil when type is not RequestedToCapacityRatio"
         return [] if ratio is None else [forbidden(path, text)]
@@ -155,7 +162,7 @@ def _of_ratio(kind: str, ratio: ApiObject | None, shape: Sequence[ShapePoint], p
 
 
 def topology_spread(args: ApiObject, path: Path, faults: list[FieldError], _: Semantics) -> PodTopologySpreadArgs:
-    """Upstream `ValidatePodTopologySpreadArgs`."""
+    """Return the arguments of PodTopologySpread; add errors to `faults`. Upstream `ValidatePodTopologySpreadArgs`."""
     kind = args.get("defaultingType") or SYSTEM_DEFAULTING
     given = [constraint or {} for constraint in args.get("defaultConstraints") or ()]
     of_type = (*path, "defaultingType")
@@ -193,7 +200,7 @@ def _of_constraint(constraint: ApiObject, path: Path) -> Iterator[FieldError]:
 
 
 def volume_binding(args: ApiObject, path: Path, faults: list[FieldError], semantics: Semantics) -> VolumeBindingArgs:
-    """Upstream `ValidateVolumeBindingArgs`."""
+    """Return the arguments of VolumeBinding; add errors to `faults`. Upstream `ValidateVolumeBindingArgs`."""
     timeout, shape = _or(args.get("bindTimeoutSeconds"), 600), _shape(args)
     if timeout < 0:
         text = "invalid BindTimeoutSeconds, should not be a negative value"
@@ -210,7 +217,7 @@ def volume_binding(args: ApiObject, path: Path, faults: list[FieldError], semant
 def dynamic_resources(
     args: ApiObject, path: Path, faults: list[FieldError], semantics: Semantics
 ) -> DynamicResourcesArgs:
-    """Upstream `ValidateDynamicResourcesArgs`."""
+    """Return the arguments of DynamicResources; add errors to `faults`. Upstream `ValidateDynamicResourcesArgs`."""
     conditions = semantics.device_binding_conditions_are_awaited
     defaults = DynamicResourcesArgs() if conditions else DynamicResourcesArgs(binding_timeout_seconds=None)
     filtering = _timeout(args, "filterTimeout", path, faults, defaults.filter_timeout_seconds)
@@ -252,7 +259,7 @@ def _shape(holder: ApiObject) -> tuple[ShapePoint, ...]:
 
 
 def _of_shape(shape: Sequence[ShapePoint], path: Path) -> Iterator[FieldError]:
-    """Upstream `validateFunctionShape`."""
+    """Yield the errors of a scoring function. Upstream `validateFunctionShape`."""
     if not shape:
         yield required(path, "at least one point must be specified")
     for index in range(1, len(shape)):
@@ -282,4 +289,4 @@ READERS: Final[dict[str, Callable[[ApiObject, Path, list[FieldError], Semantics]
     "PodTopologySpread": topology_spread,
     "VolumeBinding": volume_binding,
 }
-"""Plugin -> what makes its arguments (with defaults) of what is given, and notes the faults."""
+"""Plugin -> function that returns its arguments with defaults and adds errors to `faults`."""

@@ -18,21 +18,21 @@ ALL = "*"
 
 
 class EnabledPlugin(NamedTuple):
-    """A plugin at an extension point; a weight of 0 is not given."""
+    """A plugin at an extension point. `weight` 0: not set."""
 
     name: str
     weight: int = 0
 
 
 class PluginSet(NamedTuple):
-    """The configuration of an extension point."""
+    """The enabled and disabled plugins of an extension point."""
 
     enabled: tuple[EnabledPlugin, ...] = ()
     disabled: tuple[str, ...] = ()
 
 
 def default_plugins(semantics: Semantics) -> tuple[EnabledPlugin, ...]:
-    """The default plugins of a release, all at multiPoint. Source: upstream `getDefaultPlugins`."""
+    """Return the default plugins of a release, all at multiPoint. Source: upstream `getDefaultPlugins`."""
     unschedulable, name = EnabledPlugin("NodeUnschedulable"), EnabledPlugin("NodeName")
     plugins = [
         EnabledPlugin("SchedulingGates"),
@@ -64,7 +64,9 @@ def default_plugins(semantics: Semantics) -> tuple[EnabledPlugin, ...]:
 
 
 def plugin_sets(given: Mapping[str, Any], semantics: Semantics) -> dict[str, PluginSet]:
-    """Extension point, or multiPoint -> its plugins, the defaults among them. Source: upstream `mergePlugins`."""
+    """Return extension point (or multiPoint) -> its plugins, with the defaults at multiPoint. Source: upstream
+    `mergePlugins`.
+    """
     merged = {MULTI_POINT: _merged(default_plugins(semantics), _read(given.get(MULTI_POINT)))}
     return merged | {point: _merged((), _read(given.get(point))) for point in POINTS}
 
@@ -79,7 +81,7 @@ def _read(given: Mapping[str, Any] | None) -> PluginSet:
 
 
 def _merged(defaults: tuple[EnabledPlugin, ...], custom: PluginSet) -> PluginSet:
-    """Return the merged set: configured defaults keep their position; other plugins follow.
+    """Return the merged set: default plugins keep their position; other plugins follow.
 
     Source: upstream `mergePluginSet`.
     """

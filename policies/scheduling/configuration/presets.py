@@ -1,8 +1,8 @@
-"""Configurations that are in use out there, by a name.
+"""Named configurations of Kubernetes distributions.
 
 Source: OpenShift's cluster-kube-scheduler-operator (`spec.profile` of its Scheduler). AKS (SchedulerConfiguration, in
-preview) and EKS take the fields of a KubeSchedulerConfiguration: give these as a file. What GKE's optimize-utilization
-does is not documented.
+preview) and EKS use fields of a KubeSchedulerConfiguration: pass these as a file. GKE does not document its profile
+optimize-utilization.
 """
 
 from __future__ import annotations

@@ -38,9 +38,9 @@ POINTS: Final = (
     "bind",
     "postBind",
 )
-"""The extension points of one pod's cycle, as a configuration names them, in the order of the cycle."""
+"""The extension points of a Pod's scheduling and binding cycle, in the order of the cycle."""
 GROUP_POINTS: Final = ("placementGenerate", "placementScore")
-"""Those of a group of pods, which are behind gates that are off."""
+"""The extension points of a PodGroup's cycle, behind feature gates that are off."""
 MULTI_POINT: Final = "multiPoint"
 
 _PLUGIN: Final = Struct("Plugin", {"name": STRING, "weight": INT32})
@@ -170,6 +170,6 @@ ARGUMENTS: Final[dict[str, Struct]] = {
     "PodTopologySpread": _args("PodTopologySpread", {"defaultConstraints": _list(_SPREAD), "defaultingType": STRING}),
     "VolumeBinding": _args("VolumeBinding", {"bindTimeoutSeconds": INT64, "shape": _SHAPE}),
 }
-"""Plugin -> what its arguments may hold."""
+"""Plugin -> the type of its arguments."""
 OPAQUE: Final = {"PluginConfig": ("args",), "ClientConnectionConfiguration": ("qps",)}
-"""Struct -> fields whose type is checked elsewhere."""
+"""Struct -> fields whose type is not checked here."""

@@ -1,4 +1,4 @@
-"""kube-scheduler's validation of a configuration that it can decode.
+"""Validate a decoded configuration as kube-scheduler does.
 
 Source: kubernetes `pkg/scheduler/apis/config/validation/validation.go`, component-base `config/validation`.
 """
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.configuration.plugin_sets import PluginSet
 
 GONE: Final = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
-"""Plugins that older versions had."""
+"""Plugins that were removed from kube-scheduler."""
 _LEASES: Final = {"leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "2s"}
 
 
 def validate(
     config: ApiObject, profiles: Sequence[ApiObject], sets: Sequence[Mapping[str, PluginSet]]
 ) -> Iterator[FieldError]:
-    """The faults of a decoded configuration. `sets`: the plugins of each profile, the defaults among them."""
+    """Yield the errors of a decoded configuration. `sets`: the plugins of each profile, including the defaults."""
     yield from _of_leader_election(config.get("leaderElection") or {})
     if (config.get("clientConnection") or {}).get("burst", 0) < 0:
         burst = config["clientConnection"]["burst"]
@@ -103,13 +103,13 @@ def _of_backoff(config: ApiObject) -> Iterator[FieldError]:
 
 
 def backoff(config: ApiObject) -> tuple[int, int]:
-    """(podInitialBackoffSeconds, podMaxBackoffSeconds), defaulted."""
+    """Return (podInitialBackoffSeconds, podMaxBackoffSeconds) with defaults."""
     initial, most = config.get("podInitialBackoffSeconds"), config.get("podMaxBackoffSeconds")
     return 1 if initial is None else initial, 10 if most is None else most
 
 
 def _of_leader_election(election: ApiObject) -> Iterator[FieldError]:
-    """Leader election is on unless it is switched off."""
+    """Yield the errors of leader election, which is on by default."""
     times = {key: election.get(key) or default for key, default in _LEASES.items()}
     found = {key: seconds(text) for key, text in times.items()}
     for key, value in found.items():
@@ -155,7 +155,7 @@ def _of_extenders(extenders: Sequence[Any]) -> Iterator[FieldError]:
 
 
 def _is_extended(name: str) -> bool:
-    """Upstream `IsExtendedResourceName`."""
+    """Report whether a name is a valid extended resource. Upstream `IsExtendedResourceName`."""
     if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
         return False
     return not qualified_name(f"requests.{name}")

@@ -1,1 +1,1 @@
-"""Devices (DRA): claims, pools, CEL selectors, and how claims are allocated on a node."""
+"""Devices (DRA): ResourceClaims, device pools, CEL selectors, and the allocation of claims on a node."""

@@ -1,4 +1,4 @@
-"""Allocates claims on a node as upstream's allocator does: depth first, devices in order, alternatives in order.
+"""Allocate ResourceClaims on a node as upstream's allocator does: depth first, devices and alternatives in order.
 
 Source: dynamic-resource-allocation `structured/internal/incubating/allocator_incubating.go`.
 """
@@ -32,34 +32,37 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.devices.pools import Pool
 
 MOST_RESULTS: Final = 32
-"""Devices of one claim at most (upstream `AllocationResultsMaxSize`)."""
+"""Maximum devices of one claim (upstream `AllocationResultsMaxSize`)."""
 MOST_STEPS: Final = 20_000
-"""Devices that are tried on one node at most. Upstream may try more, for ten seconds: nothing is predicted then."""
+"""Maximum devices that are tried on one node. Upstream may try more, for ten seconds: then nothing is predicted."""
 NO_SCHEDULE: Final = ("NoSchedule", "NoExecute")
 
 Found = tuple["ResourceSlice", "Device", DeviceId]
 
 
 class AllocationError(Exception):
-    """Upstream ends the scheduling cycle with this error."""
+    """The error with which upstream ends the scheduling cycle."""
 
 
 class NodeFailure(Exception):
-    """The node cannot be used; others may."""
+    """The error for a node that cannot be used; other nodes may be."""
 
 
 class NotWorkedOut(Exception):
-    """The allocation cannot be predicted; the message is the reason."""
+    """The error if the allocation cannot be predicted; the message is the reason."""
 
 
 class _TooMany(Exception):
-    """A claim would get more devices than one may have."""
+    """The error if a claim would get more than MOST_RESULTS devices."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What allocation goes by beside the claims. `matches`: whether all CEL selectors match a device of a driver.
-    `taint_rules`: taints that devices have beside those of their slices. `counters`: by pool what is left of them."""
+    """The input of allocation besides the claims.
+
+    `matches`: whether all CEL selectors match a device of a driver. `taint_rules`: taints of devices in addition to
+    those of their slices. `counters`: (driver, pool) -> counter -> remaining amount; filled by the allocator.
+    """
 
     classes: Mapping[tuple[str, str], DeviceClass]
     in_use: InUse
@@ -70,7 +73,7 @@ class World:
 
 
 class Node(NamedTuple):
-    """The node of the allocation."""
+    """The node of the allocation, and the device pools that it can use."""
 
     name: str
     labels: Mapping[str, str]
@@ -78,7 +81,7 @@ class Node(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """A device that a claim would get."""
+    """A device that is allocated to a claim."""
 
     allocated: AllocatedDevice
     part: ResourceSlice
@@ -86,7 +89,7 @@ class _Result(NamedTuple):
 
 
 class Allocator:
-    """One try to allocate claims on one node."""
+    """One attempt to allocate claims on one node."""
 
     def __init__(self, world: World, node: Node, claims: Sequence[ResourceClaim]) -> None:
         self._world, self._node, self._claims = world, node, claims
@@ -107,7 +110,7 @@ class Allocator:
         self._selectable: dict[tuple[int, int, int, DeviceId], bool] = {}
 
     def allocate(self) -> list[Allocation] | None:
-        """What each claim gets, None where not all get what they ask for.
+        """Return the allocation of each claim; None if not all claims can be allocated.
 
         Raises AllocationError, NodeFailure and NotWorkedOut.
         """
@@ -123,7 +126,10 @@ class Allocator:
         ]
 
     def _prepare(self, claim_index: int, claim: ResourceClaim) -> None:
-        """Find the devices of requests for all there are. Source: `validateDeviceRequest`."""
+        """Find the devices of requests with allocationMode All. Source: `validateDeviceRequest`.
+
+        Raises AllocationError.
+        """
         least = 0
         for index, request in enumerate(claim.requests):
             counts = []
@@ -168,7 +174,7 @@ class Allocator:
             return False
 
     def _request(self, claim_index: int, index: int) -> bool:
-        """Allocate this request and all after it."""
+        """Allocate this request and all after it; return whether that succeeds."""
         requests = self._claims[claim_index].requests
         if index >= len(requests):
             return self._claim(claim_index + 1)
@@ -188,7 +194,10 @@ class Allocator:
         return False
 
     def _devices(self, key: tuple[int, int, int], request: DeviceRequest, have: int, start: int) -> bool:
-        """Allocate what a request still lacks, from this place in the devices, and all requests after it."""
+        """Allocate the missing devices of a request and all requests after it; return whether that succeeds.
+
+        `have`: number of devices so far. `start`: index of the first device to try.
+        """
         every = self._all.get(key)
         if every is not None and not every:
             return False
@@ -216,13 +225,13 @@ class Allocator:
             raise NotWorkedOut(f"tries more than {MOST_STEPS} devices on one node")
 
     def _in_use(self, device: DeviceId, claim_index: int, request: DeviceRequest) -> bool:
-        """A request with admin access may have what others have, but nothing twice."""
+        """Report whether a device is in use. Admin access allows devices in use, but no device twice for a claim."""
         if request.admin_access:
             return (claim_index, device) in self._taken
         return device in self._world.in_use.dedicated or any(taken == device for _, taken in self._taken)
 
     def _fits(self, key: tuple[int, int, int], request: DeviceRequest, found: Found) -> bool:
-        """Source: upstream `isSelectable`."""
+        """Report whether selectors and the node match a device; cached. Source: upstream `isSelectable`."""
         part, device, identity = found
         if device.binding_conditions and not self._binding_conditions:
             return False
@@ -238,9 +247,9 @@ class Allocator:
         return self._selectable[place]
 
     def _has_room(self, claim: ResourceClaim, request: DeviceRequest, found: Found, *, anew: bool = False) -> bool:
-        """Whether a device has the capacity that is asked for; `anew`: whoever has some of it.
+        """Report whether a device has the requested capacity. Source: upstream `CmpRequestOverCapacity`.
 
-        Source: upstream `CmpRequestOverCapacity`.
+        `anew`: ignore capacity that is in use. Raises AllocationError and NotWorkedOut.
         """
         _, device, identity = found
         if not self._shares or not device.capacity:
@@ -257,7 +266,9 @@ class Allocator:
             raise AllocationError(f"{where}: checking capacity for device {device.name}: {error}") from None
 
     def _with(self, key: tuple[int, int, int], request: DeviceRequest, found: Found, rest: Callable[[], bool]) -> bool:
-        """Allocate a device and continue; release it if that fails. Source: upstream `allocateDevice`."""
+        """Allocate a device and continue with `rest`; release the device if that fails. Source: upstream
+        `allocateDevice`.
+        """
         claim_index, index, _ = key
         claim = self._claims[claim_index]
         outer = claim.requests[index]
@@ -280,7 +291,9 @@ class Allocator:
         return done
 
     def _passes(self, key: tuple[int, int, int], request: DeviceRequest, found: Found, outer: str, name: str) -> bool:
-        """Whether taints, constraints and capacity let it be taken; the constraints know it then."""
+        """Report whether taints, constraints and capacity allow a device. If so, the device is added to the
+        constraints.
+        """
         _, device, identity = found
         claim = self._claims[key[0]]
         if self._tainted(device, identity, request):
@@ -326,7 +339,7 @@ class Allocator:
             self._count((part, device, identity), -1)
 
     def _takes_counters(self, found: Found) -> bool:
-        """Whether it takes of the counters of its pool; a further share of a device takes none of them."""
+        """Report whether the allocation consumes counters of the pool; further shares of a device do not."""
         _, device, identity = found
         if not device.consumes:
             return False
@@ -337,7 +350,9 @@ class Allocator:
         return not (known or self._shared.get(identity))
 
     def _take_counters(self, found: Found) -> bool:
-        """Take them, where the pool has enough of all its counters. Source: upstream `checkAvailableCounters`."""
+        """Consume counters and return True, if the pool has enough of all. Source: upstream
+        `checkAvailableCounters`.
+        """
         pool = self._pools[found[2][:2]]
         if pool.counters is None:
             return False
@@ -373,7 +388,10 @@ class Allocator:
 
 
 def nodes_of(results: Sequence[_Result], node: str) -> NodeSelector | None:
-    """From which nodes the devices of a claim can be reached. Source: upstream `createNodeSelector`."""
+    """Return the selector of the nodes that can use all devices of a claim; None for all nodes.
+
+    Raises AllocationError. Source: upstream `createNodeSelector`.
+    """
     whole = NodeSelectorTerm()
     for _, part, device in results:
         place = device.place if part.per_device else part.place

@@ -1,4 +1,4 @@
-"""Consumable capacity: what a request takes of a device that several claims may have.
+"""Consumable capacity: the amounts that a request consumes of a device that several claims may share.
 
 Source: dynamic-resource-allocation `structured/internal/incubating/consumable_capacity.go`. Amounts are in billionths.
 """
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 _MILLI: Final = NANO // 1000
 LARGEST: Final = 2**63 - 1
-"""The largest number that upstream counts with."""
+"""The largest number of upstream's int64 arithmetic."""
 
 
 class NotRepresentable(Exception):
-    """Upstream cannot count the amount in steps: since 1.37 the scheduling cycle ends with an error."""
+    """The error if upstream cannot express an amount in steps: since 1.37 the scheduling cycle ends with it."""
 
 
 def shares_of(device: Device, wanted: Mapping[str, int], *, fractional: bool) -> dict[str, int]:
-    """What a request takes of each capacity of a device. Raises NotRepresentable."""
+    """Return capacity name -> amount that a request consumes of a device. Raises NotRepresentable."""
     return {
         name: _taken(wanted.get(name), value, device.policies.get(name), fractional)
         for name, value in device.capacity.items()
@@ -34,7 +34,10 @@ def shares_of(device: Device, wanted: Mapping[str, int], *, fractional: bool) ->
 def has_room(
     device: Device, wanted: Mapping[str, int], taken: Sequence[Mapping[str, int]], *, fractional: bool
 ) -> bool:
-    """Whether a request fits into what others have left of a device. Raises NotRepresentable."""
+    """Report whether a request fits into the free capacity of a device. Raises NotRepresentable.
+
+    `taken`: the amounts of the other shares of the device.
+    """
     if not wanted.keys() <= device.capacity.keys():
         return False
     for name, share in shares_of(device, wanted, fractional=fractional).items():
@@ -47,7 +50,10 @@ def has_room(
 
 
 def _taken(wanted: int | None, capacity: int, policy: RequestPolicy | None, fractional: bool) -> int:
-    """Upstream `calculateConsumedCapacity`: without a request all, or the default; else rounded up by the policy."""
+    """Return the consumed amount of one capacity. Upstream `calculateConsumedCapacity`.
+
+    Without a request, the default or the whole capacity; otherwise the request, rounded up by the policy.
+    """
     if wanted is None:
         return capacity if policy is None or policy.default is None else policy.default
     if policy is None:
@@ -87,7 +93,7 @@ def _violates(share: int, policy: RequestPolicy, fractional: bool) -> bool:
 
 
 def _unit(policy: RequestPolicy, fractional: bool) -> int:
-    """Whole numbers, or thousandths. Source: upstream `useMilli`."""
+    """Return the unit of the policy's steps: one, or a thousandth. Source: upstream `useMilli`."""
     bounds = [bound for bound in (policy.least, policy.most, policy.step) if bound is not None]
     return _MILLI if fractional and all(map(_in_milli, bounds)) else NANO
 

@@ -1,4 +1,4 @@
-"""The claims of a pod: those it names, those that are made of templates, those for extended resources.
+"""The ResourceClaims of a Pod: named claims, claims from templates, and requests for extended resources.
 
 Source: dynamic-resource-allocation `resourceclaim`, kubernetes `plugins/dynamicresources/extendeddynamicresources.go`.
 """
@@ -29,11 +29,14 @@ _MOST_DEVICES: Final = 128
 
 
 class ClaimProblem(Exception):
-    """A claim that keeps the pod from being scheduled anywhere."""
+    """The error for a claim because of which the Pod is unschedulable on all nodes."""
 
 
 def claims_of(pod: Pod, objects: ClusterObjects) -> tuple[ResourceClaim, ...]:
-    """The claims of a pod; one that the controller has yet to make of a template is made here. Raises ClaimProblem."""
+    """Return the claims of a Pod, including claims that the controller has not created from a template yet.
+
+    Raises ClaimProblem.
+    """
     return tuple(claim for claim in (_claim(pod, wanted, objects) for wanted in pod.device_claims) if claim is not None)
 
 
@@ -56,7 +59,7 @@ def _claim(pod: Pod, wanted: PodClaim, objects: ClusterObjects) -> ResourceClaim
 
 
 def classes_of_resources(classes: Mapping[tuple[str, str], DeviceClass]) -> dict[str, DeviceClass]:
-    """Extended resource -> the class that provides it: of several the oldest, then the first by name."""
+    """Return extended resource -> the DeviceClass that provides it: the oldest, then the first by name."""
     found: dict[str, DeviceClass] = {}
     for device_class in sorted(classes.values(), key=lambda c: (c.created, c.name)):
         if device_class.extended_resource:
@@ -67,7 +70,7 @@ def classes_of_resources(classes: Mapping[tuple[str, str], DeviceClass]) -> dict
 
 
 def claim_of_an_earlier_cycle(pod: Pod, objects: ClusterObjects) -> ResourceClaim | None:
-    """The claim that an earlier cycle made for the pod's extended resources, where it asks for any.
+    """Return the claim that an earlier cycle created for the Pod's extended resources, or None.
 
     Source: upstream `findExtendedResourceClaim`.
     """
@@ -79,7 +82,7 @@ def claim_of_an_earlier_cycle(pod: Pod, objects: ClusterObjects) -> ResourceClai
 
 
 def extended_resources_of(pod: Pod, provided: Mapping[str, DeviceClass]) -> dict[str, int]:
-    """The extended resources that the pod requests and a DeviceClass provides."""
+    """Return the amounts of extended resources that the Pod requests and a DeviceClass provides."""
     if not provided:
         return {}
     return {name: amount for name, amount in pod.spec.request.scalars.items() if amount and name in provided}
@@ -88,7 +91,10 @@ def extended_resources_of(pod: Pod, provided: Mapping[str, DeviceClass]) -> dict
 def requests_of(
     pod: Pod, extended: Mapping[str, int], allocatable: Mapping[str, int], provided: Mapping[str, DeviceClass]
 ) -> list[DeviceRequest]:
-    """Return the requested devices on a node without a device plugin for them. Source: `createRequestsAndMappings`."""
+    """Return the device requests for extended resources, on a node without a device plugin for these.
+
+    Source: `createRequestsAndMappings`.
+    """
     requests: list[DeviceRequest] = []
     for name in sorted(extended):
         if allocatable.get(name, 0) == 0:
@@ -97,7 +103,10 @@ def requests_of(
 
 
 def _requests(pod: Pod, resource: str, device_class: str) -> list[DeviceRequest]:
-    """Of containers that run at the same time each its own; of those that run before them the largest, on top."""
+    """Return the device requests for one extended resource.
+
+    Containers that run at the same time each have a request; init containers have one, for the largest additional need.
+    """
     spec = pod.spec.requests
     containers = [*spec.init_containers, *spec.containers]
     inits = len(spec.init_containers)
@@ -178,7 +187,7 @@ def _of_allocation(claim: ResourceClaim, semantics: Semantics) -> str:
 def _unreadable(
     requests: Sequence[DeviceRequest], classes: Iterable[str], objects: ClusterObjects, selectors: Selectors
 ) -> str:
-    """Return the unsupported parts of selectors; the results for each device are cached for the allocation."""
+    """Return the first unsupported part of the selectors; empty if none. Caches the matches for the allocation."""
     found = (objects.device_classes.get(("", name)) for name in sorted(classes))
     of_classes = [device_class.selectors for device_class in found if device_class is not None]
     for part in objects.resource_slices.values():

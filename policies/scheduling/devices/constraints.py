@@ -1,4 +1,4 @@
-"""Constraints on the attributes of a claim's devices. What a device was compared with may depend on what was tried.
+"""Constraints on the attributes of a claim's devices. The result may depend on the devices that were tried before.
 
 Source: dynamic-resource-allocation `structured/internal/incubating/allocator_incubating.go`, `constraint.go`.
 """
@@ -13,20 +13,23 @@ if TYPE_CHECKING:
 
 
 class Constraint:
-    """A constraint during one try: the devices that were added to it."""
+    """A constraint during one allocation attempt, with the devices that were added to it."""
 
     def __init__(self, of: DeviceConstraint) -> None:
         self._of = of
 
     def add(self, outer: str, name: str, device: Device, identity: DeviceId) -> bool:
-        """Add a device of a request (`name`: with its alternative), where it agrees with the others."""
+        """Add a device if it satisfies the constraint, and return whether it does.
+
+        `outer`: name of the request. `name`: the same with the alternative (`request/alternative`).
+        """
         if not self._concerns(outer, name):
             return True
         value = attribute_of(device, identity.driver, self._of.attribute)
         return value is not None and self._add(outer, value)
 
     def remove(self, outer: str, name: str) -> None:
-        """Take back the latest device of a request."""
+        """Remove the device that was added last for a request."""
         if self._concerns(outer, name):
             self._remove(outer)
 
@@ -41,7 +44,7 @@ class Constraint:
 
 
 class _Alike(Constraint):
-    """Upstream `matchAttributeConstraint`."""
+    """All devices have the same value of an attribute. Upstream `matchAttributeConstraint`."""
 
     def __init__(self, of: DeviceConstraint) -> None:
         super().__init__(of)
@@ -58,7 +61,7 @@ class _Alike(Constraint):
 
 
 class _Distinct(_Alike):
-    """Upstream `distinctAttributeConstraint`."""
+    """All devices have different values of an attribute. Upstream `distinctAttributeConstraint`."""
 
     def _add(self, outer: str, value: Attribute) -> bool:  # noqa: ARG002
         if any(_same(known, value) for known in self._values):
@@ -68,7 +71,7 @@ class _Distinct(_Alike):
 
 
 class _DistinctByRequest(Constraint):
-    """The same until 1.36: of each request it knows the latest device, and forgets it when any is taken back."""
+    """`_Distinct` until 1.36: it knows only the last device of each request, and forgets it on any removal."""
 
     def __init__(self, of: DeviceConstraint) -> None:
         super().__init__(of)
@@ -85,14 +88,16 @@ class _DistinctByRequest(Constraint):
 
 
 def constraint(of: DeviceConstraint, semantics: Semantics) -> Constraint:
-    """A constraint to which nothing was added yet."""
+    """Return a new constraint without devices, as the release implements it."""
     if not of.distinct:
         return _Alike(of)
     return _DistinctByRequest(of) if semantics.distinct_values_by_request else _Distinct(of)
 
 
 def attribute_of(device: Device, driver: str, name: str) -> Attribute | None:
-    """An attribute by its full name; a driver's own may stand without its domain. Source: `lookupAttribute`."""
+    """Return an attribute by its full name, or None. A driver's own attributes may have no domain. Source:
+    `lookupAttribute`.
+    """
     if name in device.attributes:
         return device.attributes[name]
     domain, slash, own = name.partition("/")

@@ -1,4 +1,4 @@
-"""What claims have of devices already. Source: kubernetes `plugins/dynamicresources/allocateddevices.go`."""
+"""Devices and capacities that ResourceClaims use. Source: kubernetes `plugins/dynamicresources/allocateddevices.go`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InUse:
-    """Devices that a claim has for itself, and what claims take of those that they share, in billionths.
+    """The used devices. `dedicated`: devices of one claim. `shared`: device -> capacity -> used amount in billionths.
 
-    Who has admin access does not keep others out.
+    Allocations with admin access do not count.
     """
 
     dedicated: frozenset[DeviceId]
@@ -26,7 +26,7 @@ class InUse:
 
     @classmethod
     def of(cls, allocations: Iterable[Allocation | None]) -> InUse:
-        """The sums over all allocations."""
+        """Return the sum of all allocations."""
         dedicated: set[DeviceId] = set()
         shared: dict[DeviceId, dict[str, int]] = {}
         for device in (device for a in allocations if a is not None for device in a.devices):
@@ -41,12 +41,12 @@ class InUse:
         return cls(frozenset(dedicated), shared)
 
     def has(self, device: DeviceId) -> bool:
-        """Whether any claim has it. Source: upstream `IsDeviceAllocated`."""
+        """Report whether a claim uses the device. Source: upstream `IsDeviceAllocated`."""
         return device in self.dedicated or device in self.shared
 
 
 def counters_left(pool: Pool, counters: Counters, in_use: InUse) -> dict[tuple[str, str], int]:
-    """What devices in use leave of a pool's counters; it may be less than nothing."""
+    """Return (counter set, counter) -> amount that the devices in use leave of a pool; may be negative."""
     left = dict(counters.values)
     for part in counters.slices:
         for device in part.devices:

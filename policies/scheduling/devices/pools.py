@@ -1,4 +1,4 @@
-"""The pools of devices that a node reaches. Source: dynamic-resource-allocation `structured/internal/*/pools_*.go`."""
+"""The device pools that a node can use. Source: dynamic-resource-allocation `structured/internal/*/pools_*.go`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The shared counters of a pool, (set, name) -> billionths, and the slices whose devices take from them."""
+    """The shared counters of a pool: (counter set, counter) -> billionths, and the slices whose devices consume
+    them.
+    """
 
     values: Mapping[tuple[str, str], int]
     slices: tuple[ResourceSlice, ...]
@@ -38,18 +40,18 @@ class Pool:
 
     @property
     def binding_conditions(self) -> bool:
-        """Whether a device must become ready after its allocation: such pools are used last."""
+        """Whether a device must be prepared after its allocation (binding conditions): such pools are used last."""
         return any(device.binding_conditions for part in self.slices for device in part.devices)
 
     def devices(self) -> Iterator[tuple[ResourceSlice, Device, DeviceId]]:
-        """Its devices, in the order in which they are tried."""
+        """Yield (slice, device, id) for each device, in the order in which they are tried."""
         for part in self.slices:
             for device in part.devices:
                 yield part, device, DeviceId(self.driver, self.name, device.name)
 
 
 class Pools:
-    """All slices of a cluster, by what they are asked for."""
+    """All ResourceSlices of a cluster, indexed by node and by pool."""
 
     def __init__(self, slices: Iterable[ResourceSlice], semantics: Semantics) -> None:
         self._everywhere = semantics.counters_reach_every_node
@@ -63,7 +65,9 @@ class Pools:
             self._of_pool.setdefault((part.driver, part.pool), []).append(part)
 
     def of_node(self, labels: Mapping[str, str], name: str) -> list[Pool]:
-        """The pools with slices for a node. Source: upstream `GatherPools`."""
+        """Return the pools with slices for a node, those with binding conditions last. Source: upstream
+        `GatherPools`.
+        """
         found: dict[tuple[str, str], list[ResourceSlice]] = {}
         for part in each((*self._by_node.get(name, ()), *self._shared), 1):
             if (part.counter_sets and self._everywhere) or _relevant(part, labels, name):
@@ -72,7 +76,7 @@ class Pools:
         return [p for p in pools if not p.binding_conditions] + [p for p in pools if p.binding_conditions]
 
     def reached_from(self, labels: Mapping[str, str], name: str) -> Iterator[tuple[ResourceSlice, Device]]:
-        """All devices that a node reaches, of whatever generation and pool."""
+        """Yield (slice, device) for all devices that a node can use, of any generation and pool."""
         for part in each((*self._by_node.get(name, ()), *self._shared), 1):
             if not _relevant(part, labels, name):
                 continue
@@ -81,7 +85,7 @@ class Pools:
                     yield part, device
 
     def _pool(self, key: tuple[str, str], parts: Sequence[ResourceSlice]) -> Pool | None:
-        """None where there are newer slices than those for this node."""
+        """Return the pool with these slices of a node; None if the pool has newer slices than these."""
         generation, wanted = parts[0].generation, parts[0].slices
         every = parts
         if len(parts) != wanted:
@@ -99,7 +103,9 @@ class Pools:
         return Pool(*key, slices=tuple(sorted(targeting, key=lambda part: part.name)), counters=counters)
 
     def _counters_of(self, key: tuple[str, str], parts: Sequence[ResourceSlice]) -> Counters | None:
-        """The counters in all slices of a pool; None: they are named twice, or a device names others."""
+        """Return the counters of a pool's slices; None if counter sets are duplicate or unknown. Cached for whole
+        pools.
+        """
         generation = parts[0].generation
         if len(parts) != sum(part.generation == generation for part in self._of_pool[key]):
             return _read_counters(parts)
@@ -110,7 +116,10 @@ class Pools:
 
 
 def _read_counters(parts: Sequence[ResourceSlice]) -> Counters | None:
-    """Source: upstream `getAndValidateCounterSets`, `validateDeviceCounterConsumption`."""
+    """Return the counters of slices; None if counter sets are duplicate or unknown.
+
+    Source: upstream `getAndValidateCounterSets`, `validateDeviceCounterConsumption`.
+    """
     sets = [counter_set for part in parts for counter_set in part.counter_sets]
     known = {counter_set.name: counter_set.counters for counter_set in sets}
     if len(known) != len(sets):
@@ -134,7 +143,7 @@ def _relevant(part: ResourceSlice, labels: Mapping[str, str], name: str) -> bool
 
 
 def _add(pools: dict[tuple[str, str], list[ResourceSlice]], part: ResourceSlice) -> None:
-    """Slices of an older generation do not count."""
+    """Add a slice to its pool, replacing slices of an older generation; an older slice is ignored."""
     key = part.driver, part.pool
     present = pools.get(key)
     if present is None or part.generation > present[0].generation:

@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.devices import Attribute, Device
 
 MOST_TEXT: Final = 10 * 1024
-"""Characters of an expression (upstream `CELSelectorExpressionMaxLength`)."""
+"""Maximum characters of an expression (upstream `CELSelectorExpressionMaxLength`)."""
 MOST_KEPT: Final = 8 * 1024 * 1024
-"""Characters of the expressions whose answers are kept, again for each device, and a hundred for each answer."""
+"""Maximum size of the cache of matches, in characters: those of the expression and 100 for each entry."""
 _ENTRY: Final = 100
 MOST_STEPS: Final = 20_000
-"""Steps that one expression may take on one device."""
+"""Maximum steps of one expression for one device."""
 
 
 class NotModelled(Exception):
-    """An expression with unsupported parts."""
+    """The error for an expression with unsupported parts."""
 
 
 class SelectorError(Exception):
-    """Evaluation ends with an error, as it would upstream: an attribute that is not there, for example."""
+    """The error with which the evaluation ends here and upstream, for example for a missing attribute."""
 
 
 class Selectors:
@@ -42,7 +42,7 @@ class Selectors:
         self._kept = _Kept({}, {})
 
     def match(self, expressions: tuple[str, ...], driver: str, device: Device) -> bool:
-        """Report whether all of them match a device of a driver. Raises NotModelled and SelectorError."""
+        """Report whether all expressions match a device of a driver. Raises NotModelled and SelectorError."""
         kept = self._kept
         kept.devices[id(device)] = device  # so that no other takes its place
         for expression in expressions:
@@ -62,7 +62,10 @@ class Selectors:
 
 @dataclass(slots=True)
 class _Kept:
-    """By expression and device: whether it matches, or the error that it ends with. `devices`: those that are named."""
+    """The cache: (expression, id of the device) -> whether it matches, or the error text.
+
+    `devices`: the devices by id, which keeps their ids unique.
+    """
 
     known: dict[tuple[str, int], bool | str]
     devices: dict[int, Device]
@@ -80,7 +83,7 @@ _latest: tuple[object, Selectors] = (None, Selectors())
 
 
 def selectors_of(resource_slices: object) -> Selectors:
-    """Those of the devices of a cluster: the same ones as before where its slices are the same object still."""
+    """Return the cache of matches for these ResourceSlices: the same one while the table is the same object."""
     global _latest
     known, selectors = _latest
     if known is not resource_slices:
@@ -125,7 +128,7 @@ def _program(expression: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _runner() -> Any:
-    """A runner whose every step is charged."""
+    """Return a CEL runner class that charges work for each step."""
     from celpy import InterpretedRunner
     from celpy.evaluation import Evaluator
 
@@ -151,7 +154,7 @@ def _runner() -> Any:
 
 
 class Quantity:
-    """An amount, in billionths."""
+    """An amount in billionths."""
 
     def __init__(self, nano: int) -> None:
         self.nano = nano
@@ -164,7 +167,7 @@ class Quantity:
 
 
 class Semver:
-    """A semantic version, by its three numbers and what comes before a release."""
+    """A semantic version: three numbers and the pre-release identifiers."""
 
     def __init__(self, text: str) -> None:
         core, _, before = text.partition("+")[0].partition("-")
@@ -191,7 +194,7 @@ def _device(driver: str, device: Device) -> Any:
     from celpy.celtypes import BoolType, MapType, StringType
 
     class Domains(MapType):  # type: ignore[misc]
-        """By domain; of one that is not there upstream gives an empty map."""
+        """Domain -> attributes; an empty map for a missing domain, as in upstream."""
 
         def __getitem__(self, key: Any) -> Any:
             return super().__getitem__(key) if key in self else MapType()
@@ -231,7 +234,7 @@ def _value(value: Attribute) -> Any:
 
 
 def _functions() -> dict[str, Callable[..., Any]]:
-    """Kubernetes' own functions, and equality as CEL has it between values of any type."""
+    """Return Kubernetes' own CEL functions, and CEL's equality between values of any types."""
     from celpy.celtypes import BoolType, IntType
 
     def rank(value: Any) -> Any:

@@ -1,4 +1,6 @@
-"""Parts of claims and slices that are not modelled: of a gate that is off, of an alpha gate, too large amounts."""
+"""Find parts of claims and slices that are not modelled: parts behind disabled or alpha gates, and too large
+amounts.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,12 @@ if TYPE_CHECKING:
 _SHARED: Final = "shares of a device (DRAConsumableCapacity)"
 _PARTITIONED: Final = "counters of devices (DRAPartitionableDevices)"
 _LARGE: Final = 2**43 * NANO
-"""8Ti: upstream keeps larger amounts by reference."""
+"""8Ti: upstream stores larger amounts by reference."""
 _TOO_LARGE: Final = "amounts of devices of this size"
 
 
 def beyond(claims: Iterable[ResourceClaim], slices: Iterable[ResourceSlice], semantics: Semantics) -> str:
-    """The first part of claims or slices that is not modelled; "" if everything is."""
+    """Return the first part of claims or slices that is not modelled; "" if everything is."""
     asked = (what for claim in claims for what in _of_claim(claim, semantics))
     offered = (what for part in slices for what in _of_slice(part, semantics))
     found = next(filter(None, asked), "") or next(filter(None, offered), "")

@@ -1,1 +1,1 @@
-"""One plugin a module, and the registry of the default profile."""
+"""kube-scheduler's plugins, one in each module, and their registry."""

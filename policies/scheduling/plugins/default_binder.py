@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class DefaultBinder(Plugin):
-    """Binds every pod."""
+    """Binds every Pod."""
 
     name: ClassVar[str] = "DefaultBinder"
 
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
-        """Upstream `Bind`: the response of the API server is unknown here, so the binding succeeds."""
+        """Succeed: the response of the API server is unknown here. Upstream `Bind`."""
         return None

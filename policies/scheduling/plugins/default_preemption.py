@@ -1,4 +1,6 @@
-"""DefaultPreemption: pods of lower priority make room. Source: upstream `plugins/defaultpreemption`."""
+"""DefaultPreemption: evicts Pods of lower priority for a Pod that fits on no node. Source: upstream
+`plugins/defaultpreemption`.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +23,20 @@ if TYPE_CHECKING:
 
 
 class DefaultPreemption(Plugin):
-    """Finds the nodes where evicting pods of lower priority would help, and the best of them."""
+    """Finds the nodes where evicting Pods of lower priority helps, and the best of them."""
 
     name: ClassVar[str] = "DefaultPreemption"
     makes_room_in_columns: ClassVar[bool | None] = True
     args: DefaultPreemptionArgs
 
     def pre_enqueue(self, pod: Pod) -> Status | None:  # noqa: ARG002
-        """Upstream `PreEnqueue`: a pod waits while its own preemption is under way."""
+        """Let every Pod into the queue. Upstream `PreEnqueue` holds a Pod while its own preemption is in progress."""
         return None
 
     def post_filter(self, state: CycleState, pod: Pod, statuses: NodeToStatus) -> PostFilterResult:
-        """Upstream `PostFilter`, without doing it; the details are a Preemption."""
+        """Return the node and victims of a preemption without evicting Pods; `details` is a Preemption. Upstream
+        `PostFilter`.
+        """
         reason = pod_eligible_to_preempt_others(pod, statuses, self.snapshot)
         if reason:
             return PostFilterResult(unschedulable(reason), details=Preemption(eligible=False, ineligible_reason=reason))

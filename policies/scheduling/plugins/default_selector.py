@@ -1,4 +1,6 @@
-"""The pods that a pod is spread with by default. Source: upstream `plugins/helper/spread.go`, `DefaultSelector`."""
+"""The selector of default topology spread constraints. Source: upstream `plugins/helper/spread.go`,
+`DefaultSelector`.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def _exactly(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
 
 
 def _of_controller(pod: Pod, objects: ClusterObjects) -> tuple[str, Any]:
-    """The kind of the pod's controller and its `spec.selector`; empty where it is unknown."""
+    """Return the `group/Kind` of the Pod's controller and its `spec.selector`; ("", None) if it is unknown."""
     workload = controller_of(pod, objects)
     if workload is None or pod.owner is None:
         return "", None
@@ -51,7 +53,7 @@ def _of_controller(pod: Pod, objects: ClusterObjects) -> tuple[str, Any]:
 
 
 def controller_of(pod: Pod, objects: ClusterObjects) -> ApiObject | None:
-    """The object that controls a pod, of the kinds whose pods are spread by default; None where it is unknown."""
+    """Return the controller of a Pod, if default spreading applies to its kind; None if it is unknown."""
     if pod.owner is None:
         return None
     group = _GROUPS.get(pod.owner.api_version)

@@ -1,6 +1,6 @@
-"""DynamicResources: claims on devices, and the extended resources that a DeviceClass provides.
+"""DynamicResources: ResourceClaims for devices, and the extended resources that a DeviceClass provides.
 
-Preemption frees no device: what is in use is found once, before the nodes are filtered.
+Preemption frees no device: the devices in use are determined once, before the nodes are filtered.
 Source: upstream `plugins/dynamicresources/dynamicresources.go`, `extendeddynamicresources.go`.
 """
 
@@ -56,19 +56,20 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections
 
 MOST_ALTERNATIVES: Final = 8
-"""Upstream `FirstAvailableDeviceRequestMaxSize`: what the first alternative is worth."""
+"""The score of the first alternative of a request. Upstream `FirstAvailableDeviceRequestMaxSize`."""
 NOT_AVAILABLE: Final = unresolvable("resourceclaim not available on the node")
 NOT_ALL: Final = unresolvable("cannot allocate all claims")
 OF_AN_EARLIER_CYCLE: Final = unresolvable("cannot schedule extended resource claim")
 MOST_USERS: Final = 256
-"""Upstream `ResourceClaimReservedForMaxSize`: so many Pods may use one claim."""
+"""Maximum number of Pods that use one claim. Upstream `ResourceClaimReservedForMaxSize`."""
 
 
 @dataclass(slots=True)
 class _State:
-    """The pod's claims, and what those to be allocated get on each node that was filtered.
+    """The Pod's ResourceClaims, and the allocations that Filter found.
 
-    `tried`: an earlier cycle left a claim for its extended resources.
+    `extended`: the Pod's extended resources with a DeviceClass. `tried`: an earlier cycle left a claim for these.
+    `allocations`: node name -> (claims to allocate, their allocations).
     """
 
     claims: tuple[ResourceClaim, ...]
@@ -80,7 +81,9 @@ class _State:
 
 
 class DynamicResources(Plugin):
-    """Rejects nodes where the pod's claims are not, or cannot be allocated; alternatives that come first score."""
+    """Rejects nodes where the Pod's claims are not allocated or cannot be; scores earlier alternatives of requests
+    higher.
+    """
 
     name: ClassVar[str] = "DynamicResources"
     needs_pre_filter: ClassVar[str] = NOT_FOUND
@@ -89,11 +92,11 @@ class DynamicResources(Plugin):
 
     @classmethod
     def not_in(cls, semantics: Semantics) -> frozenset[str]:
-        """It has a score since 1.35."""
+        """Return "score" for releases before 1.35, which have no Score."""
         return frozenset() if semantics.devices_are_scored else frozenset({"score"})
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Upstream `PreEnqueue`: a pod waits until its claims are there."""
+        """Reject a Pod until its ResourceClaims exist. Upstream `PreEnqueue`."""
         try:
             claims_of(pod, self.snapshot.objects)
         except ClaimProblem as problem:
@@ -101,7 +104,7 @@ class DynamicResources(Plugin):
         return None
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
-        """Upstream `PreFilter`."""
+        """Find the Pod's claims and check their requests. Upstream `PreFilter`."""
         objects, semantics = self.snapshot.objects, self.semantics
         try:
             claims = claims_of(pod, objects)
@@ -128,7 +131,7 @@ class DynamicResources(Plugin):
         return PreFilterResult()
 
     def _problem(self, claim: ResourceClaim, request: DeviceRequest) -> str:
-        """Why a request can be met nowhere. Source: upstream `validateDeviceClass`."""
+        """Return why no node can satisfy a request; empty if none. Source: upstream `validateDeviceClass`."""
         if request.alternatives and not self.semantics.enabled("DRAPrioritizedList"):
             where = f"resource claim {claim.key}, request {request.name}"
             return f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled"
@@ -139,7 +142,10 @@ class DynamicResources(Plugin):
         return ""
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
-        """Upstream `Filter`. Its result does not depend on the Pods of the node."""
+        """Allocate the claims on the node, and check those that are allocated. Upstream `Filter`.
+
+        The result does not depend on the Pods of the node.
+        """
         found: _State = state.data[self.name]
         node = node_info.node
         to_allocate = [claim for claim in found.claims if claim.allocation is None]
@@ -187,39 +193,41 @@ class DynamicResources(Plugin):
 
     @staticmethod
     def beyond_columns(spec: PodSpec) -> bool:
-        """Columns are for pods without claims."""
+        """Return True for Pods with claims, for which columns do not apply."""
         return spec.claims_devices
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Nor are they for extended resources that a DeviceClass provides."""
+        """Raise NotValid if a DeviceClass provides an extended resource of the Pod; otherwise reject no node."""
         if extended_resources_of(problem.pod, problem.snapshot.extended_resources):
             raise NotValid
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
-        """It rejects no node for such pods."""
+        """Return nothing: Pods in columns have no claims, so no node is rejected."""
         return iter(())
 
     def post_filter(self, state: CycleState, pod: Pod, statuses: NodeToStatus) -> PostFilterResult:  # noqa: ARG002
-        """Upstream `PostFilter`: it may let go of an idle claim, which this cycle does not see."""
+        """Return an unschedulable result. Upstream `PostFilter` may deallocate an idle claim, which affects later
+        cycles only.
+        """
         return PostFilterResult(unschedulable())
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
-        """Upstream `Reserve` writes to the API server: `allocated_on` returns the result."""
+        """Do nothing: upstream `Reserve` writes to the API server; `allocated_on` returns the result."""
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Upstream `Unreserve` writes to the API server: `allocated_on` returns the result."""
+        """Do nothing: upstream `Unreserve` writes to the API server."""
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
-        """Upstream `PreBindPreFlight` writes to the API server: `allocated_on` returns the result."""
+        """Skip PreBind: upstream `PreBindPreFlight` and `PreBind` write to the API server."""
         return SKIP
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
-        """Upstream `PreBind` writes to the API server: `allocated_on` returns the result."""
+        """Do nothing: upstream `PreBind` writes to the API server; `allocated_on` returns the result."""
         return None
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
-        """Upstream `Score`, `computeScore`."""
+        """Return the sum of the scores of the allocated alternatives. Upstream `Score`, `computeScore`."""
         found: _State | None = state.data.get(self.name)
         if found is None or not self.semantics.enabled("DRAPrioritizedList"):
             return 0
@@ -231,26 +239,26 @@ class DynamicResources(Plugin):
         return sum(_worth(claim, allocation) for claim, allocation in chosen)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
-        """Upstream `NormalizeScore`."""
+        """Scale the scores to 0…100. Upstream `NormalizeScore`."""
         default_normalize_score(scores, reverse=False)
 
 
 def allocated_on(state: CycleState, node: str) -> list[ResourceClaim]:
-    """The pod's claims as they would be with what Filter found for them on a node."""
+    """Return the Pod's claims with the allocations that Filter found on a node."""
     found: _State | None = state.data.get(DynamicResources.name)
     claims, allocations = found.allocations.get(node, ((), ())) if found else ((), ())
     return [replace(claim, allocation=allocation) for claim, allocation in zip(claims, allocations, strict=True)]
 
 
 def awaits_devices(state: CycleState, node: str) -> bool:
-    """Whether the pod's binding to a node waits until drivers have made its devices ready."""
+    """Whether the binding of the Pod to a node is delayed until drivers have prepared its devices."""
     found: _State | None = state.data.get(DynamicResources.name)
     claims = (*found.claims, *allocated_on(state, node)) if found else ()
     return any(claim.allocation and claim.allocation.readiness is Readiness.AWAITED for claim in claims)
 
 
 def _is_in_use(pod: Pod, claim: ResourceClaim) -> bool:
-    """Whether as many others use it as may."""
+    """Whether the maximum number of other Pods uses the claim."""
     full = claim.allocation is not None and len(claim.reserved_for) >= MOST_USERS
     return full and pod.uid not in claim.reserved_for
 

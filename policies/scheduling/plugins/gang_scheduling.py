@@ -1,6 +1,6 @@
-"""GangScheduling: pods that are bound together or not at all. Source: upstream `plugins/gangscheduling`.
+"""GangScheduling: Pods that are bound together or not at all. Source: upstream `plugins/gangscheduling`.
 
-Off by default. Pods without a scheduling group, and these alone are predicted, pass.
+Off by default. The plugin lets Pods without a scheduling group pass; Pods with one have their own cycle.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
 
 class GangScheduling(Plugin):
-    """Present for its place in profiles that name it."""
+    """A plugin without effect on single Pods, for profiles that name it."""
 
     name: ClassVar[str] = "GangScheduling"
 
     def pre_enqueue(self, pod: Pod) -> Status | None:  # noqa: ARG002
-        """Upstream `PreEnqueue` of a pod without a group."""
+        """Let the Pod into the queue. Upstream `PreEnqueue` of a Pod without a group."""
         return None
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> PermitResult:  # noqa: ARG002
-        """Upstream `Permit` of a pod without a group."""
+        """Allow the binding. Upstream `Permit` of a Pod without a group."""
         return PermitResult()
 
 
 class TopologyPlacement(Plugin):
-    """Placements of a PodGroup: none for a single Pod."""
+    """A plugin without extension points for single Pods: upstream generates placements of a PodGroup."""
 
     name: ClassVar[str] = "TopologyPlacementGenerator"
 
 
 class PodGroupPodsCount(Plugin):
-    """The score of a placement of a PodGroup: none for a single Pod."""
+    """A plugin without extension points for single Pods: upstream scores placements of a PodGroup."""
 
     name: ClassVar[str] = "PodGroupPodsCount"

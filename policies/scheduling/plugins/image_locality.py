@@ -1,4 +1,6 @@
-"""ImageLocality: nodes that have the pod's images. Source: upstream `plugins/imagelocality/image_locality.go`."""
+"""ImageLocality: prefers nodes that have the Pod's images. Source: upstream
+`plugins/imagelocality/image_locality.go`.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ MAX_CONTAINER_THRESHOLD: Final = 1000 * 1024 * 1024
 
 
 class ImageLocality(Plugin):
-    """Score a node by the size of the Pod's images on it, each scaled by the share of nodes that have the image."""
+    """Scores a node by the size of the Pod's images on it, each scaled by the share of nodes that have the image."""
 
     name: ClassVar[str] = "ImageLocality"
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
-        """Upstream `Score`."""
+        """Return 0 to 100 by the scaled size of the images. Upstream `Score`."""
         spec, semantics = pod.spec, self.semantics
         mounted = tuple(volume.image for volume in spec.volumes if volume.image)
         names = (*spec.images, *mounted) if semantics.image_volumes_count_for_locality else spec.images
@@ -31,7 +33,10 @@ class ImageLocality(Plugin):
         return MAX_NODE_SCORE * (total - MIN_THRESHOLD) // (largest - MIN_THRESHOLD)
 
     def _scaled(self, name: str, node_info: NodeInfo) -> int:
-        """Size times the share of nodes that have the image (upstream `scaledImageScore`)."""
+        """Return the image size in bytes times the share of nodes with the image; 0 if the node does not have it.
+
+        Upstream `scaledImageScore`.
+        """
         if name not in node_info.node.images:
             return 0
         size, nodes = self.snapshot.image_states[name]
@@ -39,5 +44,5 @@ class ImageLocality(Plugin):
 
 
 def normalized_image_name(name: str) -> str:
-    """With `:latest` where there is no tag."""
+    """Return the image name, with `:latest` appended if it has no tag."""
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"

@@ -1,4 +1,4 @@
-"""InterPodAffinity: pods that want to be near or far from others. Source: upstream `plugins/interpodaffinity`."""
+"""InterPodAffinity: Pod affinity and anti-affinity. Source: upstream `plugins/interpodaffinity`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ Counts = dict[tuple[str, str], int]
 
 @dataclass(slots=True)
 class _FilterState:
-    """Counts by topology; the incoming pod's terms have the namespaces that their selectors select."""
+    """Numbers of matching terms by topology.
+
+    `affinity_terms`, `anti_affinity_terms`: the terms of the new Pod, with namespace selectors replaced by namespaces.
+    """
 
     existing_anti_affinity: Counts
     affinity: Counts
@@ -82,13 +85,15 @@ class _FilterState:
 
 @dataclass(frozen=True, slots=True)
 class _ScoreState:
-    """Topology key -> value -> what it is worth."""
+    """`scores`: topology key -> value -> score."""
 
     scores: dict[str, dict[str, int]]
 
 
 class InterPodAffinity(Plugin):
-    """Rejects nodes for required affinity and anti-affinity, the pod's and that of pods already there."""
+    """Rejects nodes by required affinity and anti-affinity, of the Pod and of the Pods on nodes; scores preferred
+    terms.
+    """
 
     name: ClassVar[str] = "InterPodAffinity"
     needs_pre_filter: ClassVar[str] = f'error reading "PreFilterInterPodAffinity" from cycleState: {NOT_FOUND}'
@@ -96,7 +101,7 @@ class InterPodAffinity(Plugin):
     args: InterPodAffinityArgs
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:
-        """Upstream `PreFilter`."""
+        """Count the matching terms on all nodes. Upstream `PreFilter`."""
         affinity = pod.spec.pod_affinity
         if affinity.errors:
             return PreFilterResult(status=unresolvable(f"parsing pod: {'; '.join(affinity.errors)}"))
@@ -125,15 +130,15 @@ class InterPodAffinity(Plugin):
         return PreFilterResult()
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:  # noqa: ARG002
-        """Upstream `AddPod`."""
+        """Add a Pod to the counts. Upstream `AddPod`."""
         state.data[self.name].update_with_pod(added, node_info.node.labels, 1)
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node_info: NodeInfo) -> None:  # noqa: ARG002
-        """Upstream `RemovePod`."""
+        """Remove a Pod from the counts. Upstream `RemovePod`."""
         state.data[self.name].update_with_pod(removed, node_info.node.labels, -1)
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
-        """Upstream `Filter`."""
+        """Reject a node that violates a required term. Upstream `Filter`."""
         filter_state: _FilterState = state.data[self.name]
         labels = node_info.node.labels
         if not _satisfies_affinity(filter_state, labels):
@@ -148,13 +153,15 @@ class InterPodAffinity(Plugin):
         return None
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Required affinity, then anti-affinity: the pod's own, and that of pods already there."""
+        """Add required affinity, and a constraint for each topology key of anti-affinity, to `problem`. Raises
+        NotValid.
+        """
         problem.affinity = required_affinity(problem)
         for constraint in anti_affinity(problem):
             problem.add(constraint)
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
-        """The pod's own terms, then those of pods that are there. Raises NotValid."""
+        """Yield the nodes rejected by the Pod's own terms, then by terms of Pods on nodes. Raises NotValid."""
         demands, affinity = problem.added[self.name], problem.affinity
         if affinity is not None:
             yield rejected(~amounts.affinity_met_with_nominated(problem, affinity), AFFINITY)
@@ -164,12 +171,16 @@ class InterPodAffinity(Plugin):
             yield rejected(amounts.exceeded(demand), EXISTING_ANTI_AFFINITY)
 
     def rejections_without_nominated(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
-        """Nodes where the pod only finds nominated pods that it must be near."""
+        """Yield the nodes on which only nominated Pods match the Pod's required affinity."""
         if problem.affinity is not None:
             yield rejected(~amounts.affinity_met(problem.affinity), AFFINITY)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:  # noqa: ARG002
-        """Upstream `PreScore`: preferences of the pod, preferences of others for it, and required affinity to it."""
+        """Sum scores by topology: preferred terms of the Pod, and all terms of Pods on nodes except required
+        anti-affinity.
+
+        Upstream `PreScore`.
+        """
         affinity = pod.spec.pod_affinity
         preferred = [_merged(t, self.snapshot) for t in affinity.preferred_affinity]
         repelled = [_merged(t, self.snapshot) for t in affinity.preferred_anti_affinity]
@@ -199,12 +210,12 @@ class InterPodAffinity(Plugin):
         return None
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
-        """Upstream `Score`."""
+        """Return the sum of the scores of the node's topologies, before normalization. Upstream `Score`."""
         labels = node_info.node.labels
         return sum(values.get(labels[key], 0) for key, values in state.data[self.name].scores.items() if key in labels)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
-        """Upstream `NormalizeScore`: least 0, most 100."""
+        """Scale the scores: the lowest becomes 0, the highest 100. Upstream `NormalizeScore`."""
         least, most = min(scores.values(), default=0), max(scores.values(), default=0)
         for name, score in scores.items():
             scores[name] = (
@@ -234,7 +245,10 @@ def _update(counts: Counts, key: str, labels: Mapping[str, str], delta: int) -> 
 
 
 def _satisfies_affinity(state: _FilterState, labels: Mapping[str, str]) -> bool:
-    """Source: upstream `satisfyPodAffinity`; the first pod of a group that wants to be with itself may go anywhere."""
+    """Report whether labels of a node satisfy the required affinity. Source: upstream `satisfyPodAffinity`.
+
+    If no Pod matches yet, a Pod that matches its own terms fits on each node with the topology labels.
+    """
     exist = True
     for term in each(state.affinity_terms):
         value = labels.get(term.topology_key)

@@ -1,4 +1,4 @@
-"""Required affinity and anti-affinity in columns. Source: upstream `interpodaffinity`."""
+"""Required and preferred Pod affinity and anti-affinity in columns. Source: upstream `interpodaffinity`."""
 
 from __future__ import annotations
 
@@ -25,19 +25,22 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.rejections import Present
 
 KEPT: Final = 64
-"""The minimum number of cached label sets for `Against`; `room` returns how many more."""
+"""The minimum for the maximum number of cached label sets for `Against`; see `room`."""
 _MOST_HITS: Final = 100
-"""Terms of one pod that count: one is enough to keep another away."""
+"""Maximum number of counted terms of one Pod: one is enough to reject a node."""
 _KEPT_ATTRACTING: Final = 1024
 _HARD_WEIGHT: Final = 1
 """The weight of a required affinity term (`hardPodAffinityWeight` of the default profile)."""
 _MOST_NAMESPACES: Final = 2048
-"""That the terms of one pod name or select together."""
+"""Maximum number of namespaces that the terms of one Pod name or select, in total."""
 NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 def required_affinity(problem: NodeFitProblem) -> RequiredAffinity | None:
-    """The pod's required affinity; None where it has none. Raises NotValid: what cannot be read."""
+    """Return the Pod's required affinity in columns; None without terms.
+
+    Raises NotValid for terms that cannot be parsed or select too many namespaces.
+    """
     pod, matrix, snapshot = problem.pod, problem.matrix, problem.snapshot
     if pod.spec.pod_affinity.errors:
         raise NotValid
@@ -77,13 +80,13 @@ def required_affinity(problem: NodeFitProblem) -> RequiredAffinity | None:
 
 
 def _check_namespaces(terms: Iterable[AffinityTerm]) -> None:
-    """Raises NotValid: selectors select so many that tables which are kept would hold them too often."""
+    """Raise NotValid if the terms select so many namespaces that cached tables would become too large."""
     if sum(len(term.namespaces or ()) for term in terms) > _MOST_NAMESPACES:
         raise NotValid("as affinity selects many namespaces")
 
 
 def _namespace_of(terms: Sequence[AffinityTerm], own: str) -> str | None:
-    """The namespace of all pods that can match every term; None where there may be several."""
+    """Return the namespace of all Pods that can match every term; None if there may be several."""
     for term in terms:
         if term.namespace_selector is not None and term.namespace_selector.matches(NO_LABELS):
             continue
@@ -94,7 +97,9 @@ def _namespace_of(terms: Sequence[AffinityTerm], own: str) -> str | None:
 
 
 def anti_affinity(problem: NodeFitProblem) -> Iterator[Constraint]:
-    """One constraint for each topology. Raises NotValid."""
+    """Yield one constraint for each topology key of required anti-affinity, of the Pod or against it. Raises
+    NotValid.
+    """
     pod, matrix, snapshot = problem.pod, problem.matrix, problem.snapshot
     own = tuple(merge_namespaces(t, snapshot.objects.namespaces) for t in pod.spec.pod_affinity.required_anti_affinity)
     known = kinds_with_anti_affinity(matrix)
@@ -137,7 +142,10 @@ def anti_affinity(problem: NodeFitProblem) -> Iterator[Constraint]:
 def anti_affinity_of_its_own(
     problem: NodeFitProblem, demands: Sequence[CapacityConstraint], amounts: Present
 ) -> NDArray[np.bool_]:
-    """[node]: whether the pod's own terms keep it away. `demands`: what `anti_affinity` gave."""
+    """Return [node], bool: whether the Pod's own anti-affinity terms reject the node.
+
+    `demands`: the constraints from `anti_affinity`.
+    """
     found = np.zeros(len(problem.possible), np.bool_)
     for demand in demands:
         constraint = demand.constraint
@@ -152,7 +160,7 @@ def anti_affinity_of_its_own(
 
 
 def kinds_with_anti_affinity(matrix: PodMatrix) -> list[int]:
-    """The kinds of pods that have required anti-affinity."""
+    """Return the numbers of equivalence classes of Pods with required anti-affinity; updates the cached list."""
     members = matrix.kinds.members
     for number in range(matrix.anti_affinity_known, len(members)):
         pod = members[number]
@@ -174,7 +182,7 @@ class Against:
         self._known = 0
 
     def learn(self, pod: Pod, matrix: PodMatrix, namespace_labels: Mapping[str, str]) -> None:
-        """Look at the kinds that have come since."""
+        """Evaluate equivalence classes that were added since the last call."""
         for number in matrix.anti_affinity_kinds[self._known :]:
             other = matrix.kinds.members[number]
             assert other is not None
@@ -193,8 +201,8 @@ class Against:
 class AttractingTerms:
     """The affinity terms of other Pods that affect the score of a Pod. Each equivalence class is evaluated once.
 
-    `keys`: the topologies of matching terms, of the `known_keys` that nodes have; `elsewhere`: whether Pods of other
-    namespaces have such terms.
+    `keys`: the topology keys of matching terms, limited to `known_keys`, the labels of nodes. `elsewhere`: whether Pods
+    of other namespaces have matching terms.
     """
 
     def __init__(self, known_keys: frozenset[str]) -> None:
@@ -204,7 +212,7 @@ class AttractingTerms:
         self._known = 0
 
     def learn(self, pod: Pod, matrix: PodMatrix, namespace_labels: Mapping[str, str]) -> None:
-        """Look at the kinds that have come since."""
+        """Evaluate equivalence classes that were added since the last call."""
         for number in matrix.attracting_kinds[self._known :]:
             other = matrix.kinds.members[number]
             assert other is not None
@@ -218,7 +226,7 @@ class AttractingTerms:
 
 
 def _attracting(pod: Pod) -> list[tuple[int, AffinityTerm]]:
-    """The terms of a pod on a node that count in the scores of others, and what each is worth."""
+    """Return (score, term) for the terms of a Pod on a node that affect the score of other Pods."""
     affinity = pod.spec.pod_affinity
     found = [(_HARD_WEIGHT, term) for term in affinity.required_affinity]
     found += [(weighted.weight, weighted.term) for weighted in affinity.preferred_affinity]
@@ -227,10 +235,10 @@ def _attracting(pod: Pod) -> list[tuple[int, AffinityTerm]]:
 
 
 def affinity_scores(pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix, snapshot: Snapshot) -> NDArray[np.int64] | int:
-    """[place in `rows`]: what the nodes are worth by affinity to pods, 0 to 100.
+    """Return [index in `rows`]: scores 0 to 100 by affinity to Pods; 0 if no term applies.
 
-    What counts: the pod's preferred terms, and all terms of pods there but required anti-affinity. With the plugin's
-    default arguments. Source: upstream InterPodAffinity `PreScore`, `Score`, `NormalizeScore`.
+    The score counts the Pod's preferred terms, and all terms of Pods on nodes except required anti-affinity. With the
+    plugin's default arguments. Source: upstream InterPodAffinity `PreScore`, `Score`, `NormalizeScore`.
     """
     worth: NDArray[np.int64] | None = None
     for counts, key in (*_own_worth(pod, matrix, snapshot), *_others_worth(pod, matrix, snapshot)):
@@ -249,7 +257,7 @@ def affinity_scores(pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix, snapsho
 
 
 def _own_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
-    """Return what the Pods of each node count by the Pod's preferred terms, by topology. Raises NotValid."""
+    """Yield (score of the Pods on each node by the Pod's preferred terms, topology key). Raises NotValid."""
     affinity = pod.spec.pod_affinity
     weighted = [(w.weight, w.term) for w in affinity.preferred_affinity]
     weighted += [(-w.weight, w.term) for w in affinity.preferred_anti_affinity]
@@ -270,7 +278,7 @@ def _own_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tupl
 
 
 def _worth_to(terms: Sequence[tuple[int, AffinityTerm]], namespace: str) -> Callable[[Pod], int]:
-    """Return the score of a Pod on a node for a Pod of a namespace with these terms."""
+    """Return a function: Pod on a node -> score by these terms of a Pod in `namespace`."""
 
     def worth(other: Pod) -> int:
         return sum(
@@ -283,13 +291,13 @@ def _worth_to(terms: Sequence[tuple[int, AffinityTerm]], namespace: str) -> Call
 
 
 def _namespace_of_any(terms: Sequence[tuple[int, AffinityTerm]], own: str) -> str | None:
-    """The namespace of all pods that can match one of the terms; None where there may be several."""
+    """Return the namespace of all Pods that can match one of the terms; None if there may be several."""
     every = {_namespace_of((term,), own) for _, term in terms}
     return every.pop() if len(every) == 1 else None
 
 
 def _others_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
-    """Return the score by the terms of Pods on the nodes."""
+    """Yield (score of the Pods on each node by their own terms, topology key)."""
     if not matrix.attracting_kinds:
         return
     namespaces = snapshot.objects.namespaces

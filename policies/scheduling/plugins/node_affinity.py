@@ -30,16 +30,16 @@ CONFLICT: Final = unresolvable("pod affinity terms conflict")
 
 
 class NodeAffinity(Plugin):
-    """Rejects nodes that the pod's nodeSelector and required affinity do not match; scores preferred terms.
+    """Rejects nodes that do not match the Pod's nodeSelector and required affinity; scores preferred terms.
 
-    What the profile adds for every pod (addedAffinity) counts as well.
+    The profile's addedAffinity counts too, for every Pod.
     """
 
     name: ClassVar[str] = "NodeAffinity"
     args: NodeAffinityArgs
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
-        """Upstream `PreFilter`: terms that all name their nodes leave only these."""
+        """Return the nodes that the terms name, if all terms name nodes. Upstream `PreFilter`."""
         affinity = pod.spec.node_affinity
         if affinity.required is None and affinity.node_selector is None and self.args.required is None:
             return PreFilterResult(status=SKIP)
@@ -49,26 +49,26 @@ class NodeAffinity(Plugin):
         return PreFilterResult(names)
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
-        """Upstream `Filter`."""
+        """Reject a node that does not match. Upstream `Filter`."""
         added = self.args.required
         if added is not None and not added.matches(node_info.node.labels, node_info.name):
             return ENFORCED
         return None if pod.spec.node_affinity.matches(node_info.node.labels, node_info.name) else REASON
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:  # noqa: ARG002
-        """Upstream `PreScore`."""
+        """Skip Score without preferred terms. Upstream `PreScore`."""
         return SKIP if pod.spec.node_affinity.preferred is None and self.args.preferred is None else None
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
-        """The weights of the preferred terms that match."""
+        """Return the sum of the weights of the preferred terms that match."""
         return preference((*(self.args.preferred or ()), *(pod.spec.node_affinity.preferred or ())), node_info.node)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
-        """The more the better."""
+        """Scale the scores to 0…100."""
         default_normalize_score(scores, reverse=False)
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool] | None:
-        """Return whether each node passes, regardless of its Pods; None: all nodes pass."""
+        """Return a function: node -> whether it passes, regardless of its Pods; None if all nodes pass."""
         own, added = pod.spec.node_affinity, self.args.required
         if own.required is None and own.node_selector is None:
             return None if added is None else lambda node: added.matches(node.labels, node.name)
@@ -78,12 +78,12 @@ class NodeAffinity(Plugin):
 
 
 def preference(preferred: Sequence[PreferredSchedulingTerm], node: Node) -> int:
-    """The weights of the terms that match a node."""
+    """Return the sum of the weights of the terms that match a node."""
     return sum(p.weight for p in each(preferred, 1) if p.term.matches(node.labels, node.name))
 
 
 def named_nodes(required: NodeSelector | None) -> frozenset[str] | None:
-    """The nodes that the terms name, None where one of them does not (or there are none)."""
+    """Return the nodes that the terms name; None if a term names no node, or without terms."""
     if required is None or not required.terms:
         return None
     if any(term.names is None for term in each(required.terms)):

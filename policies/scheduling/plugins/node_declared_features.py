@@ -1,4 +1,6 @@
-"""NodeDeclaredFeatures: what a pod needs a kubelet to know. Source: upstream `plugins/nodedeclaredfeatures`."""
+"""NodeDeclaredFeatures: features that the kubelet must support for a Pod. Source: upstream
+`plugins/nodedeclaredfeatures`.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +20,23 @@ REASON: Final = unresolvable("node(s) didn't match Pod's required features")
 
 
 class NodeDeclaredFeatures(Plugin):
-    """Rejects nodes whose `status.declaredFeatures` lack what the pod needs."""
+    """Rejects nodes without the features that the Pod needs in `status.declaredFeatures`."""
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
     needs_pre_filter: ClassVar[str] = f'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: {NOT_FOUND}'
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
-        """Upstream `PreFilter`."""
+        """Find the features that the Pod needs. Upstream `PreFilter`."""
         state.data[self.name] = required = self._needed(pod)
         return PreFilterResult(status=None if required else SKIP)
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
-        """Upstream `Filter`."""
+        """Reject a node with missing features. Upstream `Filter`."""
         required: frozenset[str] = state.data[self.name]
         return None if required <= node_info.node.declared_features else REASON
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool] | None:
-        """Return whether each node passes, regardless of its Pods; None: all nodes pass."""
+        """Return a function: node -> whether it passes, regardless of its Pods; None if all nodes pass."""
         needed = self._needed(pod)
         return (lambda node: needed <= node.declared_features) if needed else None
 

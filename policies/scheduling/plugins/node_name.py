@@ -1,4 +1,4 @@
-"""NodeName: pods that name their node. Source: upstream `plugins/nodename/node_name.go`."""
+"""NodeName: the node in `spec.nodeName`. Source: upstream `plugins/nodename/node_name.go`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ REASON: Final = unresolvable("node(s) didn't match the requested node name")
 
 
 class NodeName(Plugin):
-    """Rejects every node but the one in `spec.nodeName`."""
+    """Rejects every node except the one in `spec.nodeName`."""
 
     name: ClassVar[str] = "NodeName"
 
     @classmethod
     def also_at(cls, semantics: Semantics) -> frozenset[str]:
-        """Since 1.37 it has a PreFilter, for pods on nodes that wait to be resized."""
+        """Return "preFilter" since 1.37, where upstream has a PreFilter for Pods with a deferred resize."""
         return frozenset({"preFilter"}) if semantics.deferred_resizes_have_pre_filters else frozenset()
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
-        """Upstream `Filter`."""
+        """Reject other nodes than the named one. Upstream `Filter`."""
         return None if not pod.node_name or pod.node_name == node_info.name else REASON
 
     def static_filter(self, pod: Pod) -> None:
-        """Every node passes: a pod that names its node is none for columns."""
+        """Return None: every node passes, because columns do not apply to Pods with `spec.nodeName`."""

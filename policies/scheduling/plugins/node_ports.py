@@ -1,4 +1,4 @@
-"""NodePorts: ports of the host. Source: upstream `plugins/nodeports/node_ports.go`."""
+"""NodePorts: host ports. Source: upstream `plugins/nodeports/node_ports.go`."""
 
 from __future__ import annotations
 
@@ -25,25 +25,28 @@ ALL_ADDRESSES: Final = "0.0.0.0"
 
 
 class NodePorts(Plugin):
-    """Rejects nodes where a port of the host that the pod wants is taken."""
+    """Rejects nodes where a host port of the Pod is in use."""
 
     name: ClassVar[str] = "NodePorts"
     needs_pre_filter: ClassVar[str] = f'reading "PreFilterNodePorts" from cycleState: {NOT_FOUND}'
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
-        """Upstream `PreFilter`."""
+        """Read the host ports of the Pod. Upstream `PreFilter`."""
         if not pod.spec.host_ports:
             return PreFilterResult(status=SKIP)
         state.data[self.name] = WantedPorts(pod.spec.host_ports)
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
-        """Upstream `Filter`."""
+        """Reject a node with a port conflict. Upstream `Filter`."""
         wanted: WantedPorts = state.data[self.name]
         return REASON if wanted.conflicts(node_info.used_ports) else None
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Raises NotValid if two Pods of a node use one port: upstream frees the port with the first of them."""
+        """Add a constraint for the host ports to `problem`.
+
+        Raises NotValid if two Pods of a node use one port: upstream frees the port with the first of them.
+        """
         spec = problem.pod.spec
         if not spec.host_ports:
             return
@@ -59,16 +62,15 @@ class NodePorts(Plugin):
         problem.add(Constraint(per_kind, everywhere, np.flatnonzero(present), present, none, domains=here))
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
-        """Return the nodes on which a port is in use."""
+        """Yield the nodes on which a port is in use."""
         for demand in problem.added[self.name]:
             yield rejected(amounts.exceeded(demand), REASON)
 
 
 class WantedPorts:
-    """Ports that a pod wants of its node. Source: kube-scheduler `HostPortInfo.CheckConflict`.
+    """The host ports of a Pod, indexed for comparison. Source: kube-scheduler `HostPortInfo.CheckConflict`.
 
-    They are counted by what used ports are compared by, so that a look costs as much as there are used ports, whatever
-    the pod wants.
+    The cost of a comparison grows with the ports in use on the node, not with the ports of the Pod.
     """
 
     def __init__(self, ports: Iterable[HostPort]) -> None:

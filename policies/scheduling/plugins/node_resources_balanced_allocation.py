@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation: nodes whose resources fill evenly.
+"""NodeResourcesBalancedAllocation: prefers nodes with balanced utilization of their resources.
 
 Source: upstream `plugins/noderesources/balanced_allocation.go`.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NodeResourcesBalancedAllocation(Plugin):
-    """Scores how much more even the use of resources becomes with the pod."""
+    """Scores how much the Pod improves the balance of a node's resource utilization."""
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
     args: NodeResourcesBalancedAllocationArgs
@@ -31,7 +31,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         self._devices = DeviceCount(self.snapshot)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:  # noqa: ARG002
-        """Upstream `PreScore`: nothing to do for a pod that requests none of them."""
+        """Skip a Pod that requests none of the resources. Upstream `PreScore`."""
         requests = requests_of(pod.spec.requests.total(use_status=True), self.args.resources)
         if not any(requests.values()):
             return SKIP
@@ -39,8 +39,10 @@ class NodeResourcesBalancedAllocation(Plugin):
         return None
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
-        """Upstream `balancedResourceScorer`: 75 when nothing changes, up to 100 when it gets more even; in releases
-        before 1.36 how even it is then."""
+        """Return 75 for an unchanged balance, up to 100 for an improvement. Upstream `balancedResourceScorer`.
+
+        Before 1.36: the balance with the Pod, 0 to 100.
+        """
         if self.name not in state.data and self.pre_score(state, pod, ()) is not None:
             return 0
         requests = state.data[self.name]
@@ -54,7 +56,9 @@ class NodeResourcesBalancedAllocation(Plugin):
 
 
 def balance(used: Iterable[float]) -> int:
-    """100 less the standard deviation of used fractions, in percent. Source: upstream `balancedResourceScore`."""
+    """Return 100 minus the standard deviation of the used fractions in percent. Source: upstream
+    `balancedResourceScore`.
+    """
     fractions = [min(fraction, 1.0) for fraction in used]
     deviation = 0.0
     if len(fractions) == 2:
@@ -66,7 +70,7 @@ def balance(used: Iterable[float]) -> int:
 
 
 def _sum(numbers: Iterable[float]) -> float:
-    """One after the other, as Go adds; Python's own sum corrects what is rounded since 3.12."""
+    """Add numbers one after the other, as Go does; Python's sum compensates rounding since 3.12."""
     total = 0.0
     for number in numbers:
         total += number

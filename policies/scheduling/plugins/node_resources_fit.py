@@ -1,4 +1,4 @@
-"""NodeResourcesFit: room for what the pod requests. Source: upstream `plugins/noderesources/fit.go`."""
+"""NodeResourcesFit: the Pod's resource requests. Source: upstream `plugins/noderesources/fit.go`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _NEVER: Final = 1 << 61
 
 
 class NodeResourcesFit(Plugin):
-    """Rejects nodes without room; scores them by what is free, or what is used, of the resources in its arguments."""
+    """Rejects nodes with insufficient resources; scores nodes by free or used amounts, by the strategy in its
+    arguments.
+    """
 
     name: ClassVar[str] = "NodeResourcesFit"
     needs_pre_filter: ClassVar[str] = f'error reading "PreFilterNodeResourcesFit" from cycleState: {NOT_FOUND}'
@@ -41,11 +43,13 @@ class NodeResourcesFit(Plugin):
         self._devices = DeviceCount(self.snapshot)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
-        """Upstream `PreFilter`: what the pod requests is known already."""
+        """Do nothing: the requests are part of the Pod's view. Upstream `PreFilter`."""
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
-        """Upstream `Filter`: all that is lacking; unresolvable when one request exceeds what the node has at all."""
+        """Return all insufficient resources; unresolvable if a request exceeds the allocatable amount. Upstream
+        `Filter`.
+        """
         by_devices = self.snapshot.extended_resources
         lacking = list(insufficient_resources(pod, node_info, self.ignored(pod), by_devices))
         if not lacking:
@@ -66,7 +70,10 @@ class NodeResourcesFit(Plugin):
         }
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Resources without a request are ignored; a request above a node's allocatable rejects the node for good."""
+        """Add a constraint for each requested resource to `problem`. Raises NotValid.
+
+        A request above a node's allocatable amount marks the node as unresolvable.
+        """
         request, ignored = problem.pod.spec.request, self.ignored(problem.pod)
         if extended_resources_of(problem.pod, problem.snapshot.extended_resources):
             raise NotValid
@@ -95,7 +102,10 @@ class NodeResourcesFit(Plugin):
             problem.demands.append(CapacityConstraint(present, limit, resource))
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
-        """All that is lacking, in the order of `insufficient_resources`. Raises NotValid: more resources than bits."""
+        """Yield all insufficient resources in the order of `insufficient_resources`.
+
+        Raises NotValid for more resources than bits.
+        """
         demands = {demand.resource: demand for demand in problem.added[self.name]}
         wanted: list[str] = [name for name in ("pods", "cpu", "memory", "ephemeral-storage") if name in demands]
         ignored = self.ignored(problem.pod)
@@ -117,12 +127,12 @@ class NodeResourcesFit(Plugin):
         yield Rejections(np.where(lacking > 0, codes, PASSES), statuses)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
-        """Upstream `PreScore`. Its scorer knows nothing of pod-level resources (they are never switched on in it)."""
+        """Sum the requests for scoring, without Pod-level resources as in upstream. Upstream `PreScore`."""
         amounts = pod.spec.requests.total(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
         state.data[self.name] = requests_of(amounts, self.args.resources)
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
-        """Upstream `Score`."""
+        """Return the score by the strategy, 0 to 100. Upstream `Score`."""
         if self.name not in state.data:
             self.pre_score(state, pod, ())
         requests = state.data[self.name]
@@ -132,9 +142,9 @@ class NodeResourcesFit(Plugin):
 def insufficient_resources(
     pod: Pod, node_info: NodeInfo, ignored: Collection[str] = (), by_devices: Collection[str] = ()
 ) -> Iterator[tuple[str, bool]]:
-    """(reason, whether it would be lacking on the empty node too). Source: upstream `fitsRequest`.
+    """Yield (reason, whether the resource is insufficient on the empty node too). Source: upstream `fitsRequest`.
 
-    `by_devices`: extended resources that DynamicResources finds devices for where no device plugin offers them.
+    `ignored`: resources to skip. `by_devices`: extended resources that DynamicResources provides if the node has none.
     """
     request, allocatable = pod.spec.request, node_info.node.allocatable
     if len(node_info.pods) + 1 > allocatable.allowed_pod_number:
@@ -156,7 +166,7 @@ def insufficient_resources(
 
 
 def reason_of(resource: str) -> str:
-    """Return the reason of a node with insufficient resources. Source: upstream `fitsRequest`."""
+    """Return kube-scheduler's reason for an insufficient resource. Source: upstream `fitsRequest`."""
     return "Too many pods" if resource == "pods" else f"Insufficient {resource}"
 
 
@@ -166,5 +176,5 @@ def _lacking(wanted: Sequence[str], bits: int) -> Status:
 
 
 def _is_extended(name: str) -> bool:
-    """Upstream `IsExtendedResourceName`, of names that a pod may request."""
+    """Report whether a Pod's request is an extended resource. Upstream `IsExtendedResourceName`."""
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")

@@ -20,27 +20,27 @@ REASON: Final = unresolvable("node(s) were unschedulable")
 
 
 class NodeUnschedulable(Plugin):
-    """Reject nodes with `spec.unschedulable`, unless the Pod tolerates the corresponding taint."""
+    """Rejects nodes with `spec.unschedulable`, unless the Pod tolerates the corresponding taint."""
 
     name: ClassVar[str] = "NodeUnschedulable"
 
     @classmethod
     def also_at(cls, semantics: Semantics) -> frozenset[str]:
-        """Since 1.37 it has a PreFilter, for pods on nodes that wait to be resized."""
+        """Return "preFilter" since 1.37, where upstream has a PreFilter for Pods with a deferred resize."""
         return frozenset({"preFilter"}) if semantics.deferred_resizes_have_pre_filters else frozenset()
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
-        """Upstream `Filter`."""
+        """Reject a cordoned node. Upstream `Filter`."""
         if not node_info.node.unschedulable or tolerations_tolerate_taint(pod.spec.tolerations, UNSCHEDULABLE_TAINT):
             return None
         return REASON
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool]:
-        """Return whether each node passes, regardless of its Pods."""
+        """Return a function: node -> whether it passes, regardless of its Pods."""
         tolerations = pod.spec.tolerations
         return lambda node: not node.unschedulable or tolerations_tolerate_taint(tolerations, UNSCHEDULABLE_TAINT)
 
     @staticmethod
     def static_concern(node: Node) -> bool:
-        """Only these nodes can be rejected."""
+        """Return whether the plugin can reject this node at all."""
         return node.unschedulable

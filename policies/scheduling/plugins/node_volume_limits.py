@@ -1,4 +1,6 @@
-"""NodeVolumeLimits: how many volumes a CSI driver can attach. Source: upstream `plugins/nodevolumelimits/csi.go`."""
+"""NodeVolumeLimits: the number of volumes that a CSI driver can attach. Source: upstream
+`plugins/nodevolumelimits/csi.go`.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +39,18 @@ if TYPE_CHECKING:
 REASON: Final = unschedulable("node(s) exceed max volume count")
 
 Attached = dict[tuple[str, str], str]
-"""(driver, handle) -> driver."""
+"""(driver, volume handle) -> driver."""
 
 
 class _Rejected(Exception):
-    """The pod's own volumes say no."""
+    """The Pod's own volumes cause a rejection or an error."""
 
     def __init__(self, status: Status) -> None:
         self.status = status
 
 
 class NodeVolumeLimits(Plugin):
-    """Reject nodes whose drivers cannot attach the Pod's volumes in addition.
+    """Rejects nodes on which the Pod's volumes exceed the limit of a CSI driver.
 
     VolumeAttachments count too: the attachment of a terminating Pod still counts, so preemption usually cannot help.
     """
@@ -56,12 +58,12 @@ class NodeVolumeLimits(Plugin):
     name: ClassVar[str] = "NodeVolumeLimits"
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
-        """Upstream `PreFilter`."""
+        """Skip Pods without volumes that count. Upstream `PreFilter`."""
         counted = any(v.claim_name is not None or v.ephemeral or v.migrated for v in pod.spec.volumes)
         return PreFilterResult(status=None if counted else SKIP)
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
-        """Upstream `Filter`."""
+        """Reject a node without a required driver, or with too many volumes. Upstream `Filter`."""
         csi_node = self.snapshot.objects.csi_nodes.get(("", node_info.name))
         try:
             new = self._attachable(pod, csi_node, new_pod=True)
@@ -76,10 +78,10 @@ class NodeVolumeLimits(Plugin):
         return REASON if _full(limits, new, attached, self._attachments(node_info.name)) else None
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Most nodes are far below their limits; for the others the plugin itself decides, with and without
-        lower-priority Pods.
+        """Add the rejected nodes to `problem`.
 
-        Raises NotValid for unknown volumes, or if upstream may return an error.
+        Most nodes are far below their limits; for the others the plugin itself decides, with and without lower-priority
+        Pods. Raises NotValid for unknown volumes, or if upstream may return an error.
         """
         spec = problem.pod.spec
         if not any(v.claim_name is not None or v.ephemeral or v.migrated for v in spec.volumes):
@@ -100,7 +102,7 @@ class NodeVolumeLimits(Plugin):
         problem.narrow(self.name, Rejections(codes, statuses))
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
-        """Return the result. Raises NotValid if lower-priority Pods determine whether a node is full."""
+        """Yield the rejected nodes. Raises NotValid if lower-priority Pods determine whether a node is full."""
         if problem.undecided.any():
             raise NotValid
         if self.name in problem.rejections:
@@ -121,7 +123,7 @@ class NodeVolumeLimits(Plugin):
         return plain, without
 
     def _check_others(self, problem: NodeFitProblem, storage: StorageColumns) -> None:
-        """Raises NotValid: upstream may end in an error on one of the pods that are there, or nominated."""
+        """Raise NotValid if upstream may return an error for a Pod on a node or a nominated Pod."""
         matrix = problem.matrix
         users = storage.users(matrix)
         suspects = [*users.faulty, *users.ephemeral]
@@ -148,8 +150,11 @@ class NodeVolumeLimits(Plugin):
         return self.snapshot.objects.claims.get((pod.namespace, volume.claim_of(pod.name) or ""))
 
     def _full_for_good(self, problem: NodeFitProblem, storage: StorageColumns, new: Attached) -> NDArray[np.bool_]:
-        """[node]: whether it is full, and would be without lower pods. A node that is full for these alone is counted
-        as such, and left undecided."""
+        """Return [node], bool: whether the node is full, also without lower-priority Pods.
+
+        Adds to `problem` a constraint for nodes that are full only because of lower-priority Pods, and marks nodes as
+        undecided where only some of these Pods matter. Raises NotValid.
+        """
         matrix, infos = problem.matrix, problem.snapshot.node_infos
         nominated = problem.of_nominated(volumes_of_kinds(matrix))
         used = storage.used(matrix) + nominated
@@ -178,8 +183,11 @@ class NodeVolumeLimits(Plugin):
     def _with_and_without_lower(
         self, pod: Pod, new: Attached, node_info: NodeInfo, csi_node: CSINode
     ) -> tuple[bool, bool, bool]:
-        """(the node is full, it is without all lower pods, it is not but may be without some of them: those that have a
-        volume of the pod's). Raises NotValid."""
+        """Return (node is full, full without all lower-priority Pods, may be full without some of them). Raises
+        NotValid.
+
+        The third is True if a lower-priority Pod uses a volume of the new Pod.
+        """
         limits, attachments = csi_node.limits, self._attachments(node_info.name)
         staying = [other for other in node_info.pods if other.effective_priority >= pod.effective_priority]
         try:
@@ -198,18 +206,18 @@ class NodeVolumeLimits(Plugin):
         return found
 
     def _asks(self, name: str) -> bool:
-        """Report whether a driver rejects nodes without the driver."""
+        """Report whether the plugin rejects nodes on which this driver is missing."""
         driver = self.snapshot.objects.csi_drivers.get(("", name))
         return driver is not None and (driver.prevents_scheduling_if_missing or not self.semantics.drivers_opt_in)
 
     def _check_drivers(self, new: Attached, csi_node: CSINode | None) -> None:
-        """Upstream `checkCSIDriverOnNode`; of several missing ones upstream names any."""
+        """Raise _Rejected for the first missing driver; upstream reports any. Upstream `checkCSIDriverOnNode`."""
         for name in dict.fromkeys(new.values()):
             if self._asks(name) and (csi_node is None or name not in csi_node.drivers):
                 raise _Rejected(_missing(name))
 
     def _attachable(self, pod: Pod, csi_node: CSINode | None, *, new_pod: bool) -> Attached:
-        """Upstream `filterAttachableVolumes`."""
+        """Return the volumes of a Pod that need an attachment. Raises _Rejected. Upstream `filterAttachableVolumes`."""
         found: Attached = {}
         for volume in each(pod.spec.volumes, 2):
             name = volume.claim_of(pod.name)
@@ -236,7 +244,10 @@ class NodeVolumeLimits(Plugin):
         return found
 
     def _csi_volume(self, claim: PersistentVolumeClaim, csi_node: CSINode | None) -> tuple[str, str] | None:
-        """(driver, handle) of a claim. Source: upstream `getCSIDriverInfo`, `getCSIDriverInfoFromSC`."""
+        """Return (driver, handle) of a claim; None if it needs no CSI driver.
+
+        Source: upstream `getCSIDriverInfo`, `getCSIDriverInfoFromSC`.
+        """
         volume = self.snapshot.objects.volumes.get(("", claim.volume_name))
         if volume is not None:
             if volume.csi is None and volume.migrated and self._migration_on(volume.migrated.plugin, csi_node):
@@ -253,14 +264,14 @@ class NodeVolumeLimits(Plugin):
         return driver, f"unbound/{claim.namespace}/{claim.name}"
 
     def _migration_on(self, plugin: str, csi_node: CSINode | None) -> bool:
-        """Upstream `isCSIMigrationOn`."""
+        """Report whether an in-tree plugin is migrated to CSI on a node. Upstream `isCSIMigrationOn`."""
         if csi_node is None:
             return False
         asks = plugin == PORTWORX and self.semantics.portworx_needs_the_annotation
         return not asks or plugin in csi_node.migrated_plugins
 
     def _attachments(self, node_name: str) -> Attached:
-        """Upstream `getNodeVolumeAttachmentInfo`."""
+        """Return the volumes that are attached to a node. Upstream `getNodeVolumeAttachmentInfo`."""
         found: Attached = {}
         for attachment in self.snapshot.attachments.get(node_name, ()):
             volume = self.snapshot.objects.volumes.get(("", attachment.volume_name))
@@ -270,7 +281,9 @@ class NodeVolumeLimits(Plugin):
 
 
 def not_created_for(claim: PersistentVolumeClaim, pod: Pod) -> str:
-    """Source: component-helpers `VolumeIsForPod`."""
+    """Return the error for a claim of an ephemeral volume with another owner. Source: component-helpers
+    `VolumeIsForPod`.
+    """
     return f"PVC {claim.namespace}/{claim.name} was not created for pod {pod.key} (pod is not owner)"
 
 
@@ -279,7 +292,7 @@ def _missing(driver: str) -> Status:
 
 
 def _full(limits: Mapping[str, int], new: Attached, attached: Attached, attachments: Attached) -> bool:
-    """Report whether the new volumes exceed the limit.
+    """Report whether the new volumes exceed a limit.
 
     Volumes that a Pod of the node already uses are not counted again; volumes that are only attached are.
     """

@@ -1,4 +1,4 @@
-"""PodTopologySpread: how evenly pods lie over zones and nodes. Source: upstream `plugins/podtopologyspread`."""
+"""PodTopologySpread: topology spread constraints. Source: upstream `plugins/podtopologyspread`."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ class CriticalPaths:
         self.least = self.other = _MAX_INT32
 
     def clone(self) -> CriticalPaths:
-        """A copy."""
+        """Return a copy."""
         copy = CriticalPaths()
         copy.least_value, copy.least = self.least_value, self.least
         copy.other_value, copy.other = self.other_value, self.other
         return copy
 
     def update(self, value: str, count: int) -> None:
-        """The domain `value` has `count` matching pods now."""
+        """Set the number of matching Pods of the domain `value` to `count`."""
         if value == self.least_value:
             self.least = count
         elif value == self.other_value:
@@ -89,7 +89,7 @@ class CriticalPaths:
 
 @dataclass(slots=True)
 class _FilterState:
-    """Per constraint: the least count, and the count of every domain."""
+    """The DoNotSchedule constraints, and for each constraint the minimum and the count of each domain."""
 
     constraints: Constraints
     critical_paths: list[CriticalPaths]
@@ -102,7 +102,7 @@ class _FilterState:
         )
 
     def min_match_num(self, index: int) -> int:
-        """The global minimum; 0 while there are fewer domains than asked for."""
+        """Return the global minimum of a constraint; 0 with fewer domains than `minDomains`."""
         if len(self.counts[index]) < self.constraints[index].min_domains:
             return 0
         return self.critical_paths[index].least
@@ -110,7 +110,11 @@ class _FilterState:
 
 @dataclass(frozen=True, slots=True)
 class _ScoreState:
-    """Per constraint: the count of every domain of a feasible node, and how much the topology weighs."""
+    """The ScheduleAnyway constraints, and for each the count of each domain of a feasible node and the topology's
+    weight.
+
+    `ignored`: names of nodes without a topology key.
+    """
 
     constraints: Constraints
     ignored: frozenset[str]
@@ -119,9 +123,9 @@ class _ScoreState:
 
 
 class PodTopologySpread(Plugin):
-    """Rejects nodes where DoNotSchedule constraints would be broken; scores ScheduleAnyway ones.
+    """Rejects nodes that violate DoNotSchedule constraints; scores ScheduleAnyway constraints.
 
-    Without constraints of its own a pod that belongs to a Service or a controller gets the system's defaults.
+    A Pod without constraints that belongs to a Service or a controller gets the default constraints.
     """
 
     name: ClassVar[str] = "PodTopologySpread"
@@ -130,7 +134,7 @@ class PodTopologySpread(Plugin):
     args: PodTopologySpreadArgs
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:
-        """Upstream `PreFilter`. The system's defaults only score."""
+        """Count the matching Pods in each domain of DoNotSchedule constraints. Upstream `PreFilter`."""
         if any(c.error and c.when_unsatisfiable == DO_NOT_SCHEDULE for c in pod.spec.topology_spread):
             return PreFilterResult(status=failed("get constraints from pod: its label selector cannot be read"))
         constraints = self._of(pod, DO_NOT_SCHEDULE)
@@ -157,15 +161,15 @@ class PodTopologySpread(Plugin):
         return PreFilterResult()
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:
-        """Upstream `AddPod`."""
+        """Add a Pod to the counts. Upstream `AddPod`."""
         _update_with_pod(state.data[self.name], pod, added, node_info.node, 1)
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node_info: NodeInfo) -> None:
-        """Upstream `RemovePod`."""
+        """Remove a Pod from the counts. Upstream `RemovePod`."""
         _update_with_pod(state.data[self.name], pod, removed, node_info.node, -1)
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
-        """Upstream `Filter`: matching pods + this one - global minimum ≤ maxSkew."""
+        """Reject a node unless matching Pods + this Pod - global minimum ≤ maxSkew. Upstream `Filter`."""
         filter_state: _FilterState = state.data[self.name]
         labels = node_info.node.labels
         for index, constraint in enumerate(each(filter_state.constraints, 0.5)):
@@ -178,7 +182,7 @@ class PodTopologySpread(Plugin):
         return None
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
-        """Upstream `PreScore`."""
+        """Count the matching Pods in each domain of ScheduleAnyway constraints. Upstream `PreScore`."""
         own = bool(pod.spec.topology_spread) or self.args.defaulting_type != SYSTEM_DEFAULTING
         constraints = self._of(pod, SCHEDULE_ANYWAY)
         if not constraints:
@@ -196,7 +200,7 @@ class PodTopologySpread(Plugin):
         return None
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
-        """Upstream `Score`: the fewer the better, until normalized."""
+        """Return the weighted number of matching Pods: before normalization, lower is better. Upstream `Score`."""
         score_state: _ScoreState = state.data[self.name]
         if node_info.name in score_state.ignored:
             return 0
@@ -213,7 +217,7 @@ class PodTopologySpread(Plugin):
         return floor(score + 0.5)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
-        """Upstream `NormalizeScore`; nodes that lack a key of the pod's own constraints get 0."""
+        """Scale the scores to 0…100, higher is better; 0 for ignored nodes. Upstream `NormalizeScore`."""
         ignored = state.data[self.name].ignored
         counted = [score for name, score in scores.items() if name not in ignored]
         least, most = min(counted, default=0), max(counted, default=0)
@@ -224,7 +228,7 @@ class PodTopologySpread(Plugin):
                 scores[name] = MAX_NODE_SCORE * (most + least - score) // most if most else MAX_NODE_SCORE
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Return the nodes whose skew preemption can resolve."""
+        """Add a constraint for each DoNotSchedule constraint to `problem`. Raises NotValid."""
         pod = problem.pod
         if any(c.error and c.when_unsatisfiable == DO_NOT_SCHEDULE for c in pod.spec.topology_spread):
             raise NotValid
@@ -232,7 +236,7 @@ class PodTopologySpread(Plugin):
             problem.add(constraint)
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
-        """One constraint after the other: the label that is missing, then the skew."""
+        """Yield rejections for each constraint: nodes without the label, then nodes that exceed maxSkew."""
         constraints = self._of(problem.pod, DO_NOT_SCHEDULE)
         for constraint, demand in zip(constraints, problem.added[self.name], strict=True):
             has_label = problem.matrix.nodes.topology(constraint.topology_key).present
@@ -240,7 +244,9 @@ class PodTopologySpread(Plugin):
             yield rejected(amounts.exceeded(demand), NOT_MATCHED)
 
     def _of(self, pod: Pod, action: str) -> Constraints:
-        """The pod's own constraints, else the default ones. Source: upstream `getConstraints`."""
+        """Return the Pod's constraints, or the default ones, with this `whenUnsatisfiable`. Source: upstream
+        `getConstraints`.
+        """
         if pod.spec.topology_spread:
             return _constraints(pod.spec.topology_spread, pod, action)
         system = self.args.defaulting_type == SYSTEM_DEFAULTING
@@ -252,13 +258,15 @@ class PodTopologySpread(Plugin):
         return () if selector.empty else tuple(replace(constraint, selector=selector) for constraint in wanted)
 
     def _matching(self, pods: Sequence[Pod], constraint: TopologySpreadConstraint, namespace: str) -> int:
-        """Pods of the namespace that match and do not terminate. Source: upstream `countPodsMatchSelector`."""
+        """Return the number of matching Pods of the namespace that do not terminate. Source: upstream
+        `countPodsMatchSelector`.
+        """
         if not constraint.counts_pods(self.snapshot.semantics):
             return 0
         return sum(p.namespace == namespace and not p.terminating and constraint.matches(p.labels) for p in pods)
 
     def _count(self, constraints: Constraints, counts: list[dict[str, int]], pod: Pod, *, own: bool) -> None:
-        """Count pods of every node in the domains of the feasible ones."""
+        """Add the matching Pods of all nodes to `counts`, for domains of feasible nodes."""
         work = meter()
         for node_info in self.snapshot.node_infos:
             node = node_info.node
@@ -273,7 +281,8 @@ class PodTopologySpread(Plugin):
 
 
 def default_constraints(pod: Pod, objects: ClusterObjects) -> Constraints:
-    """The system's defaults by the selectors of the pod's Services and controller; none where there are none.
+    """Return the system default constraints with the selectors of the Pod's Services and controller; empty without
+    these.
 
     Source: upstream `buildDefaultConstraints`.
     """
@@ -284,17 +293,17 @@ def default_constraints(pod: Pod, objects: ClusterObjects) -> Constraints:
 
 
 def do_not_schedule(pod: Pod) -> Constraints:
-    """The pod's own constraints that its place must meet."""
+    """Return the Pod's own DoNotSchedule constraints."""
     return _constraints(pod.spec.topology_spread, pod, DO_NOT_SCHEDULE)
 
 
 def schedule_anyway(pod: Pod) -> Constraints:
-    """The pod's own constraints by which places are scored."""
+    """Return the Pod's own ScheduleAnyway constraints."""
     return _constraints(pod.spec.topology_spread, pod, SCHEDULE_ANYWAY)
 
 
 def _constraints(constraints: Constraints, pod: Pod, action: str) -> Constraints:
-    """Those with this `whenUnsatisfiable`. Source: upstream `filterTopologySpreadConstraints`."""
+    """Return the constraints with this `whenUnsatisfiable`. Source: upstream `filterTopologySpreadConstraints`."""
     return tuple(
         replace(c, selector=with_label_keys(c.selector, "In", c.match_label_keys, pod.labels))
         for c in constraints
@@ -307,14 +316,16 @@ def _has_all_keys(node: Node, constraints: Constraints) -> bool:
 
 
 def _included(constraint: TopologySpreadConstraint, pod: Pod, node: Node) -> bool:
-    """Source: upstream `matchNodeInclusionPolicies`."""
+    """Report whether a constraint counts a node. Source: upstream `matchNodeInclusionPolicies`."""
     if constraint.node_affinity_policy == "Honor" and not pod.spec.node_affinity.matches(node.labels, node.name):
         return False
     return constraint.node_taints_policy != "Honor" or untolerated_taint(node.taints, pod.spec.tolerations) is None
 
 
 def _update_with_pod(state: _FilterState, pod: Pod, changed: Pod, node: Node, delta: int) -> None:
-    """Source: upstream `updateWithPod`. Unlike the count before, terminating pods and empty selectors always count."""
+    """Add or remove a Pod from the counts, also a terminating Pod and for an empty selector. Source: upstream
+    `updateWithPod`.
+    """
     if changed.namespace != pod.namespace or not _has_all_keys(node, state.constraints):
         return
     labels: Mapping[str, str] = changed.labels

@@ -1,4 +1,4 @@
-"""DoNotSchedule constraints in columns, the pod's or the profile's. Source: upstream `podtopologyspread`."""
+"""Topology spread constraints in columns. Source: upstream `podtopologyspread`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 def spread(problem: NodeFitProblem, constraints: Sequence[TopologySpreadConstraint]) -> Iterator[Constraint]:
-    """The constraints that a place must meet, with their selectors. Raises NotValid."""
+    """Yield the DoNotSchedule `constraints` in columns. Raises NotValid."""
     pod, matrix = problem.pod, problem.matrix
     possible = None
     for number, constraint in enumerate(constraints):
@@ -42,7 +42,10 @@ def spread(problem: NodeFitProblem, constraints: Sequence[TopologySpreadConstrai
 def _spread_constraint(
     pod: Pod, matrix: PodMatrix, number: int, constraint: TopologySpreadConstraint, possible: NDArray[np.bool_]
 ) -> Constraint:
-    """Upstream's count leaves out terminating pods, and up to 1.37 empty selectors; its AddPod and RemovePod do not."""
+    """Return one constraint in columns.
+
+    Upstream's initial count skips terminating Pods, and up to 1.37 empty selectors; AddPod and RemovePod do not.
+    """
     counts_pods = constraint.counts_pods(matrix.semantics)
 
     def changes(other: Pod) -> int:
@@ -70,7 +73,7 @@ def _spread_constraint(
 
 
 def pods_that_match(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodMatrix) -> PodCounts:
-    """The pods that count for a constraint in scores, a default one or the pod's own."""
+    """Return the number of Pods on each node that count for a constraint in scores."""
     namespace, counts_pods = pod.namespace, constraint.counts_pods(matrix.semantics)
 
     def counted(other: Pod) -> int:
@@ -84,9 +87,9 @@ def pods_that_match(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodM
 def spread_scores(
     pod: Pod, constraints: Sequence[TopologySpreadConstraint], rows: NDArray[np.intp], matrix: PodMatrix
 ) -> NDArray[np.int64] | int:
-    """[place in `rows`]: what the nodes are worth by constraints that only score, 0 to 100.
+    """Return [index in `rows`]: scores 0 to 100 by ScheduleAnyway constraints.
 
-    A node that lacks a key is worth nothing by the pod's own constraints; by default ones it counts for the others.
+    A node without a topology key scores 0 by the Pod's own constraints; of default constraints, the others count.
     Source: upstream PodTopologySpread `PreScore`, `Score`, `NormalizeScore`.
     """
     if pod.spec.topology_spread and not matrix.nodes.keys.issuperset(c.topology_key for c in constraints):
@@ -118,7 +121,7 @@ def spread_scores(
 
 
 def _worth(counts: NDArray[np.int64], domains: int, constraint: TopologySpreadConstraint) -> NDArray[np.float64]:
-    """Source: upstream `scoreForCount`, `topologyNormalizingWeight`."""
+    """Return [domain or node]: the weighted counts. Source: upstream `scoreForCount`, `topologyNormalizingWeight`."""
     return counts.astype(np.float64) * log(domains + 2) + float(constraint.max_skew - 1)
 
 
@@ -130,7 +133,7 @@ def _by_domain(
     possible: NDArray[np.bool_] | None,
     matrix: PodMatrix,
 ) -> NDArray[np.int64]:
-    """[domain]: the pods that match. `possible`: the nodes whose pods count, None: all."""
+    """Return [domain]: the number of matching Pods. `possible`: [node], the nodes that count; None for all."""
     if possible is None and includes_all_nodes(constraint, pod):
         return matching.by_domain(topology)
     included = included_nodes(constraint, pod, matrix)
@@ -140,13 +143,13 @@ def _by_domain(
 
 
 def includes_all_nodes(constraint: TopologySpreadConstraint, pod: Pod) -> bool:
-    """Whether a constraint counts all nodes."""
+    """Return whether a constraint counts all nodes, regardless of node affinity and taints."""
     affinity = pod.spec.node_affinity
     return affinity.node_selector is None and affinity.required is None and constraint.node_taints_policy != "Honor"
 
 
 def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMatrix) -> NDArray[np.bool_]:
-    """[node]: whether a constraint counts the node. Source: upstream `matchNodeInclusionPolicies`."""
+    """Return [node], bool: whether a constraint counts the node. Source: upstream `matchNodeInclusionPolicies`."""
     spec = pod.spec
     if includes_all_nodes(constraint, pod):
         return np.ones(len(matrix.serials), np.bool_)
@@ -163,7 +166,7 @@ def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMa
 def _least_elsewhere(
     domain: NDArray[np.int64], included: NDArray[np.bool_], present: NDArray[np.int64], values: int
 ) -> tuple[NDArray[np.int64], int]:
-    """(for every node the least count of the other domains, the number of domains)."""
+    """Return ([node], the minimum count of the other domains; the number of domains)."""
     by_value = np.full(values + 1, _MAX_INT32, np.int64)
     by_value[domain[included]] = present[included]
     domains = int(np.count_nonzero(by_value != _MAX_INT32))

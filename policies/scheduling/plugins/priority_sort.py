@@ -8,11 +8,11 @@ from forewarn.policies.scheduling.framework import Plugin
 
 
 class PrioritySort(Plugin):
-    """Higher priorities first, then who came first."""
+    """Higher priorities first, then the earlier timestamp."""
 
     name: ClassVar[str] = "PrioritySort"
 
     def less(self, first: Any, second: Any) -> bool:
-        """Upstream `Less`."""
+        """Return True if `first` is popped before `second`. Upstream `Less`."""
         mine, other = first.pod.effective_priority, second.pod.effective_priority
         return bool(mine > other or (mine == other and first.timestamp < second.timestamp))

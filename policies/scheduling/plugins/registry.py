@@ -1,4 +1,4 @@
-"""The plugins that kube-scheduler is built of. Source: kubernetes `pkg/scheduler/framework/plugins/registry.go`."""
+"""The registry of kube-scheduler's plugins. Source: kubernetes `pkg/scheduler/framework/plugins/registry.go`."""
 
 from __future__ import annotations
 
@@ -55,4 +55,4 @@ _PLUGINS: Final[tuple[type[Plugin], ...]] = (
     PodGroupPodsCount,
 )
 IN_TREE: Final = {plugin.name: plugin for plugin in _PLUGINS}
-"""Name -> class, of every plugin that can be named without anything being added to the scheduler."""
+"""Name -> class of each plugin of kube-scheduler."""

@@ -32,7 +32,9 @@ _FULL: Final = 100
 
 
 class Amount(NamedTuple):
-    """Of one resource on one node: what is allocated, what would be with the pod, what there is; and its weight."""
+    """The amounts of one resource on one node: allocated, with the Pod, and allocatable; and the weight of the
+    resource.
+    """
 
     allocated: int
     requested: int
@@ -41,7 +43,7 @@ class Amount(NamedTuple):
 
 
 def requests_of(amounts: ResourceList, resources: Sequence[ResourceWeight]) -> dict[str, int]:
-    """Resource -> what a pod requests of it, in the scheduler's units. Upstream `calculatePodResourceRequestList`."""
+    """Return resource -> requested amount in the scheduler's units. Upstream `calculatePodResourceRequestList`."""
     found = as_resource({resource.name: amounts.get(resource.name, 0) for resource in resources})
     base = {CPU: found.milli_cpu, MEMORY: found.memory, EPHEMERAL_STORAGE: found.ephemeral_storage}
     return {r.name: base[r.name] if r.name in base else found.scalars.get(r.name, 0) for r in resources}
@@ -55,9 +57,9 @@ def amounts_on(
     non_zero: bool,
     devices: Callable[[str, NodeInfo], tuple[int, int]],
 ) -> list[Amount]:
-    """The resources that count on a node: those that it has, and of extended ones those that the pod requests.
+    """Return the amounts of the resources of a node that count: extended resources only if the Pod requests them.
 
-    `non_zero`: pods without requests of cpu and memory count as if they had some; `devices`: see `DeviceCount`. Source:
+    `non_zero`: Pods without requests for cpu and memory count with defaults. `devices`: see `DeviceCount`. Source:
     upstream `calculateNodeAllocatableRequest`.
     """
     found = []
@@ -82,10 +84,10 @@ def amounts_on(
 
 
 class DeviceCount:
-    """The devices of a node that provide an extended resource, and those of them that are in use.
+    """The number of a node's devices that provide an extended resource, and of those in use.
 
-    Upstream counts every slice that reaches the node, also what its allocator would pass over (older generations, pools
-    that are not whole, taints). Source: upstream `calculateDRAResourceTotals`.
+    Upstream counts every slice of the node, also those that its allocator skips (older generations, incomplete pools,
+    taints). Source: upstream `calculateDRAResourceTotals`.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -93,7 +95,7 @@ class DeviceCount:
         self._scored = snapshot.semantics.devices_of_resources_are_scored
 
     def __call__(self, resource: str, node_info: NodeInfo) -> tuple[int, int]:
-        """(devices, those in use); none where no DeviceClass provides it, or where one of its selectors fails."""
+        """Return (devices, devices in use); (0, 0) without a DeviceClass for the resource, or if a selector fails."""
         device_class = self._snapshot.extended_resources.get(resource) if self._scored else None
         if device_class is None:
             return 0, 0
@@ -110,7 +112,7 @@ class DeviceCount:
 
 
 def least_allocated(amounts: Sequence[Amount]) -> int:
-    """The weighted mean of what stays free, in percent."""
+    """Return the weighted mean of free amounts in percent."""
     return _mean(
         amounts,
         [
@@ -121,7 +123,7 @@ def least_allocated(amounts: Sequence[Amount]) -> int:
 
 
 def most_allocated(amounts: Sequence[Amount]) -> int:
-    """The weighted mean of what is used, in percent."""
+    """Return the weighted mean of used amounts in percent."""
     return _mean(amounts, [min(a.requested, a.allocatable) * MAX_NODE_SCORE // a.allocatable for a in amounts])
 
 
@@ -131,7 +133,9 @@ def _mean(amounts: Sequence[Amount], scores: Sequence[int]) -> int:
 
 
 def requested_to_capacity_ratio(shape: Sequence[ShapePoint]) -> Callable[[Sequence[Amount]], int]:
-    """The weighted mean of a function of what is used; resources that it gives nothing do not count."""
+    """Return a function: amounts -> weighted mean of `shape` at the utilization. Resources that score 0 do not
+    count.
+    """
     points = [(point.utilization, point.score * (MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE)) for point in shape]
 
     def score(amounts: Sequence[Amount]) -> int:
@@ -147,9 +151,9 @@ def requested_to_capacity_ratio(shape: Sequence[ShapePoint]) -> Callable[[Sequen
 
 
 def broken_linear(points: Sequence[tuple[int, int]], x: int) -> int:
-    """A function of straight segments between points; level before the first and after the last.
+    """Return the value of a piecewise linear function at `x`; constant outside of the points.
 
-    Whole numbers, rounded towards zero as Go does.
+    Integers, rounded towards zero as in Go.
     """
     for index, (right, value) in enumerate(points):
         if x <= right:
@@ -162,7 +166,7 @@ def broken_linear(points: Sequence[tuple[int, int]], x: int) -> int:
 
 
 def scorer(strategy: str, shape: Sequence[ShapePoint]) -> Callable[[Sequence[Amount]], int]:
-    """The score of a scoring strategy for the amounts on a node."""
+    """Return the function of a scoring strategy: amounts on a node -> score."""
     if strategy == REQUESTED_TO_CAPACITY_RATIO:
         return requested_to_capacity_ratio(shape)
     return {LEAST_ALLOCATED: least_allocated, MOST_ALLOCATED: most_allocated}[strategy]

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class SchedulingGates(Plugin):
-    """Keeps pods with scheduling gates out of the queue."""
+    """Keeps Pods with scheduling gates out of the queue."""
 
     name: ClassVar[str] = "SchedulingGates"
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Upstream `PreEnqueue`; upstream's text names the gates."""
+        """Reject a gated Pod. Upstream `PreEnqueue`, whose message names the gates."""
         return unresolvable("waiting for scheduling gates") if pod.spec.gated else None

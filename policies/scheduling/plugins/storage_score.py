@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
 
 Shape = tuple[tuple[int, int], ...]
-"""(utilization in percent, score), by utilization."""
+"""(utilization in percent, score), sorted by utilization."""
 _FULL: Final = 100
 
 
 class Binding(NamedTuple):
-    """A claim, and what it would be bound to or provided out of; sizes in bytes."""
+    """A claim's request, and the capacity of its volume or of the storage to provision it from, in bytes."""
 
     storage_class: str
     requested: int
@@ -29,8 +29,8 @@ class Binding(NamedTuple):
 class PodVolumes:
     """The volumes of a Pod's claims on a node: existing volumes, and volumes to provision.
 
-    `provisions` only has claims whose driver reports its storage capacity. `matched`: each claim with its volume;
-    `to_provision`: the other unbound claims.
+    `bindings`: existing volumes. `provisions`: claims whose driver reports its storage capacity. `matched`: each claim
+    with its existing volume. `to_provision`: the other unbound claims.
     """
 
     bindings: list[Binding] = field(default_factory=list)
@@ -43,7 +43,7 @@ NO_VOLUMES: Final = PodVolumes()
 
 
 def storage_score(volumes: PodVolumes, shape: Shape) -> int:
-    """0 to 100: the mean of the classes. Volumes that are there are all that counts where there is one."""
+    """Return 0 to 100: the mean of the storage classes. Existing volumes count alone if there are any."""
     classes: dict[str, tuple[int, int]] = {}
     for found in volumes.bindings or volumes.provisions:
         requested, capacity = classes.get(found.storage_class, (0, 0))
@@ -57,7 +57,7 @@ def storage_score(volumes: PodVolumes, shape: Shape) -> int:
 
 
 def bytes_of(nano: int | None) -> int:
-    """Billionths of a byte as bytes, rounded up."""
+    """Convert billionths of a byte to bytes, rounded up; None to 0."""
     return -(-(nano or 0) // NANO)
 
 
@@ -67,7 +67,9 @@ def _class_score(requested: int, capacity: int, shape: Shape) -> int:
 
 
 def broken_line(shape: Sequence[tuple[int, int]], at: int) -> int:
-    """The score at a utilization, between the points of a shape. Source: `helper.BuildBrokenLinearFunction`."""
+    """Return the score at utilization `at`, interpolated between the points. Source:
+    `helper.BuildBrokenLinearFunction`.
+    """
     for index, (utilization, score) in enumerate(shape):
         if at <= utilization:
             if index == 0:

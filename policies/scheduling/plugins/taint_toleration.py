@@ -1,4 +1,4 @@
-"""TaintToleration: taints that the pod does not tolerate. Source: upstream `plugins/tainttoleration`."""
+"""TaintToleration: taints and tolerations. Source: upstream `plugins/tainttoleration`."""
 
 from __future__ import annotations
 
@@ -21,46 +21,48 @@ REASON: Final = unresolvable("node(s) had untolerated taint(s)")
 
 
 class TaintToleration(Plugin):
-    """Rejects nodes for NoSchedule and NoExecute taints; the fewer untolerated PreferNoSchedule taints, the better."""
+    """Rejects nodes with untolerated NoSchedule and NoExecute taints; fewer untolerated PreferNoSchedule taints score
+    higher.
+    """
 
     name: ClassVar[str] = "TaintToleration"
     needs_pre_score: ClassVar[str] = f'failed to read "PreScoreTaintToleration" from cycleState: {NOT_FOUND}'
 
     @classmethod
     def also_at(cls, semantics: Semantics) -> frozenset[str]:
-        """Since 1.37 it has a PreFilter, for pods on nodes that wait to be resized."""
+        """Return "preFilter" since 1.37, where upstream has a PreFilter for Pods with a deferred resize."""
         return frozenset({"preFilter"}) if semantics.deferred_resizes_have_pre_filters else frozenset()
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
-        """Upstream `Filter`."""
+        """Reject a node with an untolerated taint. Upstream `Filter`."""
         taints = node_info.node.taints
         return REASON if taints and untolerated_taint(taints, pod.spec.tolerations) else None
 
     def static_filter(self, pod: Pod) -> Callable[[Node], bool]:
-        """Return whether each node passes, regardless of its Pods."""
+        """Return a function: node -> whether it passes, regardless of its Pods."""
         tolerations = pod.spec.tolerations
         return lambda node: not node.taints or untolerated_taint(node.taints, tolerations) is None
 
     @staticmethod
     def static_concern(node: Node) -> bool:
-        """Only these nodes can be rejected."""
+        """Return whether the plugin can reject this node at all."""
         return bool(node.taints)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
-        """Upstream `PreScore`."""
+        """Find the tolerations for PreferNoSchedule. Upstream `PreScore`."""
         state.data[self.name] = of_preferences(pod.spec.tolerations)
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
-        """The number of untolerated PreferNoSchedule taints."""
+        """Return the number of untolerated PreferNoSchedule taints, before normalization."""
         return untolerated_preferences(state.data[self.name], node_info.node)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
-        """The fewer the better."""
+        """Scale the scores to 100…0: fewer taints are better."""
         default_normalize_score(scores, reverse=True)
 
 
 def of_preferences(tolerations: Sequence[Toleration]) -> tuple[Toleration, ...]:
-    """Those that count for PreferNoSchedule. Source: upstream `getAllTolerationPreferNoSchedule`."""
+    """Return the tolerations that apply to PreferNoSchedule. Source: upstream `getAllTolerationPreferNoSchedule`."""
     return tuple(t for t in tolerations if t.effect in ("", PREFER_NO_SCHEDULE))
 
 

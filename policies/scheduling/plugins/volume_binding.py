@@ -1,4 +1,4 @@
-"""VolumeBinding: claims and the volumes behind them, or yet to be made. Source: upstream `plugins/volumebinding`."""
+"""VolumeBinding: PersistentVolumeClaims and their existing or new volumes. Source: upstream `plugins/volumebinding`."""
 
 from __future__ import annotations
 
@@ -64,12 +64,15 @@ _STATUSES: Final = tuple(
     for delayed in ("", BIND_CONFLICT, NOT_ENOUGH_SPACE)
     for bound in ("", NODE_CONFLICT)
 )
-"""By code."""
+"""Node's code in columns -> status."""
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The pod's claims: bound, and to be bound once a node is chosen; `found`: what for, by node that passed."""
+    """The Pod's claims: bound, and to be bound after the node is selected (`delayed`).
+
+    `found`: name of a node that passed Filter -> its volumes for the delayed claims.
+    """
 
     bound: tuple[PersistentVolumeClaim, ...] = ()
     delayed: tuple[PersistentVolumeClaim, ...] = ()
@@ -77,11 +80,11 @@ class _State:
 
 
 class _Failed(Exception):
-    """Upstream ends the cycle with this error."""
+    """The error with which upstream ends the cycle."""
 
 
 class VolumeBinding(Plugin):
-    """Rejects nodes that cannot mount the pod's volumes, or have none to bind; preemption never helps."""
+    """Rejects nodes where the Pod's volumes cannot be mounted, bound or provisioned; preemption never helps."""
 
     name: ClassVar[str] = "VolumeBinding"
     needs_pre_filter: ClassVar[str] = NOT_FOUND
@@ -90,14 +93,16 @@ class VolumeBinding(Plugin):
     def __init__(self, handle: PluginHandle, args: Any = None) -> None:
         super().__init__(handle, args)
         self._fitting: dict[tuple[str, str], tuple[Sequence[PersistentVolume], Sequence[PersistentVolume]]] = {}
-        """Claim -> the volumes that fit it, wherever they are."""
+        """(namespace, name) of a claim -> the volumes that fit the claim, on any node."""
 
     @property
     def _shape(self) -> tuple[tuple[int, int], ...]:
         return tuple((point.utilization, point.score * _SCALE) for point in self.args.shape)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
-        """Upstream `PreFilter`."""
+        """Find the Pod's claims, and reject the Pod if one is missing or must already be bound. Upstream
+        `PreFilter`.
+        """
         claims = []
         for volume in pod.spec.volumes:
             name = volume.claim_of(pod.name)
@@ -119,7 +124,7 @@ class VolumeBinding(Plugin):
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
-        """Upstream `Filter`, `FindPodVolumes`."""
+        """Reject a node for its volumes; record the volumes to bind otherwise. Upstream `Filter`, `FindPodVolumes`."""
         claims: _State = state.data[self.name]
         reasons = []
         matched, exist = self._check_bound_claims(claims.bound, node_info)
@@ -141,12 +146,14 @@ class VolumeBinding(Plugin):
 
     @property
     def scores_what_pre_filter_found(self) -> str:  # type: ignore[override]
-        """If storage is scored, the score uses the result of Filter."""
+        """Upstream's error at Score without PreFilter, if storage capacity is scored; otherwise ""."""
         return NOT_FOUND if self.semantics.storage_capacity_is_scored else ""
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
-        """Upstream `PreScore`: without the gate there is no score. Columns have not kept what was found for each node:
-        it is looked for again."""
+        """Skip Score without the gate StorageCapacityScoring. Upstream `PreScore`.
+
+        If columns filtered the nodes, this runs PreFilter and Filter to find the volumes of each node.
+        """
         if not self.semantics.storage_capacity_is_scored:
             return SKIP
         if self.name not in self.handle.framework.profile.at("preFilter"):
@@ -160,14 +167,15 @@ class VolumeBinding(Plugin):
         return None
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
-        """Upstream `Score`."""
+        """Return 0 to 100 by the storage of the node for the Pod. Upstream `Score`."""
         if not self.semantics.storage_capacity_is_scored:
             return 0
         claims: _State = state.data.get(self.name) or _State()
         return storage_score(claims.found.get(node_info.name, NO_VOLUMES), self._shape)
 
     def volumes_on(self, pod: Pod, node_info: NodeInfo) -> PodVolumes | None:
-        """Return what to bind and to provision for a Pod on a node that passed Filter; None if all claims are bound.
+        """Return the volumes to bind and to provision for a Pod on a node that passed Filter; None if all claims are
+        bound.
 
         Source: upstream `Reserve`, `AssumePodVolumes`.
         """
@@ -179,7 +187,10 @@ class VolumeBinding(Plugin):
         return found.get(node_info.name)
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Raises NotValid if the claims reject the Pod before any node is evaluated, or upstream returns an error."""
+        """Add the rejected nodes to `problem`.
+
+        Raises NotValid if the claims reject the Pod before any node is evaluated, or upstream returns an error.
+        """
         state = CycleState()
         status = self.pre_filter(state, problem.pod, ()).status
         if status is not None:
@@ -194,33 +205,35 @@ class VolumeBinding(Plugin):
         problem.narrow(self.name, Rejections(np.where(codes > 0, codes, PASSES), _STATUSES))
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
-        """Return the result, which does not depend on the Pods of the nodes."""
+        """Yield the rejected nodes, which do not depend on the Pods of the nodes."""
         if self.name in problem.rejections:
             yield problem.rejections[self.name]
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
-        """Upstream `Reserve`: the filter has found volumes for the node, or will have them made there."""
+        """Do nothing: Filter found the volumes of the node. Upstream `Reserve`."""
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Upstream `Unreserve`: nothing was changed."""
+        """Do nothing: nothing was changed. Upstream `Unreserve`."""
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
-        """Upstream `PreBindPreFlight`: nothing to wait for where all claims are bound."""
+        """Skip PreBind if all claims are bound. Upstream `PreBindPreFlight`."""
         claims: _State | None = state.data.get(self.name)
         return SKIP if claims is None or not claims.delayed else None
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
-        """Upstream `PreBind`, when the volumes have been bound in time."""
+        """Succeed, as upstream `PreBind` does if the volumes are bound in time."""
         return None
 
     def _waits(self, claim: PersistentVolumeClaim) -> bool:
-        """Source: component-helpers `IsDelayBindingMode`."""
+        """Report whether a claim is bound only after its first consumer. Source: component-helpers
+        `IsDelayBindingMode`.
+        """
         storage_class = self.snapshot.objects.storage_classes.get(("", claim.storage_class))
         return storage_class is not None and storage_class.binding_mode == "WaitForFirstConsumer"
 
     def _check_bound_claims(self, claims: tuple[PersistentVolumeClaim, ...], node_info: NodeInfo) -> tuple[bool, bool]:
-        """(the node can mount them, they exist). Source: upstream `checkBoundClaims`."""
+        """Return (the node can mount the volumes, the volumes exist). Source: upstream `checkBoundClaims`."""
         csi_node = self.snapshot.objects.csi_nodes.get(("", node_info.name))
         migrated_plugins = csi_node.migrated_plugins if csi_node else frozenset()
         for claim in each(claims, 2):
@@ -234,7 +247,10 @@ class VolumeBinding(Plugin):
     def _check_delayed_claims(
         self, claims: tuple[PersistentVolumeClaim, ...], node_info: NodeInfo, found: PodVolumes
     ) -> str:
-        """Why they cannot be bound here, empty if they can; then to what is `found`. Source: `FindPodVolumes`."""
+        """Return why the claims cannot be bound on the node; empty if they can. Source: `FindPodVolumes`.
+
+        Fills `found` with their volumes. Raises _Failed.
+        """
         to_match, to_provision = [], []
         for claim in each(claims, 1):
             if claim.selected_node is None:
@@ -256,7 +272,11 @@ class VolumeBinding(Plugin):
         return self._check_provisions(to_provision, node_info, found)
 
     def _check_provisions(self, claims: list[PersistentVolumeClaim], node_info: NodeInfo, found: PodVolumes) -> str:
-        """Source: upstream `checkVolumeProvisions`."""
+        """Return why claims cannot be provisioned on the node; empty if they can. Source: upstream
+        `checkVolumeProvisions`.
+
+        Fills `found` with the storage to provision from. Raises _Failed.
+        """
         for claim in each(claims, 1):
             if not claim.storage_class:
                 raise _Failed(f'no class for claim "{claim.namespace}/{claim.name}"')
@@ -278,7 +298,9 @@ class VolumeBinding(Plugin):
     def _enough_capacity(
         self, storage_class: StorageClass, claim: PersistentVolumeClaim, node_info: NodeInfo
     ) -> CSIStorageCapacity | None:
-        """Source: upstream `hasEnoughCapacity`, which takes any where several would do."""
+        """Return the first storage capacity that is large enough, or None. Source: upstream `hasEnoughCapacity`, which
+        returns any.
+        """
         for capacity in each(tuple(self.snapshot.objects.storage_capacities.values())):
             if (
                 capacity.storage_class == storage_class.name
@@ -293,7 +315,10 @@ class VolumeBinding(Plugin):
     def _find_matching_volume(
         self, claim: PersistentVolumeClaim, chosen: set[str], node_info: NodeInfo
     ) -> PersistentVolume | None:
-        """Source: component-helpers `FindMatchingVolume`: one bound to the claim, else the smallest that does."""
+        """Return a volume for the claim: one reserved for it, else the smallest that fits. Raises _Failed.
+
+        Source: component-helpers `FindMatchingVolume`.
+        """
         if claim.selector_error:
             raise _Failed(f"error creating internal label selector for claim: {claim.namespace}/{claim.name}")
         meant, free = self._candidates(claim)
@@ -308,9 +333,7 @@ class VolumeBinding(Plugin):
     def _candidates(
         self, claim: PersistentVolumeClaim
     ) -> tuple[Sequence[PersistentVolume], Sequence[PersistentVolume]]:
-        """Return the volumes for a claim on any node: volumes reserved for the claim by name, and unbound volumes,
-        smallest first.
-        """
+        """Return (volumes reserved for a claim, by name; unbound volumes that fit, smallest first), on any node."""
         key = claim.namespace, claim.name
         if key not in self._fitting:
             every = each(self.snapshot.volumes_of_class.get(claim.storage_class, ()), 0.5)
@@ -322,7 +345,7 @@ class VolumeBinding(Plugin):
 
 
 def _problem(claim: PersistentVolumeClaim | None, name: str, pod: Pod, *, ephemeral: bool) -> str:
-    """Return the error of a claim. Source: upstream `podHasPVCs`."""
+    """Return why PreFilter rejects the Pod for a claim; empty if it does not. Source: upstream `podHasPVCs`."""
     if claim is None:
         waiting = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
         return waiting if ephemeral else f'persistentvolumeclaim "{name}" not found'
@@ -334,7 +357,7 @@ def _problem(claim: PersistentVolumeClaim | None, name: str, pod: Pod, *, epheme
 
 
 def could_hold(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Report whether the volume itself is suitable for the claim."""
+    """Report whether a volume is suitable for the claim by size, mode and class, and not bound to another claim."""
     return (
         (volume.claim is None or volume.bound_to(claim))
         and volume.capacity >= (claim.request or 0)

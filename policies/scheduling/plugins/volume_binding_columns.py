@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 REFUSED, TIGHT = 1, 2
 _MOST_CLAIMS: Final = 64
 _MOST_TRIED: Final = 64
-"""Volumes of one class that are tried one after the other where several different claims ask for one."""
+"""Maximum unbound volumes of a class that different claims of a Pod are matched with one after the other."""
 
 
 class _OfClass(NamedTuple):
-    """The volumes of a class: unbound, and reserved for a claim, by (namespace, name)."""
+    """The volumes of a StorageClass: unbound ones, and those reserved for a claim, by (namespace, name)."""
 
     free: list[PersistentVolume]
     meant: dict[tuple[str, str], list[PersistentVolume]]
 
 
 class Suits(NamedTuple):
-    """The fields of a volume that VolumeBinding reads, except its node affinity.
+    """The checks of a volume for a claim, without node affinity.
 
     `could_hold`: the volume itself is suitable for the claim; `available`: an unbound volume matches the selector and
     access modes.
@@ -54,7 +54,7 @@ class Suits(NamedTuple):
 def unmountable(
     problem: NodeFitProblem, claims: Iterable[PersistentVolumeClaim]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """[node]: whether the first volume of a bound claim that will not do is there, and whether it is not.
+    """Return two bool arrays [node]: the first failing volume of the bound claims is unreachable; it does not exist.
 
     Source: `checkBoundClaims`.
     """
@@ -77,10 +77,10 @@ def unmountable(
 
 
 def unbindable(problem: NodeFitProblem, claims: Sequence[PersistentVolumeClaim], suits: Suits) -> NDArray[np.int64]:
-    """[node]: REFUSED or TIGHT, what speaks first against binding claims that wait for their node, or providing for
-    them there; else 0. Source: `FindPodVolumes`.
+    """Return [node]: REFUSED or TIGHT, why unbound claims cannot be bound or provisioned there; else 0.
 
-    Raises NotValid: there are many, different ones choose among many volumes, or upstream ends in an error.
+    Raises NotValid if there are too many claims, if different claims select among too many volumes, or if upstream
+    returns an error. Source: `FindPodVolumes`.
     """
     if len(claims) > _MOST_CLAIMS:
         raise NotValid("as more than 64 claims of the pod wait for their node")
@@ -119,7 +119,10 @@ def _only(problem: NodeFitProblem, name: str) -> NDArray[np.bool_]:
 def _lacking(
     problem: NodeFitProblem, claims: Sequence[PersistentVolumeClaim], suits: Suits
 ) -> Sequence[NDArray[np.bool_]]:
-    """Of each of these claims of one class, the smallest first, [node]: whether it finds no volume."""
+    """Return a bool array [node] for each claim: whether there is no volume for it.
+
+    `claims`: claims of one StorageClass, smallest first. Raises NotValid.
+    """
     parts = _volumes(problem.snapshot.objects.volumes, claims[0].storage_class)
     first = claims[0]
     meant = [_meant(parts, claim, suits) for claim in claims]
@@ -139,11 +142,14 @@ def _one_after_the_other(
     meant: Sequence[Sequence[PersistentVolume]],
     suits: Suits,
 ) -> list[NDArray[np.bool_]]:
-    """Bind claims in upstream's order, smallest first: each takes a volume from the claims after it."""
+    """Return a bool array [node] for each claim: whether there is no volume for it. Raises NotValid.
+
+    Binds claims in upstream's order, smallest first: each takes a volume from the claims after it.
+    """
     nodes = problem.matrix.nodes
     found: list[NDArray[np.bool_]] = []
     taken: dict[str, NDArray[np.bool_]] = {}
-    """Volume -> [node]: whether a claim before this one would have it there."""
+    """Volume name -> [node], bool: whether a claim before takes the volume there."""
     free = [volume for part in parts for volume in part.free]
     if len(free) > _MOST_TRIED:
         raise NotValid("as different claims of the pod choose among many volumes")
@@ -168,7 +174,7 @@ def _one_after_the_other(
 
 
 def _meant(parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits) -> list[PersistentVolume]:
-    """The volumes that are meant for a claim and could hold it, by name."""
+    """Return the volumes that are reserved for a claim and suitable, by name."""
     found = [volume for part in parts for volume in part.meant.get((claim.namespace, claim.name), ())]
     charge(len(found) + len(parts) // 8)
     fitting = [volume for volume in found if volume.bound_to(claim) and suits.could_hold(volume, claim)]
@@ -176,7 +182,9 @@ def _meant(parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits
 
 
 def _free(problem: NodeFitProblem, parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits) -> Selectors:
-    """The nodes with suitable unbound volumes for a claim, cached while the volumes stay the same."""
+    """Return selectors of the nodes with suitable unbound volumes for a claim; cached while the volumes stay the
+    same.
+    """
 
     def made() -> Selectors:
         found = Selectors()
@@ -193,16 +201,15 @@ def _free(problem: NodeFitProblem, parts: Sequence[_OfClass], claim: PersistentV
 
 
 def _asks(claim: PersistentVolumeClaim) -> tuple[object, ...]:
-    """The fields of an unbound volume that matter."""
+    """Return the fields of a claim that determine its suitable volumes."""
     amounts = claim.request, claim.volume_mode, claim.attributes_class
     return claim.storage_class, *amounts, frozenset(claim.access_modes), claim.selector
 
 
 def _unprovidable(problem: NodeFitProblem, claim: PersistentVolumeClaim) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """[node]: whether the claim's class makes no volume there, and whether there is no room. Source:
-    `checkVolumeProvisions`.
+    """Return two bool arrays [node]: the StorageClass provisions no volume there; storage capacity is insufficient.
 
-    Raises NotValid: upstream ends in an error where it asks.
+    Raises NotValid if upstream returns an error. Source: `checkVolumeProvisions`.
     """
     objects, nodes = problem.snapshot.objects, problem.matrix.nodes
     storage_class = objects.storage_classes.get(("", claim.storage_class))
@@ -219,7 +226,7 @@ def _unprovidable(problem: NodeFitProblem, claim: PersistentVolumeClaim) -> tupl
 
 
 def _allowed(problem: NodeFitProblem, storage_class: StorageClass) -> NDArray[np.bool_]:
-    """[node]: whether its labels are among the allowed topologies. See `StorageClass.allows`."""
+    """Return [node], bool: whether its labels match the allowed topologies. See `StorageClass.allows`."""
     nodes, terms = problem.matrix.nodes, storage_class.allowed_topologies
     if not terms:
         return np.ones(len(nodes.nodes), np.bool_)
@@ -231,7 +238,9 @@ def _allowed(problem: NodeFitProblem, storage_class: StorageClass) -> NDArray[np
 
 
 def _roomy(problem: NodeFitProblem, storage_class: str, request: int) -> Selectors:
-    """Return the nodes for which a CSIStorageCapacity of the class has so many bytes. Source: `hasEnoughCapacity`."""
+    """Return the nodes with a CSIStorageCapacity of the class of at least `request` bytes. Source:
+    `hasEnoughCapacity`.
+    """
     capacities = problem.snapshot.objects.storage_capacities
 
     def made() -> Selectors:
@@ -250,7 +259,7 @@ def _roomy(problem: NodeFitProblem, storage_class: str, request: int) -> Selecto
 
 
 def _volumes(volumes: Mapping[tuple[str, str], PersistentVolume], storage_class: str) -> list[_OfClass]:
-    """The volumes of a class, as the parts of the table have them."""
+    """Return the volumes of a StorageClass, one entry for each shard of the table."""
     charge(50)
     return [part[storage_class] for part in derived(volumes, _by_class) if storage_class in part]
 

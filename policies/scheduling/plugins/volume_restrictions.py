@@ -1,4 +1,4 @@
-"""VolumeRestrictions: disks and claims that pods cannot share. Source: upstream `plugins/volumerestrictions`."""
+"""VolumeRestrictions: disks and claims that Pods cannot share. Source: upstream `plugins/volumerestrictions`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CLAIM_CONFLICT: Final = unschedulable(
 
 @dataclass(slots=True)
 class _State:
-    """The pod's ReadWriteOncePod claims, and how many uses of them are left in the cluster."""
+    """The names of the Pod's ReadWriteOncePod claims, and the number of their uses by Pods on nodes."""
 
     claims: frozenset[str]
     conflicts: int
@@ -45,17 +45,21 @@ class _State:
         return _State(self.claims, self.conflicts)
 
     def update(self, pod: Pod, sign: int) -> None:
-        """Upstream counts by the claim's name alone: claims of that name in other namespaces count too."""
+        """Add (`sign` 1) or remove (-1) the uses of a Pod. As in upstream, claims of the same name in other namespaces
+        count too.
+        """
         self.conflicts += sign * sum(volume.claim_name in self.claims for volume in pod.spec.volumes)
 
 
 class VolumeRestrictions(Plugin):
-    """Rejects nodes where another pod has a disk of the pod's, and all nodes while its exclusive claim is in use."""
+    """Rejects nodes where another Pod uses a disk of the Pod, and all nodes while its ReadWriteOncePod claim is in
+    use.
+    """
 
     name: ClassVar[str] = "VolumeRestrictions"
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
-        """Upstream `PreFilter`."""
+        """Find the Pod's ReadWriteOncePod claims and their uses. Upstream `PreFilter`."""
         exclusive, missing = self._exclusive(pod)
         if missing is not None:
             return PreFilterResult(status=unresolvable(f'persistentvolumeclaim "{missing}" not found'))
@@ -66,7 +70,7 @@ class VolumeRestrictions(Plugin):
         return PreFilterResult()
 
     def _exclusive(self, pod: Pod) -> tuple[set[str], str | None]:
-        """(names of its ReadWriteOncePod claims, the first claim that is not there)."""
+        """Return (names of the Pod's ReadWriteOncePod claims, the name of the first missing claim or None)."""
         exclusive = set()
         for volume in pod.spec.volumes:
             if volume.claim_name is None:
@@ -79,15 +83,15 @@ class VolumeRestrictions(Plugin):
         return exclusive, None
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:  # noqa: ARG002
-        """Upstream `AddPod`."""
+        """Add a Pod to the uses. Upstream `AddPod`."""
         state.data[self.name].update(added, 1)
 
     def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node_info: NodeInfo) -> None:  # noqa: ARG002
-        """Upstream `RemovePod`."""
+        """Remove a Pod from the uses. Upstream `RemovePod`."""
         state.data[self.name].update(removed, -1)
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
-        """Upstream `Filter`."""
+        """Reject a node for a disk or a ReadWriteOncePod claim in use. Upstream `Filter`."""
         disks = [volume.disk for volume in each(pod.spec.volumes, 0.2) if volume.disk]
         if disks:
             for other in node_info.pods:
@@ -100,7 +104,10 @@ class VolumeRestrictions(Plugin):
         return CLAIM_CONFLICT if found.conflicts > 0 else None
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Raises NotValid if a claim is missing, which rejects the Pod before any node is evaluated."""
+        """Add constraints for disks and ReadWriteOncePod claims to `problem`.
+
+        Raises NotValid if a claim is missing, which rejects the Pod before any node is evaluated.
+        """
         pod, matrix = problem.pod, problem.matrix
         exclusive, missing = self._exclusive(pod)
         if missing is not None:
@@ -123,6 +130,6 @@ class VolumeRestrictions(Plugin):
         problem.add(Constraint(with_claims, everywhere, counts, none + conflicts, none))
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
-        """Disks, then claims."""
+        """Yield the nodes rejected for disks, then those rejected for claims."""
         for demand, status in zip(problem.added[self.name], (DISK_CONFLICT, CLAIM_CONFLICT), strict=False):
             yield rejected(amounts.exceeded(demand), status)

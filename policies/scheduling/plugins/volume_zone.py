@@ -29,7 +29,7 @@ GA_LABELS: Final = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-"""Labels that name a zone or region -> the label of today."""
+"""Label for a zone or region -> its current name."""
 
 
 class _Topology(NamedTuple):
@@ -38,12 +38,12 @@ class _Topology(NamedTuple):
 
 
 class VolumeZone(Plugin):
-    """Rejects nodes outside the zones and regions that the pod's bound volumes are labelled with."""
+    """Rejects nodes outside the zones and regions in the labels of the Pod's bound volumes."""
 
     name: ClassVar[str] = "VolumeZone"
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
-        """Upstream `PreFilter`."""
+        """Find the zones and regions of the Pod's volumes. Upstream `PreFilter`."""
         topologies, problem = self._of_pod(pod)
         if problem:
             return PreFilterResult(status=unresolvable(problem))
@@ -53,7 +53,9 @@ class VolumeZone(Plugin):
         return PreFilterResult()
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Raises NotValid if a claim rejects the Pod before any node is evaluated."""
+        """Add the rejected nodes to `problem`. Raises NotValid if a claim rejects the Pod before any node is
+        evaluated.
+        """
         topologies, fault = self._of_pod(problem.pod)
         if fault:
             raise NotValid("whose PreFilter rejects the pod")
@@ -71,7 +73,7 @@ class VolumeZone(Plugin):
         problem.narrow(self.name, rejected(anywhere & ~passing, REASON))
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
-        """Return the result, which does not depend on the Pods of the nodes."""
+        """Yield the rejected nodes, which do not depend on the Pods of the nodes."""
         if self.name in problem.rejections:
             yield problem.rejections[self.name]
 
@@ -94,7 +96,7 @@ class VolumeZone(Plugin):
         return tuple(topologies), ""
 
     def _problem(self, claim: PersistentVolumeClaim | None, name: str) -> str:
-        """Why the claim does not tell its zone, empty if it does or need not."""
+        """Return why the zone of a claim is unknown; empty if it is known or not needed."""
         if claim is None:
             return f'persistentvolumeclaim "{name}" not found' if name else "PersistentVolumeClaim had no name"
         if claim.volume_name:
@@ -108,7 +110,7 @@ class VolumeZone(Plugin):
         return "" if storage_class.binding_mode == "WaitForFirstConsumer" else "PersistentVolume had no name"
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
-        """Upstream `Filter`; a node without any such label takes every volume."""
+        """Reject a node in another zone or region; a node without such labels passes. Upstream `Filter`."""
         if not pod.spec.volumes:
             return None
         topologies = state.data.get(self.name)
@@ -130,7 +132,7 @@ def _labelled(nodes: NodeTables, key: str) -> NDArray[np.bool_]:
 
 
 def _topologies(volume: PersistentVolume) -> Iterator[_Topology]:
-    """Source: upstream `getPVTopologies`; a label with an empty zone in its list is passed over."""
+    """Yield the zones and regions of a volume; skips a label with an empty zone. Source: upstream `getPVTopologies`."""
     for key in GA_LABELS:
         if key in volume.labels:
             zones = [zone.strip() for zone in volume.labels[key].split("__")]

@@ -1,4 +1,4 @@
-"""Pods that were rejected lately and wait a while. Source: upstream `backend/queue/backoff_queue.go`."""
+"""Pods in back-off after a failed attempt. Source: upstream `backend/queue/backoff_queue.go`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ if TYPE_CHECKING:
 
 
 class BackoffQueue:
-    """Two heaps in one: pods that a plugin rejected, which an idle scheduler takes at once, and pods after an error."""
+    """Two heaps: Pods that plugins rejected, which an idle scheduler pops early, and Pods whose attempt had an
+    error.
+    """
 
     def __init__(
         self, now: Callable[[], float], less: Callable[[Entity], Any], initial: float = 1, most: float = 10
     ) -> None:
-        """`less`: the key that activeQ orders by. `initial`, `most`: seconds (podInitialBackoffSeconds, podMax…)."""
+        """Start empty.
+
+        `less`: the sort key of activeQ. `initial`, `most`: podInitialBackoffSeconds and podMaxBackoffSeconds.
+        """
         self._now, self._initial, self._most = now, initial, most
         self._rejected = PodHeap(lambda info: (self.expiration(info), less(info)))
         self._failed = PodHeap(self.expiration)
@@ -32,11 +37,11 @@ class BackoffQueue:
         yield from self._failed
 
     def is_pod_backing_off(self, info: Entity) -> bool:
-        """Report whether its back-off has not expired, within the current second."""
+        """Report whether the back-off of an entity has not expired, compared in whole seconds."""
         return self.expiration(info) >= floor(self._now())
 
     def expiration(self, info: Entity) -> float:
-        """The whole second in which its back-off ends; the beginning of time where it was never tried."""
+        """Return the whole second in which the back-off of an entity ends; -inf for one without failed attempts."""
         count = info.consecutive_errors or info.unschedulable_count
         if not count or not self._most:
             return float("-inf")
@@ -45,19 +50,19 @@ class BackoffQueue:
         return info.backoff_expiration
 
     def _duration(self, count: int, pods: int) -> float:
-        """Twice as long each time; a PodGroup of many Pods has a longer maximum.
+        """Return the back-off in seconds: it doubles with each attempt; the maximum grows with the Pods of a PodGroup.
 
         Source: upstream `calculateBackoffDuration`.
         """
         return min(self._initial * float(2 ** min(count - 1, 64)), self._most * sqrt(pods))
 
     def add(self, info: Entity) -> None:
-        """Take a pod in; one that no plugin rejected had an error."""
+        """Add an entity, to the heap for rejections or the one for errors."""
         self.delete(info.key)
         (self._rejected if info.is_rejected else self._failed).put(info)
 
     def update(self, key: Key) -> Entity | None:
-        """The pod of this name, which has changed, put into its place again."""
+        """Sort a changed entity again and return it; None if it is not in back-off."""
         for heap in (self._rejected, self._failed):
             info = heap.take(key)
             if info is not None:
@@ -66,29 +71,29 @@ class BackoffQueue:
         return None
 
     def get(self, key: Key) -> Entity | None:
-        """The pod of this name."""
+        """Return the entity of this key, or None."""
         return self._rejected.get(key) or self._failed.get(key)
 
     def delete(self, key: Key) -> Entity | None:
-        """Take the pod of this name out; None where it was not in."""
+        """Remove the entity of this key and return it, or None if it is not in back-off."""
         return self._rejected.take(key) or self._failed.take(key)
 
     @property
     def has_next(self) -> bool:
-        """Whether `pop` returns a Pod."""
+        """Whether `pop` returns an entity."""
         return bool(self._rejected)
 
     def first_completed(self) -> float | None:
-        """When the first back-off ends; None where there is none. Both heaps have that pod on top."""
+        """Return the time at which the first back-off ends, or None."""
         tops = (heap.peek() for heap in (self._rejected, self._failed) if heap)
         return min((self.expiration(info) for info in tops if info is not None), default=None)
 
     def pop(self) -> Entity | None:
-        """The first of the rejected ones, its time over or not."""
+        """Remove and return the first rejected entity, even if its back-off has not expired; or None."""
         return self._rejected.pop()
 
     def pop_all_completed(self) -> list[Entity]:
-        """Take out all pods whose time is over."""
+        """Remove and return all entities whose back-off has expired."""
         return [info for heap in (self._rejected, self._failed) for info in self._completed(heap)]
 
     def _completed(self, heap: PodHeap) -> Iterator[Entity]:
@@ -98,7 +103,7 @@ class BackoffQueue:
 
 
 def seconds_of_backoff(semantics: Semantics) -> tuple[float, float]:
-    """(podInitialBackoffSeconds, podMaxBackoffSeconds)."""
+    """Return (podInitialBackoffSeconds, podMaxBackoffSeconds) of the scheduler."""
     configured = semantics.scheduler
     if configured is None:
         return 1, 10

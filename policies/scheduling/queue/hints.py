@@ -1,7 +1,7 @@
-"""Which events each plugin registers, and its queueing hints: could this event make this rejected pod schedulable?
+"""The events that each plugin registers for, and its queueing hints: may this event make the rejected Pod schedulable?
 
-Source: `EventsToRegister` and the hint functions of kubernetes `pkg/scheduler/framework/plugins`. Of storage only
-claims and volumes change here; objects of devices do not.
+Source: `EventsToRegister` and the hint functions of kubernetes `pkg/scheduler/framework/plugins`. Of storage objects,
+only claims and volumes change here; objects of devices do not.
 """
 
 from __future__ import annotations
@@ -52,38 +52,47 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.semantics import Semantics
 
 Hint = Callable[["Pod", Any, Any], bool]
-"""(rejected pod, object before, object after) -> whether the pod is worth another try. None: not there then, or now."""
+"""(rejected Pod, object before, object after) -> whether to retry the Pod. None: the object did not exist, or was
+deleted.
+"""
 
 
 def queue(_pod: Pod, _old: Any, _new: Any) -> bool:
-    """Upstream's `defaultQueueingHintFn`."""
+    """Return True: always retry the Pod. Upstream's `defaultQueueingHintFn`."""
     return True
 
 
 def skip(_pod: Pod, _old: Any, _new: Any) -> bool:
-    """DefaultPreemption registers for pods that go only so that those may wake what it gates."""
+    """Return False: deleted Pods do not retry a Pod for DefaultPreemption, which registers for them only to open its
+    gate.
+    """
     return False
 
 
 def _on_a_node(pod: Pod | None) -> bool:
-    """Report whether a Pod used resources, as scheduled or nominated; other Pods did not prevent scheduling."""
+    """Report whether a Pod used resources, because it was scheduled or nominated. None counts as such a Pod."""
     return pod is None or bool(pod.node_name or pod.nominated_node_name)
 
 
 def resources_after_pod(_pod: Pod, old: Pod | None, new: Pod | None) -> bool:
-    """Source: upstream `isSchedulableAfterPodEvent`; requests are not resized here."""
+    """Report whether a Pod was deleted. Resizes are not modelled here. Source: upstream
+    `isSchedulableAfterPodEvent`.
+    """
     return new is None and _on_a_node(old)
 
 
 def resources_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
-    """Source: upstream `isSchedulableAfterNodeChange` of NodeResourcesFit."""
+    """Report whether a node has sufficient resources, and more than before of a requested one.
+
+    Source: upstream `isSchedulableAfterNodeChange` of NodeResourcesFit.
+    """
     if any(True for _ in insufficient_resources(pod, NodeInfo(new))):
         return False
     return old is None or _more_of_what_is_requested(pod, old, new)
 
 
 def _more_of_what_is_requested(pod: Pod, old: Node, new: Node) -> bool:
-    """Source: upstream `haveAnyRequestedResourcesIncreased`."""
+    """Report whether a requested resource increased. Source: upstream `haveAnyRequestedResourcesIncreased`."""
     before, after, request = old.allocatable, new.allocatable, pod.spec.request
     if after.allowed_pod_number > before.allowed_pod_number:
         return True
@@ -97,7 +106,10 @@ def _more_of_what_is_requested(pod: Pod, old: Node, new: Node) -> bool:
 
 
 def affinity_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
-    """Source: upstream `isSchedulableAfterPodChange` of InterPodAffinity."""
+    """Report whether a changed Pod may resolve a rejection by Pod affinity or anti-affinity.
+
+    Source: upstream `isSchedulableAfterPodChange` of InterPodAffinity.
+    """
     if old is not None and new is not None and new.identity == pod.identity:
         return True
     if not _on_a_node(old) or not _on_a_node(new):
@@ -115,7 +127,10 @@ def affinity_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
 
 
 def affinity_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
-    """Source: upstream `isSchedulableAfterNodeChange` of InterPodAffinity."""
+    """Report whether a new or relabelled node may satisfy the Pod affinity.
+
+    Source: upstream `isSchedulableAfterNodeChange` of InterPodAffinity.
+    """
     affinity = pod.spec.pod_affinity
     for term in each(affinity.required_affinity):
         before = None if old is None else old.labels.get(term.topology_key)
@@ -132,7 +147,10 @@ def affinity_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
 
 
 def spread_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
-    """Source: upstream `isSchedulableAfterPodChange` of PodTopologySpread."""
+    """Report whether a changed Pod may affect the Pod's topology spread constraints.
+
+    Source: upstream `isSchedulableAfterPodChange` of PodTopologySpread.
+    """
     if any(other is not None and not _involved(other, pod) for other in (old, new)):
         return False
     constraints = do_not_schedule(pod)
@@ -149,7 +167,7 @@ def spread_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
 
 
 def _involved(other: Pod, pod: Pod) -> bool:
-    """Source: upstream `involvedInTopologySpreading`."""
+    """Report whether a Pod counts for topology spread of `pod`. Source: upstream `involvedInTopologySpreading`."""
     return other.identity == pod.identity or (_on_a_node(other) and other.namespace == pod.namespace)
 
 
@@ -158,7 +176,10 @@ def _honours_taints(constraints: Iterable[TopologySpreadConstraint]) -> bool:
 
 
 def spread_after_node(pod: Pod, old: Node | None, new: Node | None) -> bool:
-    """Source: upstream `isSchedulableAfterNodeChange` of PodTopologySpread."""
+    """Report whether a changed node may affect the Pod's topology spread constraints.
+
+    Source: upstream `isSchedulableAfterNodeChange` of PodTopologySpread.
+    """
     keys = [constraint.topology_key for constraint in do_not_schedule(pod)]
     had, has = (node is not None and all(key in node.labels for key in keys) for node in (old, new))
     if old is None or new is None:
@@ -170,29 +191,41 @@ def spread_after_node(pod: Pod, old: Node | None, new: Node | None) -> bool:
 
 
 def taints_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
-    """Source: upstream `isSchedulableAfterNodeChange` of TaintToleration."""
+    """Report whether the Pod tolerates the taints of a node now, and did not before.
+
+    Source: upstream `isSchedulableAfterNodeChange` of TaintToleration.
+    """
     tolerations = pod.spec.tolerations
     rejected = old is None or untolerated_taint(old.taints, tolerations) is not None
     return rejected and untolerated_taint(new.taints, tolerations) is None
 
 
 def its_own(pod: Pod, _old: Pod | None, new: Pod) -> bool:
-    """The pod itself has changed: of TaintToleration and SchedulingGates."""
+    """Report whether the changed Pod is the rejected Pod itself. For TaintToleration and SchedulingGates."""
     return new.identity == pod.identity
 
 
 def uncordoned(_pod: Pod, old: Node | None, new: Node) -> bool:
-    """Source: upstream `isSchedulableAfterNodeChange` of NodeUnschedulable."""
+    """Report whether a schedulable node was added or a node was uncordoned.
+
+    Source: upstream `isSchedulableAfterNodeChange` of NodeUnschedulable.
+    """
     return not new.unschedulable and (old is None or old.unschedulable)
 
 
 def tolerates_cordons(pod: Pod, _old: Pod | None, new: Pod) -> bool:
-    """Source: upstream `isSchedulableAfterPodTolerationChange` of NodeUnschedulable."""
+    """Report whether the Pod itself changed and now tolerates cordoned nodes.
+
+    Source: upstream `isSchedulableAfterPodTolerationChange` of NodeUnschedulable.
+    """
     return new.identity == pod.identity and tolerations_tolerate_taint(new.spec.tolerations, UNSCHEDULABLE_TAINT)
 
 
 def node_affinity_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
-    """Source: upstream `isSchedulableAfterNodeChange` of NodeAffinity."""
+    """Report whether a node matches the node affinity now, and did not before.
+
+    Source: upstream `isSchedulableAfterNodeChange` of NodeAffinity.
+    """
     affinity = pod.spec.node_affinity
     if not affinity.matches(new.labels, new.name):
         return False
@@ -200,49 +233,65 @@ def node_affinity_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
 
 
 def ports_after_pod(pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
-    """Source: upstream `isSchedulableAfterPodDeleted` of NodePorts."""
+    """Report whether a deleted Pod used a host port that the Pod needs.
+
+    Source: upstream `isSchedulableAfterPodDeleted` of NodePorts.
+    """
     if old is None or not _on_a_node(old) or not old.spec.host_ports:
         return False
     return bool(WantedPorts(pod.spec.host_ports).conflicts(old.spec.host_ports))
 
 
 def volumes_after_pod(_pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
-    """A pod with volumes has gone: of NodeVolumeLimits and VolumeRestrictions, which look at whose they were too."""
+    """Report whether a Pod with volumes was deleted. For NodeVolumeLimits and VolumeRestrictions.
+
+    Upstream also checks to which volumes these refer.
+    """
     return old is not None and bool(old.spec.volumes) and _on_a_node(old)
 
 
 def of_its_claim(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
-    """A claim that the pod uses. Source: upstream `isSchedulableAfterPersistentVolumeClaimChange`."""
+    """Report whether a claim belongs to the Pod. Source: upstream `isSchedulableAfterPersistentVolumeClaimChange`."""
     return pod.namespace == new.namespace and any(v.claim_of(pod.name) == new.name for v in pod.spec.volumes)
 
 
 def of_a_claim_by_name(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
-    """As upstream, without ephemeral volumes. Source: upstream `isSchedulableAfterPersistentVolumeClaimAdded`."""
+    """Report whether the Pod names a claim; as in upstream, without ephemeral volumes.
+
+    Source: upstream `isSchedulableAfterPersistentVolumeClaimAdded`.
+    """
     return pod.namespace == new.namespace and any(v.claim_name == new.name for v in pod.spec.volumes)
 
 
 def new_or_moved_volume(_pod: Pod, old: PersistentVolume | None, new: PersistentVolume) -> bool:
-    """Source: upstream `isSchedulableAfterPersistentVolumeChange` of VolumeZone."""
+    """Report whether a volume is new or its labels changed.
+
+    Source: upstream `isSchedulableAfterPersistentVolumeChange` of VolumeZone.
+    """
     return old is None or old.labels != new.labels
 
 
 def member_added(pod: Pod, _old: Pod | None, new: Pod) -> bool:
-    """A Pod of the same PodGroup. Source: upstream `isSchedulableAfterPodAdded` of GangScheduling."""
+    """Report whether a new Pod has the same PodGroup. Source: upstream `isSchedulableAfterPodAdded` of
+    GangScheduling.
+    """
     return bool(pod.spec.pod_group) and (pod.namespace, pod.spec.pod_group) == (new.namespace, new.spec.pod_group)
 
 
 def group_added(pod: Pod, _old: PodGroup | None, new: PodGroup) -> bool:
-    """Its PodGroup. Source: upstream `isSchedulableAfterPodGroupAdded`."""
+    """Report whether a PodGroup is that of the Pod. Source: upstream `isSchedulableAfterPodGroupAdded`."""
     return (pod.namespace, pod.spec.pod_group) == (new.namespace, new.name)
 
 
 def fewer_members_suffice(pod: Pod, old: PodGroup, new: PodGroup) -> bool:
-    """The minCount of its PodGroup decreased. Source: upstream `isSchedulableAfterPodGroupUpdated`."""
+    """Report whether the minCount of the Pod's PodGroup decreased. Source: upstream
+    `isSchedulableAfterPodGroupUpdated`.
+    """
     return group_added(pod, old, new) and 0 < new.min_count < old.min_count
 
 
 class Registration(NamedTuple):
-    """An event that a plugin registered for, and its hint."""
+    """An event that a plugin registered for, and the plugin's hint."""
 
     event: ClusterEvent
     hint: Hint
@@ -315,11 +364,11 @@ EVENTS_TO_REGISTER: Final[Mapping[str, tuple[Registration, ...]]] = {
         Registration(ClusterEvent(POD, UPDATE), its_own),
     ),
 }
-"""The registered events of the default profile's plugins, by plugin."""
+"""Plugin of the default profile -> its registrations."""
 
 
 class QueueingHints:
-    """The registrations of a profile. Source: upstream `buildQueueingHintMap`."""
+    """The registrations of all plugins. Source: upstream `buildQueueingHintMap`."""
 
     def __init__(self, plugins: Mapping[str, Iterable[Registration]] = EVENTS_TO_REGISTER) -> None:
         self._by_plugin = {name: (*given, *_mended(given)) for name, given in plugins.items()}
@@ -327,7 +376,8 @@ class QueueingHints:
 
     @classmethod
     def of_profiles(cls, semantics: Semantics) -> QueueingHints:
-        """Of a scheduler's profiles: plugins that are not kube-scheduler's own are woken by everything.
+        """Return the registrations of a scheduler's profiles. Every event retries Pods for plugins outside of
+        kube-scheduler.
 
         Source: upstream `defaultEnqueueExtension`.
         """
@@ -337,7 +387,7 @@ class QueueingHints:
         return cls({**EVENTS_TO_REGISTER, **{n: everything for n in names if n not in EVENTS_TO_REGISTER}})
 
     def of(self, event: ClusterEvent) -> Mapping[str, tuple[Hint, ...]]:
-        """Plugin -> its hints for an event, of those that registered for it."""
+        """Return plugin -> hints, for the plugins that registered for an event."""
         return self._interested(event)
 
     def events_of(self, plugin: str) -> tuple[ClusterEvent, ...]:
@@ -350,7 +400,10 @@ class QueueingHints:
 
 
 def _mended(given: Iterable[Registration]) -> tuple[Registration, ...]:
-    """Pods that wait for nodes are also retried after any change of taints, as upstream's fix of issue 109437 does."""
+    """Return an additional registration: Pods that are retried for new nodes are also retried after changes of taints.
+
+    Upstream does this as a fix of issue 109437.
+    """
     actions = [r.event.action for r in given if r.event.resource == NODE]
     if any(action & ADD for action in actions) and not any(action & UPDATE_NODE_TAINT for action in actions):
         return (Registration(ClusterEvent(NODE, UPDATE_NODE_TAINT), queue),)

@@ -1,4 +1,4 @@
-"""The nominations of Pending Pods in memory; the API server gets them a moment later.
+"""The nominations of Pending Pods in kube-scheduler's memory, which the API server stores later.
 
 Source: kubernetes `pkg/scheduler/backend/queue/nominator.go`.
 """
@@ -21,14 +21,16 @@ class Nominator:
     def __init__(
         self, lister: Callable[[str, str], Pod | None], nominate: Callable[[Pod | None, Pod | None], None]
     ) -> None:
-        """`lister`: the pod of this namespace and name as the API server has it."""
+        """Start without nominations. `lister`: (namespace, name) -> the Pod as stored in the API server, or None."""
         self._lister, self._nominate = lister, nominate
         self._by_pod: dict[str, Pod] = {}
-        """Identity -> the pod with its nomination, which may be empty: one that is cleared but not yet stored."""
+        """Identity -> Pod with its nomination, or with an empty one that is cleared but not stored yet."""
         self._by_node: dict[str, dict[str, Pod]] = {}
 
     def add(self, pod: Pod, node: str | None = None) -> None:
-        """Nominate a pod to a node, or (None) to the one that its status names, if any. One that is bound is not."""
+        """Nominate a Pod to a node; None: to the node in its status, if any. A bound or deleted Pod loses its
+        nomination.
+        """
         if node is None:
             node = pod.nominated_node_name or None
         stored = None if node is None else self._lister(pod.namespace, pod.name)
@@ -43,7 +45,7 @@ class Nominator:
         self._keep(new)
 
     def _move_to_the_end(self, pod: Pod) -> None:
-        """The nomination does not change, so there is no call."""
+        """Move an unchanged nomination to the end of its node's nominations, without a call of `nominate`."""
         pods = self._by_node.get(pod.nominated_node_name)
         if pods is not None:
             pods[pod.identity] = pods.pop(pod.identity)
@@ -55,7 +57,7 @@ class Nominator:
             self._nominate(None, pod)
 
     def update(self, old: Pod, new: Pod) -> None:
-        """A pod has changed; a nomination of which its status does not tell yet stays."""
+        """Handle a changed Pod. A nomination that its status does not contain yet remains."""
         node = None
         if not old.nominated_node_name and not new.nominated_node_name and old.identity in self._by_pod:
             node = self._by_pod[old.identity].nominated_node_name
@@ -64,7 +66,7 @@ class Nominator:
         self.add(new, node)
 
     def delete(self, pod: Pod) -> None:
-        """A pod is nominated no longer; no error where it was not."""
+        """Remove the nomination of a Pod, if any."""
         kept = self._by_pod.pop(pod.identity, None)
         if kept is None or not kept.nominated_node_name:
             return
@@ -75,5 +77,5 @@ class Nominator:
         self._nominate(kept, None)
 
     def pods_for_node(self, node: str) -> list[Pod]:
-        """The pods that are nominated to a node, in the order in which they were."""
+        """Return the Pods that are nominated to a node, in the order of their nominations."""
         return list(self._by_node.get(node, {}).values())

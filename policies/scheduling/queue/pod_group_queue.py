@@ -1,4 +1,4 @@
-"""Pods of PodGroups in the queue: each waits in its PodGroup, which is tried as a whole.
+"""Pods of PodGroups in the queue: each Pod is queued in its PodGroup, which is scheduled as a whole.
 
 Source: kubernetes `pkg/scheduler/backend/queue/scheduling_queue.go`, `pod_group_member_pods.go`, `workload_forest.go`.
 """
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
 
 class Entities(Protocol):
-    """The queue of Pods and PodGroups (PriorityQueue)."""
+    """The part of PriorityQueue that PodGroupQueue uses: the queue of Pods and PodGroups."""
 
     @property
     def now(self) -> Callable[[], float]:
-        """Seconds."""
+        """Function that returns the time in seconds."""
 
     def take(self, key: Key) -> tuple[Entity | None, Strategy]:
-        """Take an entity out: (it, where it was)."""
+        """Remove an entity: (the entity or None, the queue that contained it)."""
 
     def entity(self, key: Key) -> Entity | None:
-        """The entity of this key."""
+        """Return the entity of this key, or None."""
 
     def requeue(self, info: Entity, strategy: Strategy, event: ClusterEvent | None) -> bool:
-        """Put an entity where the strategy says, unless a plugin gates it."""
+        """Put an entity into the queue of the strategy, unless a plugin gates it. Return whether it is active."""
 
     def to_active(self, info: Entity) -> bool:
-        """Put an entity to activeQ, unless a gate keeps it out."""
+        """Put an entity into activeQ, unless a plugin gates it. Return whether it is active."""
 
 
 class PodGroupQueue:
-    """PodGroups, and their Pods that are in no PodGroup of the queue.
+    """The PodGroups, and the Pods that cannot be queued in a PodGroup yet.
 
     A Pod is incomplete without its PodGroup object, and pending while its PodGroup is being tried.
     """
@@ -53,7 +53,7 @@ class PodGroupQueue:
         self._incomplete: dict[Key, dict[Key, QueuedPodInfo]] = {}
         self._pending: dict[Key, dict[Key, QueuedPodInfo]] = {}
         self._popped: Key | None = None
-        """The entity that was popped last, until its PodGroup comes back."""
+        """Key of the entity that was popped last, until its PodGroup returns."""
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         for aside in (self._pending, self._incomplete):
@@ -61,13 +61,13 @@ class PodGroupQueue:
                 yield from pods.values()
 
     def popped(self, key: Key) -> None:
-        """This entity is being tried."""
+        """Record that this entity is being tried."""
         self._popped = key
 
     # Pods
 
     def add(self, info: QueuedPodInfo) -> None:
-        """A Pod comes, or comes back. Source: upstream `addPodGroupMember`."""
+        """Add a new Pod, or a Pod after a failed attempt. Source: upstream `addPodGroupMember`."""
         key = key_of(info.pod)
         if key not in self._groups:
             self._incomplete.setdefault(key, {})[info.key] = info
@@ -84,14 +84,14 @@ class PodGroupQueue:
             self._queue.to_active(group)
 
     def find(self, pod: Pod) -> QueuedPodInfo | None:
-        """The Pod of this name, unless it is being tried."""
+        """Return the queued Pod of this name; None while it is being tried."""
         key, name = key_of(pod), (pod.namespace, pod.name)
         group = self._queue.entity(key)
         found = group.find(name) if isinstance(group, QueuedPodGroupInfo) else None
         return found or self._pending.get(key, {}).get(name) or self._incomplete.get(key, {}).get(name)
 
     def delete(self, pod: Pod) -> None:
-        """A Pod is gone, or bound. Source: upstream `deletePodGroupMember`."""
+        """Remove a Pod that was deleted or bound. Source: upstream `deletePodGroupMember`."""
         key, name = key_of(pod), (pod.namespace, pod.name)
         if key not in self._groups:
             _discard(self._incomplete, key, name)
@@ -107,14 +107,14 @@ class PodGroupQueue:
     # PodGroups
 
     def add_group(self, group: PodGroup) -> None:
-        """A PodGroup comes. Source: upstream `AddPodGroup`."""
+        """Add a PodGroup, and queue its incomplete Pods. Source: upstream `AddPodGroup`."""
         key = group_key(group.namespace, group.name)
         self._groups[key] = group
         for info in sorted(self._incomplete.pop(key, {}).values(), key=lambda info: (info.timestamp, info.key)):
             self.add(info)
 
     def update_group(self, group: PodGroup) -> None:
-        """A PodGroup changes; its place in the queue does not. Source: upstream `UpdatePodGroup`."""
+        """Replace a PodGroup; its position in the queue does not change. Source: upstream `UpdatePodGroup`."""
         key = group_key(group.namespace, group.name)
         self._groups[key] = group
         found = self._queue.entity(key)
@@ -122,7 +122,7 @@ class PodGroupQueue:
             found.group = group
 
     def delete_group(self, group: PodGroup) -> None:
-        """A PodGroup is gone: its Pods wait for another one of its name. Source: upstream `DeletePodGroup`."""
+        """Delete a PodGroup; its Pods become incomplete. Source: upstream `DeletePodGroup`."""
         key = group_key(group.namespace, group.name)
         self._groups.pop(key, None)
         found, _ = self._queue.take(key)
@@ -132,10 +132,10 @@ class PodGroupQueue:
             self._incomplete.setdefault(key, {}).update(self._pending.pop(key))
 
     def add_attempted(self, tried: QueuedPodGroupInfo, code: Code | None) -> None:
-        """A cycle of a PodGroup is over. `code`: of its status, None for success.
+        """Requeue a PodGroup after its cycle. `code`: of the cycle's status, None for success.
 
-        Its Pods that were not bound, and those that came meanwhile, are tried again: at once after a success, else when
-        the back-off is over, whatever happens before. Source: upstream `AddAttemptedPodGroupIfNeeded`.
+        Pods that were not bound, and Pods that were added during the cycle, are tried again: at once after a success,
+        otherwise after the back-off, regardless of events. Source: upstream `AddAttemptedPodGroupIfNeeded`.
         """
         key = tried.key
         self._popped = None
@@ -165,7 +165,7 @@ class PodGroupQueue:
 
 
 def key_of(pod: Pod) -> Key:
-    """The key of a Pod's PodGroup in the queue."""
+    """Return the key of a Pod's PodGroup in the queue."""
     return group_key(pod.namespace, pod.spec.pod_group)
 
 

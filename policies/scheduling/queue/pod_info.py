@@ -47,21 +47,21 @@ class QueueingParams:
         self.gating_plugin = ""
         self.gating_events: tuple[ClusterEvent, ...] = ()
         self.flushed = float("-inf")
-        """The time of the queue's last flush of the entity."""
+        """Time of the last flush of unschedulable Pods that included this entity, in seconds."""
 
     @property
     def waits_since(self) -> float:
-        """The time of its last attempt, or of the queue's last flush of the entity."""
+        """Time of the last attempt or flush, in seconds."""
         return max(self.timestamp, self.flushed)
 
     @property
     def gated(self) -> bool:
-        """Whether a PreEnqueue plugin gates it."""
+        """Whether a PreEnqueue plugin gates this entity."""
         return bool(self.gating_plugin)
 
     @property
     def is_rejected(self) -> bool:
-        """Whether there are rejectors. A PodGroup never has any: its Pods do."""
+        """Whether plugins rejected this entity. Always False for a PodGroup: only its Pods are rejected."""
         return bool(self.unschedulable_plugins or self.pending_plugins)
 
 
@@ -76,26 +76,26 @@ class QueuedPodInfo(QueueingParams):
 
     @property
     def key(self) -> Key:
-        """(namespace, name)."""
+        """(namespace, name) of the Pod."""
         return self.pod.namespace, self.pod.name
 
     @property
     def priority(self) -> int:
-        """By which activeQ orders."""
+        """The Pod's priority, which determines the order of activeQ."""
         return self.pod.effective_priority
 
     @property
     def members(self) -> Sequence[QueuedPodInfo]:
-        """The Pods: itself."""
+        """The Pods of this entity: only this one."""
         return (self,)
 
     @property
     def rejectors(self) -> set[str]:
-        """The plugins that rejected it, or wait for something; none after an error."""
+        """The plugins that rejected the Pod or made it wait at Permit; empty after an error."""
         return self.unschedulable_plugins | self.pending_plugins
 
     def rejected_by_others_than(self, plugins: AbstractSet[str]) -> bool:
-        """Report whether it was rejected by none of these plugins: their events do not retry it."""
+        """Report whether plugins rejected the Pod and none of them is in `plugins`: their events do not retry it."""
         rejected, pending = self.unschedulable_plugins, self.pending_plugins
         return bool(rejected or pending) and rejected.isdisjoint(plugins) and pending.isdisjoint(plugins)
 
@@ -115,40 +115,40 @@ class QueuedPodGroupInfo(QueueingParams):
 
     @property
     def key(self) -> Key:
-        """No key of a Pod."""
+        """Key of the PodGroup, which no Pod has."""
         return group_key(self.group.namespace, self.group.name)
 
     @property
     def priority(self) -> int:
-        """By which activeQ orders: the PodGroup's own."""
+        """The PodGroup's priority, which determines the order of activeQ."""
         return self.group.priority
 
     @property
     def rejectors(self) -> set[str]:
-        """Of all its Pods; empty text for Pods without any."""
+        """The plugins that rejected any of the Pods; "" for Pods without such a plugin."""
         return {name for member in self.members for name in member.rejectors or ("",)}
 
     def rejected_by_others_than(self, plugins: AbstractSet[str]) -> bool:
-        """Report whether every Pod was rejected by plugins, none of them in `plugins`; their events do not retry the
+        """Report whether plugins rejected every Pod and none of them is in `plugins`: their events do not retry the
         group.
         """
         return all(member.rejected_by_others_than(plugins) for member in self.members)
 
     def add(self, info: QueuedPodInfo) -> None:
-        """Add a Pod in its place. Source: upstream `PodGroupMemberPodsOrderingFunc`."""
+        """Insert a Pod in the order of the cycle. Source: upstream `PodGroupMemberPodsOrderingFunc`."""
         insort(self.members, info, key=_order_of_members)
 
     def find(self, key: Key) -> QueuedPodInfo | None:
-        """The Pod of this name."""
+        """Return the Pod of this (namespace, name), or None."""
         return next((member for member in self.members if member.key == key), None)
 
 
 Entity = QueuedPodInfo | QueuedPodGroupInfo
-"""An entity that the queue returns for one scheduling cycle."""
+"""The unit of the queue and of a scheduling cycle: a Pod or a PodGroup."""
 
 
 def group_key(namespace: str, name: str) -> Key:
-    """The key of a PodGroup in the queue; `/` is in no namespace."""
+    """Return the key of a PodGroup in the queue. No namespace contains `/`, so no Pod has this key."""
     return f"PodGroup/{namespace}", name
 
 
@@ -157,12 +157,12 @@ def _order_of_members(info: QueuedPodInfo) -> tuple[int, int, float, str]:
 
 
 class UnschedulablePods(dict[Key, Entity]):
-    """Rejected pods that wait for something to happen; how many each plugin has rejected is kept count of."""
+    """Key -> rejected entity that waits for an event, with the number of entities that each plugin rejected."""
 
     def __init__(self) -> None:
         super().__init__()
         self._rejected: dict[str, int] = {}
-        """Of how many pods each plugin has rejected; only those that have rejected any."""
+        """Plugin -> number of entities that it rejected, if not zero; "" for errors."""
         self._by: dict[Key, set[str]] = {}
 
     def __setitem__(self, key: Key, info: Entity) -> None:
@@ -173,12 +173,12 @@ class UnschedulablePods(dict[Key, Entity]):
         super().__setitem__(key, info)
 
     def take(self, key: Key) -> Entity | None:
-        """Take the pod of this name out; None where it was not in."""
+        """Remove the entity of this key and return it, or None."""
         self._discount(key)
         return self.pop(key, None)
 
     def may_be_woken_by(self, plugins: AbstractSet[str]) -> bool:
-        """Report whether one of these plugins rejected one of the Pods, or one had an error."""
+        """Report whether one of these plugins rejected an entity, or an entity had an error."""
         return bool(self._rejected) and ("" in self._rejected or not self._rejected.keys().isdisjoint(plugins))
 
     def _discount(self, key: Key) -> None:
@@ -191,7 +191,7 @@ class UnschedulablePods(dict[Key, Entity]):
 
 
 class PodHeap:
-    """Pods by (namespace, name) in the order of a key, which is taken when a pod is put in."""
+    """A heap of entities by a sort key, which is computed when an entity is put in."""
 
     def __init__(self, key: Callable[[Entity], Any]) -> None:
         self._key = key
@@ -206,23 +206,23 @@ class PodHeap:
         return (info for _, info in self._entries.values())
 
     def put(self, info: Entity) -> None:
-        """Put a pod in, or into its new place."""
+        """Add an entity, or sort it again."""
         number = next(self._numbers)
         self._entries[info.key] = number, info
         heappush(self._heap, (self._key(info), number, info.key))
 
     def get(self, key: Key) -> Entity | None:
-        """The pod of this name."""
+        """Return the entity of this key, or None."""
         entry = self._entries.get(key)
         return None if entry is None else entry[1]
 
     def take(self, key: Key) -> Entity | None:
-        """Take the pod of this name out; None where it was not in."""
+        """Remove the entity of this key and return it, or None."""
         entry = self._entries.pop(key, None)
         return None if entry is None else entry[1]
 
     def peek(self) -> Entity | None:
-        """The first pod, None where there is none."""
+        """Return the first entity, or None."""
         while self._heap:
             _, number, key = self._heap[0]
             entry = self._entries.get(key)
@@ -232,6 +232,6 @@ class PodHeap:
         return None
 
     def pop(self) -> Entity | None:
-        """Take the first pod out, None where there is none."""
+        """Remove and return the first entity, or None."""
         info = self.peek()
         return None if info is None else self.take(info.key)

@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.queue.pod_info import Entity, Key
 
 MAX_IN_UNSCHEDULABLE_PODS: Final = 300
-"""Seconds after its last attempt after which a rejected pod is tried again whatever happened."""
+"""Seconds since the last attempt after which a rejected Pod is retried without an event."""
 MOST_ATTEMPTS: Final = 5
-"""Failed attempts after which the back-off is the longest, by default: 1, 2, 4, 8 and 10 seconds."""
+"""Number of failed attempts after which the back-off no longer grows by default: 1, 2, 4, 8 and 10 seconds."""
 FLUSH_PERIOD: Final = 30
-"""Seconds between two looks for such pods."""
+"""Seconds between two flushes of unschedulable Pods."""
 
 
 class PreEnqueue(Protocol):
-    """A plugin that may keep a pod out of the queue."""
+    """A plugin that may keep a Pod out of the queue."""
 
     name: str
 
     def pre_enqueue(self, pod: Pod) -> bool:
-        """Report whether the Pod may be scheduled."""
+        """Report whether the Pod may enter the queue."""
 
 
 class InFlightEvent(NamedTuple):
-    """Something that happened while a pod was being tried."""
+    """An event that occurred while a Pod was being tried: the event, the object before and after."""
 
     event: ClusterEvent
     old: Any
@@ -51,12 +51,14 @@ class InFlightEvent(NamedTuple):
 
 
 def priority_sort(info: Entity) -> tuple[int, float]:
-    """Highest priority first, then who has waited longest. Source: upstream `PrioritySort.Less`."""
+    """Return the sort key: highest priority first, then the earliest timestamp. Source: upstream
+    `PrioritySort.Less`.
+    """
     return -info.priority, info.timestamp
 
 
 class PriorityQueue:
-    """Pods and PodGroups that wait to be tried, wait a while, or wait for something to happen."""
+    """Pods and PodGroups to schedule: active, in back-off, or unschedulable until an event."""
 
     def __init__(
         self,
@@ -69,8 +71,11 @@ class PriorityQueue:
         *,
         has_pod_groups: bool = False,
     ) -> None:
-        """`now`: seconds. `gates`: the profile's PreEnqueue plugins. `backoff`: seconds, the first and the longest.
-        `has_pod_groups`: whether Pods wait in their PodGroups."""
+        """Start empty.
+
+        `now`: returns seconds. `gates`: the profile's PreEnqueue plugins. `backoff`: the first and the longest back-off
+        in seconds. `has_pod_groups`: whether Pods are queued in their PodGroups.
+        """
         self.groups = PodGroupQueue(self) if has_pod_groups else None
         self.now, self.nominator, self._hints, self._gates = now, nominator, hints, {g.name: g for g in gates}
         self.active = PodHeap(less)
@@ -81,7 +86,7 @@ class PriorityQueue:
     # What the scheduling loop does
 
     def pop(self) -> Entity | None:
-        """The next Pod or PodGroup; from backoffQ if activeQ is empty. None if both are empty."""
+        """Remove and return the next Pod or PodGroup; from backoffQ if activeQ is empty. None if both are empty."""
         info = self.active.pop() or self.backoff.pop()
         if info is not None:
             if isinstance(info, QueuedPodGroupInfo):
@@ -95,15 +100,15 @@ class PriorityQueue:
 
     @property
     def has_next(self) -> bool:
-        """Whether `pop` returns a Pod."""
+        """Whether `pop` returns an entity."""
         return bool(self.active) or self.backoff.has_next
 
     def done(self, pod: Pod) -> None:
-        """The pod is not being tried any longer."""
+        """Record that the attempt for a Pod is over."""
         self._in_flight.pop(pod.identity, None)
 
     def add_unschedulable_if_not_present(self, info: QueuedPodInfo) -> None:
-        """A pod comes back from an attempt that failed; what happened meanwhile counts."""
+        """Requeue a Pod after a failed attempt, considering the events during the attempt."""
         key = info.key
         try:
             if key in self.unschedulable or self.active.get(key) or self.backoff.get(key):
@@ -123,7 +128,10 @@ class PriorityQueue:
             self.done(info.pod)
 
     def _of_what_happened(self, info: QueuedPodInfo) -> Strategy:
-        """Source: upstream `determineSchedulingHintForInFlightPod`."""
+        """Return the strategy for a Pod by the events during its attempt.
+
+        Source: upstream `determineSchedulingHintForInFlightPod`.
+        """
         if not info.is_rejected:
             return Strategy.AFTER_BACKOFF
         events = self._in_flight.get(info.pod.identity)
@@ -132,9 +140,10 @@ class PriorityQueue:
         return max((self._is_pod_worth_requeuing(info, *event) for event in events), default=Strategy.SKIP)
 
     def draw_attempts(self, draw: Callable[[int], int]) -> None:
-        """Give each Pod that waits some earlier attempts, which no cluster snapshot has: its back-off depends on them.
+        """Set random numbers of earlier failed attempts for active Pods, which determine their back-off.
 
-        `draw`: a number below this one. From MOST_ATTEMPTS on, the back-off is the longest.
+        Cluster snapshots do not contain these numbers. `draw`: returns a random number below its argument. From
+        MOST_ATTEMPTS on, the back-off is the longest.
         """
         for info in self.active:
             info.unschedulable_count = draw(MOST_ATTEMPTS)
@@ -142,7 +151,7 @@ class PriorityQueue:
     # What comes of the API server's news
 
     def add(self, pod: Pod) -> None:
-        """A new pod."""
+        """Add a new Pod."""
         self._add(pod, UNSCHEDULED_POD_ADD)
 
     def _add(self, pod: Pod, event: ClusterEvent) -> None:
@@ -154,7 +163,7 @@ class PriorityQueue:
             self.to_active(info, event)
 
     def update(self, old: Pod, new: Pod) -> None:
-        """A pod that waits, or is being tried, has changed."""
+        """Handle the update of a Pod that is queued or being tried."""
         events = pod_scheduling_properties_change(new, old)
         in_flight = self._in_flight.get(new.identity)
         if in_flight is not None:
@@ -173,18 +182,18 @@ class PriorityQueue:
                 break
 
     def _is_in_its_turn(self, info: Entity) -> bool:
-        """Report whether it is in the active or back-off queue; if so, update its place."""
+        """Report whether an entity is in the active or back-off queue; if so, sort it again."""
         if self.active.get(info.key) is not None:
             self.active.put(info)
             return True
         return self.backoff.update(info.key) is not None
 
     def _key_of(self, pod: Pod) -> Key:
-        """Of the entity that a pod is in."""
+        """Return the key of the entity that contains a Pod."""
         return key_of(pod) if self.groups is not None and pod.spec.pod_group else (pod.namespace, pod.name)
 
     def delete(self, pod: Pod) -> None:
-        """A pod has gone, or was bound."""
+        """Remove a Pod that was deleted or bound, and its nomination."""
         self.nominator.delete(pod)
         if self.groups is not None and pod.spec.pod_group:
             self.groups.delete(pod)
@@ -192,7 +201,9 @@ class PriorityQueue:
             self.take((pod.namespace, pod.name))
 
     def take(self, key: Key) -> tuple[Entity | None, Strategy]:
-        """Take an entity out: (it, where it was; None where it was not in). Source: upstream `deleteFromAnyQueue`."""
+        """Remove an entity: (the entity or None, the strategy that stands for its queue). Source: upstream
+        `deleteFromAnyQueue`.
+        """
         if (found := self.active.take(key)) is not None:
             return found, Strategy.IMMEDIATELY
         if (found := self.backoff.delete(key)) is not None:
@@ -200,18 +211,18 @@ class PriorityQueue:
         return self.unschedulable.take(key), Strategy.SKIP
 
     def entity(self, key: Key) -> Entity | None:
-        """The pod or PodGroup of this key, None where it is not in, or is being tried."""
+        """Return the Pod or PodGroup of this key; None if it is not queued or is being tried."""
         return self.active.get(key) or self.unschedulable.get(key) or self.backoff.get(key)
 
     def get(self, pod: Pod) -> QueuedPodInfo | None:
-        """The pod of this name, None where it is not in, or is being tried."""
+        """Return the Pod of this name; None if it is not queued or is being tried."""
         if self.groups is not None and pod.spec.pod_group:
             return self.groups.find(pod)
         found = self.entity((pod.namespace, pod.name))
         return found if isinstance(found, QueuedPodInfo) else None
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """Try these pods at once, or again once they are back."""
+        """Move these Pods to activeQ at once, or after their current attempt."""
         for pod in pods:
             key = self._key_of(pod)
             info = self.unschedulable.get(key)
@@ -227,7 +238,9 @@ class PriorityQueue:
     def move_all_to_active_or_backoff_queue(
         self, event: ClusterEvent, old: Any, new: Any, check: Callable[[Pod], bool] | None = None
     ) -> None:
-        """Something has happened: try those again that wait for it. `check`: only pods for which it holds."""
+        """Retry the unschedulable Pods that an event may help. `check`: restricts it to Pods for which it returns
+        True.
+        """
         if not event.is_wild_card and not self._hints.of(event):
             return
         waiting: Iterable[Entity] = ()
@@ -240,7 +253,7 @@ class PriorityQueue:
         self._move(waiting, event, old, new)
 
     def _move(self, infos: Iterable[Entity], event: ClusterEvent, old: Any, new: Any) -> None:
-        """Source: upstream `movePodsToActiveOrBackoffQueue`."""
+        """Retry those of `infos` that an event may help. Source: upstream `movePodsToActiveOrBackoffQueue`."""
         interested = None if event.is_wild_card else self._hints.of(event).keys()
         for info in infos:
             if interested is not None and info.rejected_by_others_than(interested):
@@ -255,7 +268,9 @@ class PriorityQueue:
             events.append(InFlightEvent(event, old, new))
 
     def _may_open_gate(self, info: Entity, event: ClusterEvent) -> bool:
-        """Report whether the gating plugin registered for the event. The flush checks PodGroups again (since 1.37)."""
+        """Report whether the gating plugin registered for the event. A flush checks gates of PodGroups again (since
+        1.37).
+        """
         if event.is_wild_card and self.groups is not None:
             return True
         return any(registered.covers(event) for registered in info.gating_events)
@@ -263,12 +278,14 @@ class PriorityQueue:
     # What comes of time
 
     def flush_backoff_completed(self) -> None:
-        """Upstream does so at every whole second."""
+        """Activate Pods whose back-off has expired. Upstream does this at every whole second."""
         for info in self.backoff.pop_all_completed():
             self.to_active(info, None, from_backoff=True)
 
     def flush_unschedulable_leftover(self) -> None:
-        """Upstream does so every FLUSH_PERIOD."""
+        """Retry Pods that have been unschedulable for MAX_IN_UNSCHEDULABLE_PODS. Upstream does this every
+        FLUSH_PERIOD.
+        """
         now = self.now()
         due = [i for i in self.unschedulable.values() if now - i.waits_since > MAX_IN_UNSCHEDULABLE_PODS]
         if due:
@@ -277,7 +294,7 @@ class PriorityQueue:
             self._move(due, UNSCHEDULABLE_TIMEOUT, None, None)
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        """All pods but those that are being tried."""
+        """Iterate over all Pods except those being tried."""
         for entities in (self.active, self.backoff, self.unschedulable.values()):
             for info in entities:
                 yield from info.members
@@ -287,7 +304,10 @@ class PriorityQueue:
     # Its own parts
 
     def requeue(self, info: Entity, strategy: Strategy, event: ClusterEvent | None) -> bool:
-        """Report whether it is in the active queue now. Source: upstream `requeuePodWithQueueingStrategy`."""
+        """Put an entity into the queue of the strategy, and return whether it is active.
+
+        Source: upstream `requeuePodWithQueueingStrategy`.
+        """
         if strategy is Strategy.SKIP:
             self.unschedulable[info.key] = info
             return False
@@ -296,7 +316,10 @@ class PriorityQueue:
         return self.to_active(info, event)
 
     def to_active(self, info: Entity, event: ClusterEvent | None = None, *, from_backoff: bool = False) -> bool:
-        """Source: upstream `moveToActiveQ`; who comes from the back-off queue was let into that."""
+        """Put an entity into activeQ, unless a plugin gates it; return whether it is active.
+
+        Entities from the back-off queue are not checked again. Source: upstream `moveToActiveQ`.
+        """
         key = info.key
         if not from_backoff and not self._pass_gates(info):
             if self.active.get(key) is None and self.backoff.get(key) is None:
@@ -310,7 +333,10 @@ class PriorityQueue:
         return True
 
     def _to_backoff(self, info: Entity) -> bool:
-        """Source: upstream `moveToBackoffQ`."""
+        """Put an entity into the back-off queue, unless a plugin gates it; return whether it is there.
+
+        Source: upstream `moveToBackoffQ`.
+        """
         if not self._pass_gates(info):
             self.unschedulable[info.key] = info
             return False
@@ -319,7 +345,10 @@ class PriorityQueue:
         return True
 
     def _pass_gates(self, info: Entity) -> bool:
-        """Source: upstream `runPreEnqueuePlugins`: one Pod that is kept out keeps its PodGroup out."""
+        """Report whether no plugin gates an entity. One gated Pod gates its PodGroup.
+
+        Source: upstream `runPreEnqueuePlugins`.
+        """
         if isinstance(info, QueuedPodInfo):
             return self._passes_gates(info)
         kept_out = [member for member in info.members if not self._passes_gates(member)]
@@ -328,7 +357,7 @@ class PriorityQueue:
         return not kept_out
 
     def _passes_gates(self, info: QueuedPodInfo) -> bool:
-        """Run the PreEnqueue plugins, first the plugin that gated the Pod.
+        """Run the PreEnqueue plugins, first the plugin that gated the Pod; return whether none of them gates it.
 
         Source: upstream `runPreEnqueuePluginsForPod`.
         """
@@ -342,11 +371,11 @@ class PriorityQueue:
         return True
 
     def _is_worth_requeuing(self, info: Entity, event: ClusterEvent, old: Any, new: Any) -> Strategy:
-        """Source: upstream `isEntityWorthRequeuing`."""
+        """Return the strategy for an entity after an event. Source: upstream `isEntityWorthRequeuing`."""
         return max(self._is_pod_worth_requeuing(member, event, old, new) for member in info.members)
 
     def _is_pod_worth_requeuing(self, info: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Strategy:
-        """Source: upstream `isPodWorthRequeuing`."""
+        """Return the strategy for a Pod after an event. Source: upstream `isPodWorthRequeuing`."""
         rejected, pending = info.unschedulable_plugins, info.pending_plugins
         if not rejected and not pending:
             return Strategy.AFTER_BACKOFF

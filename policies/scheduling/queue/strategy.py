@@ -1,4 +1,4 @@
-"""The queue's decision about a rejected Pod or PodGroup after an event."""
+"""The queue in which kube-scheduler puts a rejected Pod or PodGroup after an event."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Strategy(IntEnum):
-    """The result for a rejected Pod after an event. Source: upstream `queueingStrategy`."""
+    """The next queue of a rejected Pod after an event. Source: upstream `queueingStrategy`."""
 
     SKIP = 0
     AFTER_BACKOFF = 1

@@ -1,4 +1,4 @@
-"""Which nodes a change of disruption budgets concerns: on the others the same pods break the same budgets."""
+"""Find the Pods that PDBs match, and the nodes on which a change of PDBs may change the violations."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ if TYPE_CHECKING:
 _FEW: Final = 32
 """Up to this number, changed PDBs are counted one by one: numpy reads all Pods for each of them."""
 _MOST_NUMBERS: Final = 4096
-"""With more numbers, and twice as many numbers as PDBs, all PDBs get new numbers."""
+"""Number of PDB numbers above which all PDBs are numbered again, if there are more than twice as many numbers as
+PDBs.
+"""
 _KEPT: Final = 256
-"""Budgets of which it is kept which kinds of pods they match."""
+"""Maximum number of PDBs with cached results for all equivalence classes."""
 
 
 class _Numbered(NamedTuple):
-    """The PDBs of a namespace, possibly none, the number of the first PDB (the others follow), and the classes matched
-    so far.
+    """The PDBs of a namespace, possibly none, with consecutive numbers.
+
+    `first`: number of the first PDB. `kinds`: the equivalence classes matched so far.
     """
 
     budgets: Sequence[PodDisruptionBudget]
@@ -52,13 +55,13 @@ class MatchingBudgets:
         self._namespaces: dict[str, _Numbered] = {}
         self._all: Mapping[str, Sequence[PodDisruptionBudget]] | None = None
         self._of_kind: dict[int, tuple[int, ...]] = {}
-        """Kind -> the numbers of the budgets that match it."""
+        """Equivalence class -> the numbers of the PDBs that match it."""
         self._allowed: NDArray[np.int64] = np.zeros(64, np.int64)
         self._names_pods: NDArray[np.bool_] = np.zeros(64, np.bool_)
         self._count = 0
 
     def of(self, pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> Iterable[PodDisruptionBudget]:
-        """The budgets that match a pod; `budgets`: those of its namespace."""
+        """Return the PDBs that match a Pod. `budgets`: the PDBs of its namespace."""
         if not budgets:
             return ()
         numbered = self._numbered(pod.namespace, budgets)
@@ -67,7 +70,9 @@ class MatchingBudgets:
     def of_kinds(
         self, kinds: NDArray[np.intp], budgets: Mapping[str, Sequence[PodDisruptionBudget]]
     ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """([place in `kinds`]: how many budgets match, their numbers, kind after kind). Raises CutShort."""
+        """Return ([index in `kinds`], number of matching PDBs; the numbers of these PDBs, class after class). Raises
+        CutShort.
+        """
         self._learn(budgets)
         work = meter()
         found = list(map(self._of_kind.get, kinds.tolist()))
@@ -87,12 +92,12 @@ class MatchingBudgets:
 
     @property
     def allowed(self) -> NDArray[np.int64]:
-        """[number of a budget]: how many disruptions a budget allows. Not to be changed; as of the last `of_kinds`."""
+        """[PDB number]: allowed disruptions, as of the last `of_kinds`. Do not modify."""
         return self._allowed[: self._count]
 
     @property
     def names_pods(self) -> NDArray[np.bool_]:
-        """[number of a budget]: whether it has pods that were disrupted already, by name."""
+        """[PDB number], bool: whether the PDB lists disrupted Pods in its status."""
         return self._names_pods[: self._count]
 
     def _learn(self, budgets: Mapping[str, Sequence[PodDisruptionBudget]]) -> None:
@@ -108,7 +113,7 @@ class MatchingBudgets:
         self._all = budgets
 
     def _numbered(self, namespace: str, budgets: Sequence[PodDisruptionBudget]) -> _Numbered:
-        """The budgets of a namespace in their present state, with numbers."""
+        """Return the PDBs of a namespace with their numbers, updated to these states."""
         known = self._namespaces.get(namespace)
         if known is not None and known.budgets is budgets:
             return known
@@ -135,7 +140,7 @@ class MatchingBudgets:
             self._of_kind.pop(kind, None)
 
     def _matching(self, kind: int, pod: Pod) -> tuple[int, ...]:
-        """The numbers of the budgets that match a kind; those of its namespace, if it has some, have numbers."""
+        """Return the numbers of the PDBs that match an equivalence class; cached. The namespace must be numbered."""
         found = self._of_kind.get(kind)
         if found is None:
             budgets, first, kinds = self._namespaces.setdefault(pod.namespace, _Numbered((), 0, []))
@@ -153,10 +158,10 @@ def _same_selectors(one: Sequence[PodDisruptionBudget], other: Sequence[PodDisru
 def concerned(
     matrix: PodMatrix, kind: NDArray[np.int32], changed: Sequence[tuple[int, PodDisruptionBudget]]
 ) -> NDArray[np.bool_]:
-    """Per node whether pods in the table `kind` ([rank, node]) break other budgets than before; maybe not all do.
+    """Return [node], bool: whether Pods in the table `kind` ([rank, node]) may violate other PDBs than before.
 
-    `changed`: see `changed_budgets`. A budget that allows more than it has pods on a node, before and after, is not
-    broken there.
+    `changed`: see `changed_budgets`. A PDB that allows at least as many disruptions as it has Pods on a node, before
+    and after, is not violated there.
     """
     if len(changed) > _FEW:
         by_namespace: dict[str, list[PodDisruptionBudget]] = {}
@@ -178,8 +183,7 @@ def concerned(
 
 
 def may_concern(matrix: PodMatrix, changed: Sequence[tuple[int, PodDisruptionBudget]]) -> NDArray[np.bool_]:
-    """[node]: whether it has more pods of one of these budgets than are none of its concern, whatever their priority:
-    `concerned` is false of all others."""
+    """Return [node], bool: an upper bound of `concerned`, which counts Pods of any priority."""
     found = np.zeros(len(matrix.serials), np.bool_)
     for allowed, budget in changed:
 
@@ -194,7 +198,7 @@ def may_concern(matrix: PodMatrix, changed: Sequence[tuple[int, PodDisruptionBud
 def changed_budgets(
     old: Mapping[str, tuple[PodDisruptionBudget, ...]], new: Mapping[str, tuple[PodDisruptionBudget, ...]]
 ) -> Iterator[tuple[int, PodDisruptionBudget]]:
-    """(up to how many of its pods on a node are none of its concern, budget) of those that came, changed or went."""
+    """Yield (n, PDB) for added, changed and deleted PDBs: nodes with up to n of its Pods are not affected."""
     for namespace in old.keys() | new.keys():
         before, after = old.get(namespace, ()), new.get(namespace, ())
         if before is after:
@@ -212,7 +216,7 @@ def changed_budgets(
 
 
 def matching_kinds(matrix: PodMatrix, budget: PodDisruptionBudget) -> NDArray[np.int64]:
-    """[kind]: 1 where a budget counts its pods."""
+    """Return [class]: 1 if the PDB matches the Pods of the equivalence class."""
     key = budget.namespace, id(budget.selector)
     found = matrix.budgets.pop(key, None)
     if found is None:

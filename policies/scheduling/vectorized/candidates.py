@@ -1,4 +1,4 @@
-"""The nodes where preemption helps, in columns: the cost and the victims of each."""
+"""The nodes on which preemption helps, in columns: costs, and victims created on access."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Candidates(Sequence[Candidate]):
-    """The nodes where preemption helps, in the order of the snapshot; each is created on access.
+    """The nodes on which preemption helps, in the order of the Snapshot. Each Candidate is created on access.
 
     `costs`: [criterion, candidate]; smaller is better.
     """
@@ -35,8 +35,12 @@ class Candidates(Sequence[Candidate]):
         harmed: list[int],
         costs: NDArray[np.int64],
     ) -> None:
-        """`nodes`: rows of the columns; `ends`: where the victims of each end in `places`, in the order in which they
-        would come back; `harmed`: how many pods of spent budgets there are on a node, 0 where there are no others."""
+        """`nodes`: rows of the columns.
+
+        `places`: indices of the victims in the Pods of their node, in reprieve order, for all candidates. `ends`:
+        [candidate], the end of its part of `places`. `harmed`: [candidate], number of Pods that violate a PDB, 0 if all
+        Pods do.
+        """
         self._snapshot, self._nodes = snapshot, nodes.tolist()
         self._ends, self._places, self._harmed, self.costs = ends, places, harmed, costs
 
@@ -61,7 +65,7 @@ class Candidates(Sequence[Candidate]):
 
     @property
     def names(self) -> list[str]:
-        """[candidate]: of the nodes."""
+        """[candidate]: names of the nodes."""
         infos = self._snapshot.node_infos
         return [infos[row].node.name for row in self._nodes]
 
@@ -75,13 +79,13 @@ class Candidates(Sequence[Candidate]):
         return Candidate(info.node.name, tuple(victims), int(self.costs[0, number]))
 
     def best(self) -> tuple[Candidate, ...]:
-        """Those that the tie-breaks leave, by node name. Source: upstream `pickOneNodeForPreemption`."""
+        """Return the candidates with the lowest cost, by node name. Source: upstream `pickOneNodeForPreemption`."""
         left = least(self.costs, np.arange(len(self)))
         return tuple(sorted((self._made(number) for number in left.tolist()), key=lambda found: found.node_name))
 
 
 def candidates_on(fit: NodeFit, lower: LowerPriorityPods, nodes: NDArray[np.intp]) -> Candidates:
-    """Of these rows of the columns, on which preemption helps."""
+    """Return the candidates for these nodes (rows of the columns), on which preemption must help."""
     rows = [row for row in fit.rows(lower) if (row.present[nodes] > row.limit[nodes]).any()]
     goes = victims_on(rows, nodes, lower)
     charge(len(nodes))

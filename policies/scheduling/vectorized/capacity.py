@@ -45,11 +45,13 @@ if TYPE_CHECKING:
 
 _PLENTY: Final = 2**31
 _AHEAD: Final = 32
-"""Nodes whose candidates are worked out together, at first; then twice as many each time."""
+"""Number of nodes whose candidates are computed together at first; then twice as many each time."""
 
 
 class OnNode(NamedTuple):
-    """Return the victims for a Pod that may only run on this node and does not fit; Pending without any."""
+    """The victims for a Pod that may only run on this node and does not fit; `candidate` None: the Pod stays
+    Pending.
+    """
 
     node: str
     candidate: Candidate | None
@@ -63,7 +65,7 @@ class OnEachNode(NamedTuple):
 
 
 def capacity_for(framework: Framework, pod: Pod, *, preempting: bool = False) -> Capacity | None:
-    """Return how many more Pods like this one fit. None if this function cannot decide.
+    """Return how many more Pods like this one fit; None if this function cannot decide.
 
     Each Pod uses the same amounts of its node or domain, and nothing of others: a scheduled Pod never reduces the
     capacity elsewhere, so the order does not matter. Nor does it add capacity: required affinity only refers to
@@ -89,7 +91,10 @@ def capacity_for(framework: Framework, pod: Pod, *, preempting: bool = False) ->
 
 
 def without_lower(node_fit: NodeFit) -> list[CapacityConstraint]:
-    """Return the used amounts without lower-priority Pods. Raises NotValid: one of them affects other nodes too."""
+    """Return the constraints with amounts in use without lower-priority Pods.
+
+    Raises NotValid if one of these Pods affects other nodes too.
+    """
     matrix, snapshot, priority = node_fit.matrix, node_fit.snapshot, node_fit.pod.effective_priority
     lower = lower_priority_pods_of(matrix, snapshot, priority)
     kinds = len(matrix.kinds)
@@ -112,7 +117,7 @@ def without_lower(node_fit: NodeFit) -> list[CapacityConstraint]:
 
 
 def _room(node_fit: NodeFit, demands: Sequence[CapacityConstraint], own: int) -> Capacity:
-    """Raises NotValid."""
+    """Return the capacity within these constraints. `own`: the Pod's equivalence class. Raises NotValid."""
     by_node, spread = np.where(node_fit.open, _PLENTY, 0), []
     if node_fit.affinity is not None:
         if not node_fit.affinity.settled:
@@ -142,7 +147,7 @@ def _room(node_fit: NodeFit, demands: Sequence[CapacityConstraint], own: int) ->
 
 
 def _fitting(demand: CapacityConstraint, node_fit: NodeFit, own: int) -> NDArray[np.int64]:
-    """Return how many fit on each node within this limit."""
+    """Return [node]: how many Pods fit within this limit."""
     free = demand.limit - demand.present
     if demand.constraint is not None:
         return np.where(free >= 0, _PLENTY, 0)
@@ -162,7 +167,7 @@ def _changes_when_bound(pod: Pod) -> bool:
 
 
 def on_each_node(framework: Framework, pod: Pod, nodes: Sequence[str]) -> OnEachNode | None:
-    """Return the outcome of one Pod for each of these nodes, one after the other. None if this function cannot decide.
+    """Return the outcome of one Pod for each of these nodes, one after the other; None if this function cannot decide.
 
     Valid if only the node itself matters: resources and ports. Evictions on one node reduce the allowed disruptions of
     PDBs for the next.
@@ -187,7 +192,10 @@ def on_each_node(framework: Framework, pod: Pod, nodes: Sequence[str]) -> OnEach
 
 
 def _one_by_one(framework: Framework, pod: Pod, nodes: Sequence[str]) -> Iterator[OnNode]:
-    """Candidates are worked out ahead, until evictions have left so little of a budget that it matters to the next."""
+    """Yield the victims on each node. Candidates are computed in blocks of nodes.
+
+    A new block starts early if evictions so far may cause a PDB violation on the next node.
+    """
     snapshot = framework.snapshot
     known: dict[str, Candidate] = {}
     charged: dict[tuple[str, str], PodDisruptionBudget] = {}
@@ -213,7 +221,7 @@ def _may_be_violated(
 
 
 def _candidates(framework: Framework, pod: Pod, nodes: Sequence[str]) -> dict[str, Candidate]:
-    """Node -> who has to go, of those of these nodes where that helps."""
+    """Return node name -> candidate, for the given nodes on which preemption helps."""
     snapshot = framework.snapshot
     with snapshot.derived.taken():
         node_fit = NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework)

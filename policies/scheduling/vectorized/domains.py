@@ -1,4 +1,4 @@
-"""How many equal Pods fit if zones, or other domains, have limits of their own.
+"""Capacity for equal Pods if zones, or other domains, have limits besides those of nodes.
 
 There are two kinds of limits. Anti-affinity allows one Pod in a domain. Spreading allows a domain a number of Pods
 above the minimum: the limit grows until the domain with the minimum is full. A limit that does not grow, and holds for
@@ -32,23 +32,23 @@ _MOST_ROUNDS: Final = 1000
 
 
 class Capacity:
-    """Return how many Pods fit one after the other, regardless of which feasible node each of them gets.
+    """The number of Pods that fit one after the other, regardless of which feasible node each of them gets.
 
-    `by_node`: the number on each node in the end, by name; None if that depends on the order.
+    `by_node`: the final number on each node, by name; None if that depends on the order. `total`: the sum.
     """
 
     __slots__ = ("_added", "_names", "by_node", "total")
 
     def __init__(self, names: Sequence[str], added: NDArray[np.int64], tiers: Sequence[_Tier], total: int) -> None:
-        """`added`: how many of each domain of the last tier, or of each node where there is none. `tiers`: from nodes
-        to larger domains."""
+        """`added`: number of Pods of each domain of the last tier, or of each node without tiers.
+
+        `tiers`: from nodes to larger domains.
+        """
         self._names, self._added, self.total = names, (added, tiers), total
         self.by_node: dict[str, int] | None = None if tiers else self.in_one_order()
 
     def in_one_order(self) -> dict[str, int]:
-        """Return the maximum number on each node: each domain has as many as in any order, spread evenly over its
-        parts.
-        """
+        """Return node name -> number of Pods, for Pods spread evenly over the parts of each domain."""
         added, tiers = self._added
         for tier in reversed(tiers):
             added = tier.dealt(added)
@@ -56,7 +56,7 @@ class Capacity:
 
 
 class Spread(NamedTuple):
-    """A constraint that spreads pods. `present`: how many there are in the domain of each node that is `concerned`."""
+    """A topology spread constraint. `present`: [node], number of Pods in its domain, for nodes in `concerned`."""
 
     concerned: NDArray[np.bool_]
     present: NDArray[np.int64]
@@ -64,17 +64,17 @@ class Spread(NamedTuple):
 
 
 class _Tier(NamedTuple):
-    """`parent`: the domain of each part (a node, or a domain of the tier below); `room`: what fits into each part."""
+    """`parent`: [part], the domain of each part (a node, or a domain of the tier below). `room`: [part], capacity."""
 
     parent: NDArray[np.int64]
     room: NDArray[np.int64]
 
     def sums(self, size: int) -> NDArray[np.int64]:
-        """[domain]: what fits into all its parts. Domains are numbered from 0 to `size`."""
+        """Return [domain]: the sum of the capacities of its parts. Domains are numbered from 0 to `size`."""
         return np.bincount(self.parent, self.room, size).astype(np.int64)
 
     def dealt(self, added: NDArray[np.int64]) -> NDArray[np.int64]:
-        """[part]: how many it gets of those of its domain."""
+        """Return [part]: the number of Pods that it gets of those of its domain."""
         found = np.zeros(len(self.room), np.int64)
         order = np.argsort(self.parent, kind="stable")
         ends = np.searchsorted(self.parent[order], np.arange(len(added) + 1))
@@ -86,20 +86,20 @@ class _Tier(NamedTuple):
 
 
 class _Domains:
-    """Those of one bound: `of`: the domain of each node, -1 where it is in none."""
+    """The domains of one limit. `of`: [node], the domain of each node, -1 for none."""
 
     def __init__(self, of: NDArray[np.int64]) -> None:
         self.of = of
         self.size = int(of.max(initial=-1)) + 2  # the last one stays empty: where nodes without a domain look
 
     def free(self, by_node: NDArray[np.int64]) -> NDArray[np.int64]:
-        """[domain]: what fits into its nodes."""
+        """Return [domain]: the sum of the capacities of its nodes."""
         inside = self.of >= 0
         return np.bincount(self.of[inside], by_node[inside], self.size).astype(np.int64)
 
 
 class _Moving(_Domains):
-    """Those that pods are spread over. `count`: how many there are in each; -1: no such domain."""
+    """The domains of a topology spread constraint. `count`: [domain], number of Pods; -1: no such domain."""
 
     def __init__(self, spread: Spread, by_node: NDArray[np.int64]) -> None:
         domains = spread.skew.domains
@@ -118,14 +118,14 @@ class _Moving(_Domains):
         return self.few or not self.there.any() or bool((free[self.there & (self.count == self.least)] == 0).any())
 
     def added(self, free: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return [domain]: the final number of Pods. The domain that is full first limits the others."""
+        """Return [domain]: the number of Pods that fit. The domain that is full first limits the others."""
         full = self.count + free
         least = 0 if self.few or not self.there.any() else int(full[self.there].min())
         return np.where(self.there, np.minimum(full, np.maximum(self.count, least + self.most)) - self.count, 0)
 
 
 class _Fixed(NamedTuple):
-    """A bound that does not move: `room` of each domain."""
+    """A limit that does not grow. `room`: [domain], capacity."""
 
     domains: _Domains
     room: NDArray[np.int64]
@@ -137,9 +137,10 @@ def room_in_domains(
     apart: Sequence[NDArray[np.int64]],
     spread: Sequence[Spread],
 ) -> Capacity:
-    """`by_node`: what fits as far as each node alone is concerned. `apart`: domains of nodes, of which each holds one.
+    """Return the capacity of nodes with limits for domains.
 
-    Raises NotValid: it depends on the order, or may do so; or there are too many bounds to look at.
+    `names`: [node]. `by_node`: [node], capacity of each node alone. `apart`: for each anti-affinity constraint, [node],
+    the domain; a domain holds one Pod. Raises NotValid if the result may depend on the order, or for too many limits.
     """
     if len(apart) + len(spread) > _MOST_BOUNDS:
         raise NotValid
@@ -185,7 +186,7 @@ def are_nodes(domains: NDArray[np.int64]) -> bool:
 
 
 def _nested(by_node: NDArray[np.int64], fixed: Sequence[_Fixed]) -> tuple[list[_Tier], NDArray[np.int64]]:
-    """(the tiers of bounds that do not move, what fits into each domain of the last one, or into each node)."""
+    """Return (the tiers of limits that do not grow, the capacity of each domain of the last tier or of each node)."""
     tiers: list[_Tier] = []
     room = by_node
     for bound in sorted(fixed, key=lambda bound: -bound.domains.size):
@@ -197,7 +198,10 @@ def _nested(by_node: NDArray[np.int64], fixed: Sequence[_Fixed]) -> tuple[list[_
 def _within(
     tiers: list[_Tier], room: NDArray[np.int64], by_node: NDArray[np.int64], domains: _Domains
 ) -> tuple[list[_Tier], NDArray[np.int64]]:
-    """One tier more, and what fits into each of its domains. Raises NotValid: a part of these tiers lies in two."""
+    """Return the tiers with one more, and the capacity of each of its domains.
+
+    Raises NotValid if a part of a tier lies in two of the domains.
+    """
     charge(8 * len(by_node) // VECTOR)
     some = np.flatnonzero(by_node)
     part = some
@@ -212,10 +216,10 @@ def _within(
 
 
 def _in_rounds(by_node: NDArray[np.int64], zones: _Moving, nodes: _Moving) -> tuple[list[_Tier], NDArray[np.int64]]:
-    """Return the tiers and the Pods of each zone, if both minimums grow and no node may have two more than another.
+    """Return the tiers and [zone], the number of Pods that fit, if the minimums of zones and of nodes both grow.
 
-    In a round, each node with the minimum gets one Pod, if its zone allows it. After all nodes have theirs, the next
-    round starts.
+    No node may have two Pods more than another. In a round, each node with the minimum gets one Pod, if its zone allows
+    it. After all nodes have theirs, the next round starts.
     """
     tiers, _ = _within([], by_node, by_node, nodes)
     free = nodes.free(by_node)
@@ -238,7 +242,10 @@ def _in_rounds(by_node: NDArray[np.int64], zones: _Moving, nodes: _Moving) -> tu
 
 
 def _evenly(total: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
-    """[part]: `total` over parts with this much room, which is enough, so that none has two more than one with room."""
+    """Return [part]: `total` Pods spread over parts with these capacities, as evenly as possible.
+
+    The capacity is enough for all Pods. No part gets two Pods more than another part with free capacity.
+    """
     sizes = np.sort(room)
     others = len(sizes) - np.arange(len(sizes))
     before = np.cumsum(sizes) - sizes

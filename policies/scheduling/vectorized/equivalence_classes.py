@@ -1,4 +1,4 @@
-"""Kinds of pods: pods that differ in name and start time alone are one kind, with one number."""
+"""Equivalence classes of Pods: Pods that differ only in name and start time have the same number."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
 
 _LARGE: Final = 2 * 1024
-"""Characters of a spec that count as one more kind."""
+"""Number of characters of a spec that count as one more class."""
 _SOME: Final = 64
-"""Kinds of which a number is worked out at a time."""
+"""Number of classes for which a value is computed at a time."""
 
 
 class EquivalenceClasses:
-    """The numbers of equivalence classes, from 1; 0 means no Pod."""
+    """The equivalence classes of Pods, numbered from 1; 0 means no Pod."""
 
     def __init__(self, semantics: Semantics) -> None:
         self._semantics = semantics
         self._numbers: dict[tuple[int, str, int, bool, int, int], int] = {}
         self.members: list[Pod | None] = [None]
-        """A Pod of each equivalence class.
+        """[class]: a Pod of the class, None for class 0.
 
-        It keeps the labels, spec and amounts alive whose identities identify the class.
+        It keeps the labels, spec and amounts in memory by whose ids a class is identified.
         """
         self.of_namespace: dict[str, list[int]] = {}
-        """The kinds of each namespace, in ascending order."""
+        """Namespace -> the numbers of its classes, in ascending order."""
         self.weight = 1
-        """Their number, a large one counted as several: each keeps its spec alive."""
+        """Number of classes; a large spec counts as several, because each class keeps its spec in memory."""
         self.lowest_priority = 2**31
-        """Of all kinds that there have been."""
+        """Lowest priority of all classes so far."""
         self.priority = PerClass(self, lambda pod: pod.effective_priority)
         self._amounts: dict[str, PerClass] = {}
         self._non_zero = (
@@ -53,7 +53,7 @@ class EquivalenceClasses:
         return len(self.members)
 
     def number(self, pod: Pod) -> int:
-        """The number of a pod's kind."""
+        """Return the number of a Pod's equivalence class. A new class gets the next number."""
         labels, spec, occupies = id(pod.labels), id(pod.spec), id(pod.occupies)
         key = pod.priority or 0, pod.namespace, labels, pod.terminating, spec, occupies
         found = self._numbers.get(key)
@@ -66,34 +66,37 @@ class EquivalenceClasses:
         return found
 
     def forget(self) -> None:
-        """Let all pods go. Kinds and what is worked out of them name each other: else only a collection would."""
+        """Clear the tables. They refer to each other: otherwise only garbage collection would free them."""
         self._numbers.clear()
         self.members.clear()
         self.of_namespace.clear()
 
     def amounts(self, resource: str) -> NDArray[np.int64]:
-        """[kind]: what a pod of it occupies of a resource (`pods`: 1), in the units of the columns."""
+        """Return [class]: the amount of a resource that a Pod uses (`pods`: 1), in the units of the columns."""
         if resource not in self._amounts:
             self._amounts[resource] = PerClass(self, _amount_of(resource, self._semantics))
         return self._amounts[resource].values()
 
     def non_zero(self, index: int) -> NDArray[np.int64]:
-        """[kind]: what scoring takes a pod of it for, in cpu (0) or memory (1)."""
+        """Return [class]: the cpu (index 0) or memory (1) of a Pod as scores count it."""
         return self._non_zero[index].values()
 
 
 class PerClass:
-    """A number for every kind, worked out once; 0 for no pod. `namespace`: where it is 0 for kinds of all others."""
+    """A number for each equivalence class, computed once; 0 for class 0, which means no Pod.
+
+    `of`: Pod -> number. `namespace`: classes of other namespaces have 0.
+    """
 
     def __init__(self, kinds: EquivalenceClasses, of: Callable[[Pod], int], namespace: str | None = None) -> None:
         self._kinds, self._of, self._namespace = kinds, of, namespace
         self._filled = 1
         self._looked_at = 0
-        """The number of classes of its namespace that were evaluated."""
+        """Number of evaluated classes of the namespace."""
         self._values = np.zeros(64, np.int64)
 
     def values(self) -> NDArray[np.int64]:
-        """[kind]: its number. Not to be changed. Raises CutShort: those up to there are known."""
+        """Return [class]: the numbers. Do not modify. Raises CutShort; the next call continues."""
         members = self._kinds.members
         if self._filled < len(members):
             if len(members) > len(self._values):
@@ -113,7 +116,7 @@ class PerClass:
         return self._values
 
     def _fill_of(self, namespace: str, work: Meter) -> None:
-        """Those of one namespace. Raises CutShort: those up to there are known."""
+        """Compute the numbers of the classes of one namespace. Raises CutShort; the next call continues."""
         numbers = self._kinds.of_namespace.get(namespace, [])
         while self._looked_at < len(numbers):
             some = numbers[self._looked_at : self._looked_at + _SOME]

@@ -27,32 +27,37 @@ if TYPE_CHECKING:
 _FEW: Final = 12
 """The number of nodes below which Python is faster than numpy."""
 _NODE: Final = 20
-"""Units that each of them costs."""
+"""Units of work for each of these nodes."""
 _CRITERIA: Final = 5
 
 
 class Best(NamedTuple):
-    """The nodes that cost least (rows of the columns, in order), and how many budgets' pods go from each."""
+    """The nodes with the lowest cost (rows of the columns, in order), and the number of PDB violations on each."""
 
     nodes: NDArray[np.intp]
     violations: int
 
 
 class KeptCosts:
-    """Of one priority and one request. The tables of the pods below that priority say which nodes have changed."""
+    """The costs of one request at one priority. `lower`: the Pods below this priority, whose versions show changed
+    nodes.
+    """
 
     def __init__(self, lower: LowerPriorityPods, demands: int) -> None:
         nodes = len(lower.count)
         self.lower = lower
         self._versions: NDArray[np.int64] = np.full(nodes, -1, np.int64)
-        """Of the order on each node that its cost was worked out of; -1 before."""
+        """[node]: version of the order from which the cost was computed; -1 before."""
         self._present: NDArray[np.int64] = np.zeros((demands, nodes), np.int64)
         self._limit: NDArray[np.int64] = np.zeros((demands, nodes), np.int64)
         self.costs: NDArray[np.int64] = np.zeros((_CRITERIA, nodes), np.int64)
-        """[criterion, node]: smaller is better; see `costs_of`."""
+        """[criterion, node]: the cost, smaller is better; see `costs_of`."""
 
     def best(self, rows: Sequence[Occupancy], nodes: NDArray[np.intp], matrix: PodMatrix) -> Best:
-        """Of these nodes, which have no room, but enough once all lower pods are gone, and are in order."""
+        """Return the best of these nodes, which have sufficient resources only without lower-priority Pods.
+
+        The Pods of the nodes must be sorted (`settle`).
+        """
         charge(10 * len(nodes) // VECTOR)
         # Of all nodes: numpy compares them sooner than it picks some out.
         changed = self._versions != self.lower.version
@@ -80,8 +85,10 @@ class KeptCosts:
 
 
 def ranks_that_go(rows: Sequence[Occupancy], node: int, lower: LowerPriorityPods) -> list[int]:
-    """The ranks of the pods that have to go from one node: upstream's loop. Of what there is enough of with all pods
-    there, there is enough with any of them."""
+    """Return the ranks of the victims on one node, by upstream's loop.
+
+    A resource that is sufficient with all Pods is sufficient with any of them.
+    """
     count = int(lower.count[node])
     room, tables = [], []
     for row in rows:
@@ -111,7 +118,7 @@ def ranks_that_go(rows: Sequence[Occupancy], node: int, lower: LowerPriorityPods
 def _cost(
     rows: Sequence[Occupancy], node: int, lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> tuple[int, int, int, int, int]:
-    """As `costs_of` has it."""
+    """Return the cost of one node, as `costs_of`."""
     goes = ranks_that_go(rows, node, lower)
     theirs = [int(priorities[kind]) for kind in lower.kind[goes, node].tolist()]
     return cost_of(lower.violations(node, goes), max(theirs), theirs, lower.start[goes, node].tolist())

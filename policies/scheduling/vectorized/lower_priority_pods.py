@@ -1,4 +1,4 @@
-"""The pods below one priority, per node in the order in which preemption would let them stay."""
+"""The Pods below one priority on each node, in the order in which preemption reprieves them."""
 
 from __future__ import annotations
 
@@ -25,43 +25,47 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 KEPT: Final = 6
-"""Priorities whose tables are kept: some 5 MB each at 5,000 nodes."""
+"""Maximum number of priorities with cached tables: about 5 MB each at 5,000 nodes."""
 _TOGETHER: Final = 6
-"""From so many changed nodes on, numpy orders them sooner than Python does one by one."""
+"""Number of changed nodes above which numpy is faster than Python."""
 BLOCK: Final = 512
-"""Nodes at a time: some milliseconds."""
+"""Number of nodes that are processed at a time: some milliseconds."""
 _NODE: Final = 40
-"""Units that a node costs by itself, and three more for each of its pods."""
+"""Units of work for a node, and three more for each of its Pods."""
 _SORTING: Final = 40
-"""Operations on every place of a table that it costs to order it."""
+"""Operations for each entry of a table to sort it."""
 _PUTTING: Final = 8
-"""The key for tables without an order of Pods."""
+"""Operations for each entry of a table to copy it unsorted."""
 _MOST_CHANGES: Final = 32
-"""Changes of budgets that wait to be looked up."""
+"""Maximum number of pending changes of PDBs."""
 MOST_LEVELS: Final = 48
 LOWEST: Final = -(2**62)
 
 
 class Amounts(NamedTuple):
-    """Of one resource: [rank, node], and per node the sum and the sum over pods whose budget is spent."""
+    """The amounts of one resource.
+
+    `by_rank`: [rank, node]. `total`: [node], the sum. `violating`: [node], the sum of Pods that violate a PDB.
+    """
 
     by_rank: NDArray[np.int64]
     total: NDArray[np.int64]
     violating: NDArray[np.int64]
 
     def on(self, nodes: NDArray[np.intp], ranks: int) -> NDArray[np.int64]:
-        """[rank, node] of the first ranks on these nodes; `by_rank` itself for all nodes in their order."""
+        """Return [rank, node] of the first ranks on these nodes; `by_rank` itself for all nodes in their order."""
         return self.by_rank if len(nodes) == len(self.total) else self.by_rank[:ranks, nodes]
 
     def on_one(self, node: int, ranks: int) -> list[int]:
-        """[rank] of the first ranks on one node."""
+        """Return [rank] of the first ranks on one node."""
         found: list[int] = self.by_rank[:ranks, node].tolist()
         return found
 
 
 class AmountsOfFew(NamedTuple):
-    """Tables that only count Pods of some nodes: a table of all nodes would need pages that the kernel clears first,
-    which takes longer than the search.
+    """The amounts of Pods on some nodes only; all other nodes count as 0.
+
+    A table of all nodes would need memory pages that the kernel clears first, which takes longer than the search.
     """
 
     per_kind: NDArray[np.int64]
@@ -71,40 +75,47 @@ class AmountsOfFew(NamedTuple):
     violating: NDArray[np.int64]
 
     def on(self, nodes: NDArray[np.intp], ranks: int) -> NDArray[np.int64]:
-        """[rank, node] of the first ranks on these nodes."""
+        """Return [rank, node] of the first ranks on these nodes."""
         return self.per_kind[self.kind[:ranks, nodes]] * self.counts[nodes]
 
     def on_one(self, node: int, ranks: int) -> list[int]:
-        """[rank] of the first ranks on one node."""
+        """Return [rank] of the first ranks on one node."""
         found: list[int] = (self.per_kind[self.kind[:ranks, node]] * self.counts[node]).tolist()
         return found
 
 
 class Bounds(NamedTuple):
-    """Of one resource, per node: the largest amount of a pod; and for every level what pods above it occupy, those of
-    spent budgets left out."""
+    """Limits of the amounts of one resource.
+
+    `largest`: [node], the largest amount of a Pod. `above`: [level, node], the sum of the Pods above this priority,
+    without Pods that violate a PDB.
+    """
 
     largest: NDArray[np.int64]
     above: NDArray[np.int64]
 
 
 class LowerPriorityPods:
-    """Tables of [rank, node]: kind, start and whether a budget is violated; rank 0 comes back first."""
+    """Tables of [rank, node] for the Pods below one priority: class, start time, and whether a PDB is violated.
+
+    The Pod of rank 0 is reprieved first.
+    """
 
     def __init__(self, priority: int, matrix: PodMatrix) -> None:
         nodes = len(matrix.serials)
         self.priority = priority
         self.serials: NDArray[np.int64] = np.full(nodes, -1, np.int64)
         self.version: NDArray[np.int64] = np.zeros(nodes, np.int64)
-        """Another one each time that a node's pods are put in order."""
+        """[node]: changes each time the Pods of the node are sorted."""
         self.stale: NDArray[np.bool_] = np.zeros(nodes, np.bool_)
-        """Nodes whose Pods are not sorted, or whose order may be outdated because PDBs changed: only `count` and the
-        totals of amounts are valid. Nodes in question are sorted first (`settle`); they are usually few, so changes of
-        PDBs are looked up only for them (`stale_of`).
+        """[node], bool: the Pods are not sorted, or their order may be outdated because PDBs changed.
+
+        Then only `count` and the totals of amounts are valid. Relevant nodes are sorted first (`settle`); they are
+        usually few, so changes of PDBs are evaluated only for them (`stale_of`).
         """
         self._changes: list[tuple[int, PodDisruptionBudget]] = []
         self._noticed: NDArray[np.int64] = np.zeros(nodes, np.int64)
-        """How many of these changes each node includes."""
+        """[node]: how many of these changes the node includes."""
         self.kind: NDArray[np.int32] = np.zeros((0, nodes), np.int32)
         self.start: NDArray[np.int64] = np.zeros((0, nodes), np.int64)
         self.place: NDArray[np.int16] = np.zeros((0, nodes), np.int16)
@@ -112,19 +123,18 @@ class LowerPriorityPods:
         self.count: NDArray[np.int64] = np.zeros(nodes, np.int64)
         self.violating: NDArray[np.int64] = np.zeros(nodes, np.int64)
         self.levels: NDArray[np.int64] = np.zeros(0, np.int64)
-        """The priorities there are, lowest first; empty where there are too many to go through."""
+        """The priorities of the Pods, lowest first; empty if there are too many."""
         self._known_kinds = 1
         self._totals: dict[str, NDArray[np.int64]] = {}
         self._amounts: dict[str, Amounts] = {}
         self._bounds: dict[str, Bounds] = {}
         self._budgets: Mapping[str, tuple[PodDisruptionBudget, ...]] = {}
         self._left: NDArray[np.intp] | None = None
-        """The places in the tables whose nodes are still there; None: all are."""
+        """Indices in the tables of the nodes that still exist; None: all."""
 
     def sync(self, matrix: PodMatrix, snapshot: Snapshot) -> None:
-        """Become the tables of this snapshot, but for the order on stale nodes.
-
-        Raises CutShort: the nodes up to there are done.
+        """Update the tables to this Snapshot, except the order on stale nodes. Raises CutShort; the next call
+        continues.
         """
         if self._left is not None:
             self._keep_only(self._left)
@@ -143,7 +153,7 @@ class LowerPriorityPods:
             self._put(others[start : start + BLOCK], matrix)
 
     def remove(self, rows: NDArray[np.intp]) -> None:
-        """Remove the nodes at these positions. The tables follow at the next use of this priority."""
+        """Remove the nodes at these indices. The tables shrink at the next use of this priority."""
         left = np.arange(len(self.serials)) if self._left is None else self._left
         self._left = np.delete(left, rows)
 
@@ -164,7 +174,7 @@ class LowerPriorityPods:
         self._left = None
 
     def _put(self, some: NDArray[np.intp], matrix: PodMatrix) -> None:
-        """The pods of some nodes, in no order."""
+        """Store the Pods of some nodes, unsorted, and mark the nodes as stale."""
         charge(20 + _PUTTING * len(matrix.kind) * len(some) // VECTOR)
         kinds = matrix.kind[:, some]
         kinds = np.where(matrix.kinds.priority.values()[kinds] < self.priority, kinds, 0)
@@ -179,7 +189,7 @@ class LowerPriorityPods:
         self.serials[some], self.stale[some] = matrix.serials[some], True
 
     def stale_of(self, nodes: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.intp]:
-        """Those of these rows of the columns whose pods are in no order, or in one that budgets have changed since."""
+        """Return those of these nodes whose Pods are unsorted, or sorted before a relevant change of PDBs."""
         behind = nodes[self._noticed[nodes] < len(self._changes)]
         if len(behind):
             changed = self._changes[int(self._noticed[behind].min()) :]
@@ -190,7 +200,7 @@ class LowerPriorityPods:
         return nodes[self.stale[nodes]]
 
     def settle(self, nodes: NDArray[np.intp], matrix: PodMatrix, snapshot: Snapshot) -> None:
-        """Order those of these nodes that are stale. Raises CutShort: the nodes up to there are done."""
+        """Sort the Pods of these nodes if they are stale. Raises CutShort; the next call continues."""
         stale = self.stale_of(nodes, matrix)
         self.version[stale] += 1
         if len(stale) > _TOGETHER:
@@ -218,7 +228,7 @@ class LowerPriorityPods:
             self.levels = levels if len(levels) <= MOST_LEVELS else levels[:0]
 
     def _order(self, matrix: PodMatrix, snapshot: Snapshot, some: NDArray[np.intp]) -> None:
-        """Order the pods of some nodes."""
+        """Sort the Pods of some nodes."""
         charge(20 + _SORTING * len(matrix.kind) * len(some) // VECTOR)
         order = reprieve_order(matrix, self.priority, self._budgets, some)
         ranks = len(order.kind)
@@ -234,7 +244,7 @@ class LowerPriorityPods:
             self._set(row, snapshot.node_infos[row], matrix)
 
     def _amount_to(self, matrix: PodMatrix, some: NDArray[np.intp]) -> None:
-        """Return the amounts of the Pods of some nodes, in the current order."""
+        """Update the amounts of the Pods of some nodes to the current order."""
         kind, violates = self.kind[:, some], self.violates[:, some]
         for resource, amounts in self._amounts.items():
             charge(20 + kind.size // VECTOR)
@@ -287,26 +297,26 @@ class LowerPriorityPods:
         }
 
     def amounts(self, resource: str, matrix: PodMatrix) -> Amounts:
-        """Return the amounts of a resource that the Pods use."""
+        """Return the amounts of a resource that the Pods use; cached."""
         if resource not in self._amounts:
             amounts = self.amounts_of(matrix.kinds.amounts(resource))
             self._amounts[resource] = amounts._replace(total=self.total(resource, matrix))
         return self._amounts[resource]
 
     def total(self, resource: str, matrix: PodMatrix) -> NDArray[np.int64]:
-        """[node]: what its pods occupy of a resource, stale or not."""
+        """Return [node]: the sum of a resource over its Pods, also for stale nodes."""
         if resource not in self._totals:
             charge(self.kind.size // VECTOR)
             self._totals[resource] = matrix.kinds.amounts(resource)[self.kind].sum(axis=0)
         return self._totals[resource]
 
     def amounts_of(self, per_kind: NDArray[np.int64]) -> Amounts:
-        """Return any number of equivalence classes, [class], for the Pods."""
+        """Return the amounts of the Pods for a number of each equivalence class, `per_kind`."""
         by_rank = per_kind[self.kind]
         return Amounts(by_rank, by_rank.sum(axis=0), by_rank.sum(axis=0, where=self.violates))
 
     def amounts_at(self, per_kind: NDArray[np.int64], nodes: NDArray[np.intp]) -> AmountsOfFew:
-        """Return the amounts for Pods of these nodes only (rows of the columns)."""
+        """Return the amounts for Pods of these nodes only (rows of the columns). `per_kind`: [class]."""
         theirs, violates = per_kind[self.kind[:, nodes]], self.violates[:, nodes]
         counts, (total, violating) = np.zeros(len(self.count), np.bool_), np.zeros((2, len(self.count)), np.int64)
         counts[nodes], total[nodes] = True, theirs.sum(axis=0)
@@ -315,7 +325,7 @@ class LowerPriorityPods:
         return AmountsOfFew(per_kind, self.kind, counts, total, violating)
 
     def bounds(self, resource: str, matrix: PodMatrix) -> Bounds:
-        """The limits that narrow the search; `levels` must not be empty."""
+        """Return limits of a resource that narrow the search; `levels` must not be empty."""
         if resource not in self._bounds:
             by_rank = self.amounts(resource, matrix).by_rank
             self._bounds[resource] = Bounds(
@@ -326,7 +336,7 @@ class LowerPriorityPods:
     def _above(
         self, matrix: PodMatrix, by_rank: NDArray[np.int64], kind: NDArray[np.int32], violates: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """`Bounds.above` of some nodes: [level, node]; the tables are those nodes' part of ours."""
+        """Return `Bounds.above` ([level, node]) of some nodes. The tables have only the columns of these nodes."""
         # A sum with `where` makes no table of amounts: at 5,000 nodes these are pages that the kernel clears first.
         above = np.empty((len(self.levels), kind.shape[1]), np.int64)
         others, priority = ~violates, matrix.kinds.priority.values()
@@ -335,12 +345,12 @@ class LowerPriorityPods:
         return above
 
     def violations(self, row: int, ranks: Iterable[int]) -> int:
-        """Return how many Pods of these ranks on a node violate a PDB: violating Pods come first."""
+        """Return how many Pods of these ranks on a node violate a PDB: violating Pods have the first ranks."""
         violating = int(self.violating[row])
         return sum(rank < violating for rank in ranks)
 
     def pods(self, row: int, ranks: NDArray[np.intp], info: NodeInfo) -> list[Pod]:
-        """The pods of these ranks on a node."""
+        """Return the Pods of these ranks on a node."""
         return [info.pods[place] for place in self.place[ranks, row].tolist()]
 
 

@@ -1,4 +1,6 @@
-"""The nodes that fit, else the node that preemption would empty: the answer without its reasons, in milliseconds."""
+"""The nodes on which a Pod fits, or else the node that preemption selects: the outcome without reasons, in
+milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ def vectorized_answer(framework: Framework, pod: Pod) -> VectorizedAnswer | None
 
 
 def why_not_in_columns(framework: Framework, pod: Pod) -> str:
-    """For whose sake `vectorized_answer` cannot tell; empty where it can."""
+    """Return why `vectorized_answer` cannot decide, as text after "because"; empty if it can."""
     if framework.without_columns:
         return f"of plugin {framework.without_columns}, which does not say how it looks in columns"
     snapshot = framework.snapshot
@@ -74,19 +76,19 @@ def why_not_in_columns(framework: Framework, pod: Pod) -> str:
 
 
 class NodeFit(NodeFitProblem):
-    """Return the outcome of the Pod."""
+    """The outcome of one Pod on one Snapshot."""
 
     @property
     def feasible(self) -> NDArray[np.bool_]:
-        """[node]: whether it can run the pod now."""
+        """[node], bool: whether the node can run the Pod now."""
         fits = self.open & ~self.full(self.demands)
         return fits if self.affinity is None else fits & self.affinity.now
 
     @property
     def _potential(self) -> NDArray[np.bool_]:
-        """[node]: whether preemption evaluates the node of an unschedulable Pod.
+        """[node], bool: whether preemption evaluates the node of an unschedulable Pod.
 
-        Required affinity as the first rejection excludes it.
+        Nodes whose first rejection is by required affinity are excluded.
         """
         if self.affinity is None:
             return self.open
@@ -94,7 +96,7 @@ class NodeFit(NodeFitProblem):
         return self.open & (before | (self.affinity.with_nominated & self.full(self.demands)))
 
     def answer(self) -> VectorizedAnswer:
-        """Over every node."""
+        """Return the outcome over all nodes. Raises NotValid."""
         infos = self.snapshot.node_infos
         feasible = np.flatnonzero(self.feasible)
         if len(feasible):
@@ -112,7 +114,7 @@ class NodeFit(NodeFitProblem):
         return VectorizedAnswer([], names, candidate, self._ends_before(len(nodes)))
 
     def _ends_before(self, candidates: int) -> bool:
-        """Report whether the search for candidates ends before all of these are found."""
+        """Report whether the search for candidates stops before it has found this number of candidates."""
         if "DefaultPreemption" not in self.framework.profile.plugins:
             return False
         args: DefaultPreemptionArgs = self.framework.plugin("DefaultPreemption").args
@@ -122,15 +124,19 @@ class NodeFit(NodeFitProblem):
         return candidates > args.num_candidates(int(np.count_nonzero(self._unschedulable())))
 
     def _unschedulable(self) -> NDArray[np.bool_]:
-        """[node]: whether its first rejection is one that preemption may resolve, even if it does not help there.
-        Raises NotValid."""
+        """Return [node], bool: whether preemption may resolve the first rejection, even if it does not help there.
+
+        Raises NotValid.
+        """
         if not all(hasattr(plugin, "rejections_in_columns") for plugin in self.framework.column_plugins):
             raise NotValid
         found = first_rejections(self, rejected(~self.static, unresolvable()), Present())
         return found.where(Code.UNSCHEDULABLE)
 
     def candidates(self, nodes: NDArray[np.intp]) -> Iterator[Candidate]:
-        """Return the victims on each of these nodes, which are open but full; none where preemption does not help."""
+        """Yield the candidates of these nodes, on which only Pods prevent scheduling; none where preemption does not
+        help.
+        """
         if not self.framework.preempts or self.pod.preemption_policy == PREEMPT_NEVER:
             return
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
@@ -161,14 +167,15 @@ class NodeFit(NodeFitProblem):
         return waits and bool(self._unschedulable()[row])
 
     def clearable(self) -> tuple[list[Occupancy], NDArray[np.intp]]:
-        """Return the amounts, and the nodes (rows of the columns) with enough of them without lower-priority Pods."""
+        """Return the amounts, and the nodes (rows of the columns) that are sufficient without lower-priority Pods."""
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
         return self._clearable(lower, np.flatnonzero(self.open & (lower.count > 0)))
 
     def _clearable(self, lower: LowerPriorityPods, nodes: NDArray[np.intp]) -> tuple[list[Occupancy], NDArray[np.intp]]:
-        """Return the amounts, and those of these nodes with enough of them without all lower-priority Pods.
+        """Return the amounts, and those of these nodes that are sufficient without all lower-priority Pods.
 
-        Afterwards, their Pods are sorted: after an eviction, few of the nodes with Pods of its PDBs matter.
+        Afterwards, the Pods of these nodes are sorted: after an eviction, few of the nodes with Pods of its PDBs
+        matter.
         """
         if self.affinity is not None:
             nodes = nodes[self._potential[nodes]]
@@ -189,7 +196,7 @@ class NodeFit(NodeFitProblem):
         return rows, nodes
 
     def rows(self, lower: LowerPriorityPods) -> list[Occupancy]:
-        """Return the amounts, and the part of lower-priority Pods."""
+        """Return the amounts of each constraint, with the part of lower-priority Pods."""
         rows = []
         for demand in self.demands:
             charge(lower.kind.size // VECTOR)
@@ -204,9 +211,9 @@ class NodeFit(NodeFitProblem):
 
 
 def candidate_of(lower: LowerPriorityPods, row: int, ranks: NDArray[np.intp], snapshot: Snapshot) -> Candidate:
-    """Return a node (a row of the columns) with the Pods of these ranks as its victims.
+    """Return a node (a row of the columns) as a candidate, with the Pods of these ranks as victims.
 
-    Source: upstream sorts the victims again if both groups had potential victims.
+    As upstream, sorts the victims by importance if the node has both violating and other potential victims.
     """
     info = snapshot.node_infos[row]
     victims = lower.pods(row, ranks, info)

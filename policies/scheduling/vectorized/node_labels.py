@@ -1,6 +1,6 @@
-"""The nodes that label selectors match, from the columns of the labels.
+"""Find the nodes that label selectors match, from the columns of the labels.
 
-A function of labels is called once for each value of a label, not for each node; many selectors of one value each, as
+A function of labels is called once for each value of a label, not for each node. Selectors of a single label value, as
 for local volumes, are counted together.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def with_label(nodes: NodeTables, requirement: Requirement) -> NDArray[np.bool_]:
-    """[node]: whether one requirement holds. See `Requirement.matches`."""
+    """Return [node], bool: whether one requirement holds. See `Requirement.matches`."""
     key, operator, values = requirement
     charge(1 + 2 * len(nodes.nodes) // VECTOR)
     if key not in nodes.keys:
@@ -42,7 +42,7 @@ def with_label(nodes: NodeTables, requirement: Requirement) -> NDArray[np.bool_]
 
 
 def selected(nodes: NodeTables, requirements: Iterable[Requirement]) -> NDArray[np.bool_]:
-    """[node]: whether all requirements hold."""
+    """Return [node], bool: whether all requirements hold."""
     found = np.ones(len(nodes.nodes), np.bool_)
     for requirement in requirements:
         found &= with_label(nodes, requirement)
@@ -50,7 +50,7 @@ def selected(nodes: NodeTables, requirements: Iterable[Requirement]) -> NDArray[
 
 
 def reached(nodes: NodeTables, affinity: NodeSelector | None) -> NDArray[np.bool_]:
-    """[node]: whether a volume with this affinity can be mounted there; fields of nodes are ignored.
+    """Return [node], bool: whether a volume with this affinity can be mounted there; fields of nodes are ignored.
 
     See `NodeSelector.matches` without a name.
     """
@@ -64,18 +64,18 @@ def reached(nodes: NodeTables, affinity: NodeSelector | None) -> NDArray[np.bool
 
 
 class Selectors:
-    """Many selectors of nodes, those of one value of one label together."""
+    """A collection of node selectors that counts for each node how many match."""
 
     def __init__(self) -> None:
         self._everywhere = 0
         self._by_key: dict[str, Counter[str]] = {}
         self._numbered: dict[str, tuple[Topology, NDArray[np.int64]]] = {}
-        """Key -> (the topology that it was asked of last, [number of a value]: how many select it)."""
+        """Label key -> (the topology of the last call, [number of a value]: how many selectors match)."""
         self._others: list[tuple[tuple[Requirement, ...], ...]] = []
-        """Of each the terms, of which one must hold."""
+        """The terms of each other selector, one of which must hold."""
 
     def add(self, *terms: tuple[Requirement, ...]) -> None:
-        """One more: the requirements of each of its terms, of which one must hold."""
+        """Add a selector: the requirements of each of its terms, one of which must hold."""
         if len(terms) == 1 and len(terms[0]) <= 1:
             if not terms[0]:
                 self._everywhere += 1
@@ -89,14 +89,14 @@ class Selectors:
             self._others.append(terms)
 
     def add_affinity(self, affinity: NodeSelector | None) -> None:
-        """One more: that of a volume."""
+        """Add the node affinity of a volume."""
         if affinity is None:
             self.add(())
             return
         self.add(*(t.expressions for t in affinity.terms if (t.expressions or t.fields) and not t.error))
 
     def counts(self, nodes: NodeTables) -> NDArray[np.int64]:
-        """[node]: how many of them select it."""
+        """Return [node]: how many selectors match."""
         found = np.full(len(nodes.nodes), self._everywhere, np.int64)
         for key, weights in self._by_key.items():
             if key in nodes.keys:
@@ -106,7 +106,7 @@ class Selectors:
         return found
 
     def _of_values(self, topology: Topology, key: str, weights: Mapping[str, int]) -> NDArray[np.int64]:
-        """[node]: how many select its value."""
+        """Return [node]: how many selectors match the node's value of a label."""
         charge(1 + len(topology.values) // VECTOR)
         known = self._numbered.get(key)
         if known is None or known[0] is not topology or len(known[1]) != len(topology) + 1:

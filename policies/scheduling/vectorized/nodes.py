@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod_spec import PodSpec
 
 KEPT: Final = 128
-"""Masks and topologies kept at most, of each."""
+"""Maximum number of cached masks, and of cached topologies."""
 
 
 _LARGE: Final = 8 * 1024
-"""Characters of a spec."""
+"""Number of characters above which a spec is large."""
 
 
 class StaticFilter(NamedTuple):
@@ -35,7 +35,10 @@ class StaticFilter(NamedTuple):
 
 
 class Mask:
-    """For every node whether something holds, kept up while nodes change. `values`: worked out already, else None."""
+    """Whether a condition holds for each node, updated when nodes change.
+
+    `keep`: an object that must stay alive. `values`: the initial values if known, else None.
+    """
 
     def __init__(
         self,
@@ -52,40 +55,42 @@ class Mask:
 
     @property
     def any(self) -> bool:
-        """Report whether any of them is true."""
+        """Whether the condition holds for any node."""
         if self._any is None:
             self._any = bool(self.values.any())
         return self._any
 
     def set(self, row: int, node: Node) -> None:
-        """Another node is in this place."""
+        """Set another node at index `row`."""
         self.values[row] = self._holds(node)
         self._any = None
 
     def remove(self, rows: NDArray[np.intp]) -> None:
-        """The nodes in these places are gone."""
+        """Remove the nodes at these indices."""
         self.values = np.delete(self.values, rows)
         self._any = None
 
 
 class Amounts:
-    """A number for every node, kept up while nodes change. `keep`: what is kept alive for it."""
+    """A number for each node, updated when nodes change. `keep`: an object that must stay alive."""
 
     def __init__(self, nodes: Sequence[Node], of: Callable[[Node], int], keep: object) -> None:
         self._of, self.keep = of, keep
         self.values: NDArray[np.int64] = np.fromiter(map(of, each(nodes, 1)), np.int64)
 
     def set(self, row: int, node: Node) -> None:
-        """Another node is in this place."""
+        """Set another node at index `row`."""
         self.values[row] = self._of(node)
 
     def remove(self, rows: NDArray[np.intp]) -> None:
-        """The nodes in these places are gone."""
+        """Remove the nodes at these indices."""
         self.values = np.delete(self.values, rows)
 
 
 class Topology:
-    """For every node the number of its value of a label, -1 where it has none."""
+    """The domain of each node by a label: `values` is [node], the number of the label's value, or -1 without the
+    label.
+    """
 
     def __init__(self, nodes: Sequence[Node], key: str) -> None:
         self._key = key
@@ -97,18 +102,18 @@ class Topology:
         return -1 if value is None else self._numbers.setdefault(value, len(self._numbers))
 
     def set(self, row: int, node: Node) -> None:
-        """Another node is in this place."""
+        """Set another node at index `row`."""
         self.values[row] = self._number(node)
 
     def remove(self, rows: NDArray[np.intp]) -> None:
-        """The nodes in these places are gone; numbers stay as they are."""
+        """Remove the nodes at these indices. The numbers of values do not change."""
         self.values = np.delete(self.values, rows)
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def one_of(self, values: Collection[str]) -> NDArray[np.bool_]:
-        """[node]: whether its value is among these."""
+        """Return [node], bool: whether the node's value is one of these."""
         charge((len(values) + len(self._numbers)) // VECTOR)
         if len(values) == 1:
             number = self._numbers.get(next(iter(values)))
@@ -116,12 +121,12 @@ class Topology:
         return self.numbered(dict.fromkeys(values, 1))[self.values] > 0
 
     def where(self, holds: Callable[[str], bool]) -> NDArray[np.bool_]:
-        """[node]: whether something holds for its value; not where it has none."""
+        """Return [node], bool: whether `holds` is true for the node's value; False without a value."""
         known = np.fromiter(map(holds, each(list(self._numbers), 0.3)), np.bool_, len(self))
         return np.append(known, False)[self.values]
 
     def numbered(self, weights: Mapping[str, int]) -> NDArray[np.int64]:
-        """[number of a value]: the number that the value has among these; 0 for others, and last for none."""
+        """Return [number of a value]: its weight, 0 if it has none. The last entry is 0, for nodes without a value."""
         by_number = np.zeros(len(self) + 1, np.int64)
         for value, weight in weights.items():
             number = self._numbers.get(value)
@@ -131,21 +136,25 @@ class Topology:
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """[node]: whether it has the label."""
+        """[node], bool: whether the node has the label."""
         return self.values >= 0
 
     def sums(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """[node]: the sum over all nodes with its value; 0 where it has none."""
+        """Return [node]: the sum of `amounts` over all nodes with the same value; 0 without a value."""
         return np.where(self.present, self.by_value(amounts)[self.values], 0)
 
     def by_value(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """[number]: the sum over the nodes with that value, and last 0, of no value. `amounts`: [node]."""
+        """Return [number of a value]: the sum of `amounts` over its nodes, and a last 0 for no value. `amounts`:
+        [node].
+        """
         present = self.present
         return np.bincount(self.values[present], amounts[present], len(self) + 1).astype(np.int64)
 
 
 def _is_large(spec: PodSpec) -> bool:
-    """Report whether a mask costs too much to maintain, because all questions would pay for it."""
+    """Report whether a mask of this spec is too expensive to update, because every change of a node would pay for
+    it.
+    """
     if spec.size > _LARGE:
         return True
     affinity = spec.node_affinity
@@ -167,20 +176,20 @@ def said_of_nodes(spec: PodSpec) -> Hashable | None:
 
 
 class NodeTables:
-    """Masks and topologies of the nodes in their present state."""
+    """Masks, topologies and amounts of the nodes in their current state."""
 
     def __init__(self, nodes: int) -> None:
         self.nodes: list[Node | None] = [None] * nodes
         self._masks: dict[tuple[Hashable, Hashable], Mask] = {}
         self._concerns: dict[Callable[[Node], bool], Mask] = {}
-        """One for each plugin that names its nodes."""
+        """One for each function of a node alone."""
         self._topologies: dict[str, Topology] = {}
         self._amounts: dict[tuple[Hashable, Hashable], Amounts] = {}
         self.keys: frozenset[str] = frozenset()
-        """Every label that a node has, or had: another set as soon as there is a new one."""
+        """All label keys that nodes have or had. A new object after each addition."""
 
     def set(self, row: int, node: Node) -> None:
-        """Another node, or another state of it, is in this place."""
+        """Set another node, or another state of a node, at index `row`."""
         if self.nodes[row] is node:
             return
         for mask in (*self._concerns.values(), *self._masks.values()):
@@ -194,7 +203,7 @@ class NodeTables:
         self.nodes[row] = node
 
     def remove(self, rows: NDArray[np.intp]) -> None:
-        """The nodes in these places are gone."""
+        """Remove the nodes at these indices."""
         gone = set(rows.tolist())
         self.nodes = [node for row, node in enumerate(self.nodes) if row not in gone]
         for mask in (*self._concerns.values(), *self._masks.values()):
@@ -205,16 +214,17 @@ class NodeTables:
             amounts.remove(rows)
 
     def cost(self, row: int, node: Node) -> int:
-        """Units that `set` costs."""
+        """Return the units of work of `set`."""
         masks = len(self._concerns) + 2 * len(self._masks) + 2 * len(self._amounts)
         return 0 if self.nodes[row] is node else masks + len(self._topologies)
 
     def static(
         self, what: Hashable, spec: PodSpec, filters: Callable[[], Sequence[StaticFilter]], said: Hashable | None = None
     ) -> NDArray[np.bool_]:
-        """[node]: whether all filters pass. `what`: the Pod; created only if the result is unknown.
+        """Return [node], bool: whether all filters pass; cached.
 
-        `said`: all fields of the spec that they read; None: any field.
+        `what`: key for everything but the spec. `filters`: called only if the result is unknown. `said`: all fields of
+        the spec that the filters read; None: any field.
         """
         key = what, id(spec) if said is None else said
         found = self._masks.get(key)
@@ -232,8 +242,9 @@ class NodeTables:
         return made.values if _is_large(spec) else self._keep(key, made).values
 
     def _passing(self, filters: Sequence[StaticFilter]) -> NDArray[np.bool_]:
-        """[node]: whether all filters pass; each filter only evaluates nodes of its `concerns` that pass the earlier
-        filters.
+        """Return [node], bool: whether all filters pass.
+
+        Each filter only evaluates nodes of its `concerns` that pass the earlier filters.
         """
         nodes = self._known()
         passing = np.ones(len(nodes), np.bool_)
@@ -245,11 +256,11 @@ class NodeTables:
         return passing
 
     def where(self, concerns: Callable[[Node], bool]) -> NDArray[np.bool_]:
-        """[node]: the nodes of a plugin's `concerns`, or any other function of a node alone."""
+        """Return [node], bool: whether a function of the node alone is true, for example a plugin's `concerns`."""
         return self._where(concerns).values
 
     def anywhere(self, concerns: Callable[[Node], bool]) -> bool:
-        """Report whether there is such a node."""
+        """Report whether a function of the node alone is true for any node."""
         return self._where(concerns).any
 
     def _where(self, concerns: Callable[[Node], bool]) -> Mask:
@@ -259,14 +270,14 @@ class NodeTables:
         return found
 
     def mask(self, what: Hashable, spec: PodSpec, holds: Callable[[Node], bool]) -> NDArray[np.bool_]:
-        """[node]: whether something holds that depends on the pod's spec and the node alone."""
+        """Return [node], bool: whether a condition holds that depends only on the Pod's spec and the node."""
         if _is_large(spec):
             return Mask(self._known(), holds, spec).values
         found = self._masks.get((what, id(spec)))
         return (found or self._keep((what, id(spec)), Mask(self._known(), holds, spec))).values
 
     def amounts(self, what: Hashable, spec: PodSpec, of: Callable[[Node], int]) -> NDArray[np.int64]:
-        """[node]: a number that depends on the pod's spec and the node alone. Not to be changed."""
+        """Return [node]: a number that depends only on the Pod's spec and the node. Do not modify."""
         if _is_large(spec):
             return Amounts(self._known(), of, spec).values
         found = self._amounts.get((what, id(spec)))
@@ -283,7 +294,7 @@ class NodeTables:
         return mask
 
     def topology(self, key: str) -> Topology:
-        """The values of a label."""
+        """Return the domains of a label."""
         found = self._topologies.get(key)
         if found is None:
             if len(self._topologies) >= KEPT:

@@ -1,6 +1,6 @@
-"""The nominated pods as columns: what they will take up beside the pods on their nodes.
+"""The nominated Pods in columns: the amounts that they will use in addition to the Pods on their nodes.
 
-Kept up node by node: from cycle to cycle few nominations come and go. Source: kubernetes
+Updated node by node, because few nominations change from cycle to cycle. Source: kubernetes
 `pkg/scheduler/framework/runtime/framework.go` (`addGENominatedPods`).
 """
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 _KEPT_CHANGES: Final = 4096
 _KEPT: Final = 64
-"""Sums kept at most: resources times priorities that ask."""
+"""Maximum number of cached sums, one for each resource and priority."""
 
 
 class Nominated(NamedTuple):
-    """A nominated pod that counts. `row`: of its node in the columns."""
+    """A nominated Pod that counts. `row`: its node in the columns. `kind`: its equivalence class."""
 
     row: int
     kind: int
@@ -36,7 +36,7 @@ class Nominated(NamedTuple):
 
 
 class Nominations:
-    """The nominated pods of one table of them after the other, of one set of nodes."""
+    """The nominated Pods of a set of nodes, updated from table to table."""
 
     def __init__(self, matrix: PodMatrix) -> None:
         self._kinds = matrix.kinds
@@ -45,18 +45,18 @@ class Nominations:
         self._nodes: object = None
         self._shards: list[Mapping[str, tuple[Pod, ...]]] = []
         self._pods: dict[str, tuple[Pod, ...]] = {}
-        """Node -> its nominated pods, as the table has them."""
+        """Node name -> its nominated Pods as in the table."""
         self._by_node: dict[str, list[tuple[str, Nominated]]] = {}
         self._by_pod: dict[str, Nominated] = {}
-        """By identity. A pod is nominated once."""
+        """Pod identity -> its nomination. A Pod is nominated once."""
         self._sums: dict[tuple[int, str], NDArray[np.int64]] = {}
         self._columns: NDArray[np.int64] | None = None
         self._largest: dict[str, tuple[int, int]] = {}
-        """Resource -> (how many kinds there were, the largest amount of any)."""
+        """Resource -> (number of equivalence classes at that time, the largest amount of any)."""
         self.version = 0
-        """Another one whenever they change."""
+        """Increases with each change."""
         self._changed: list[int] = []
-        """The rows of the columns in which each of the last versions differs from the previous version."""
+        """One row of the columns for each of the last versions: the row that changed."""
 
     def __bool__(self) -> bool:
         return bool(self._by_node)
@@ -66,7 +66,7 @@ class Nominations:
         return snapshot.objects.nominated is self._table and snapshot.rows is self._nodes
 
     def sync(self, snapshot: Snapshot) -> None:
-        """Become the nominated pods of this snapshot. Raises CutShort: the parts up to there are done."""
+        """Update to the nominated Pods of this Snapshot. Raises CutShort; the next call continues."""
         table = snapshot.objects.nominated
         if self.is_of(snapshot):
             return
@@ -90,9 +90,9 @@ class Nominations:
     def _change(
         self, snapshot: Snapshot, old: Mapping[str, tuple[Pod, ...]], new: Mapping[str, tuple[Pod, ...]]
     ) -> None:
-        """One part of the table is another. Pods may have gone from one node to another: first they go.
+        """Replace one shard of the table. Removes nominations first, because a Pod may move to another node.
 
-        Raises CutShort, before anything is done.
+        Raises CutShort before any change.
         """
         come = [(name, pods) for name, pods in new.items() if self._pods.get(name) is not pods]
         charge(len(new) // 8 + 4 * len(come))
@@ -142,16 +142,16 @@ class Nominations:
                 total[nominated.row] += amounts[resource]
 
     def changed_since(self, version: int) -> list[int] | None:
-        """The rows that differ from a version; None where that is too long ago."""
+        """Return the rows that changed since a version; None if it is too old."""
         count = self.version - version
         return self._changed[len(self._changed) - count :] if count <= len(self._changed) else None
 
     def of(self, pod: Pod) -> Nominated | None:
-        """The pod itself, where it is nominated and of those that count."""
+        """Return the nomination of this Pod, or None."""
         return self._by_pod.get(pod.identity)
 
     def amounts(self, resource: str, priority: int) -> NDArray[np.int64]:
-        """[node]: what those of this priority and above will take up of a resource. Not to be changed."""
+        """Return [node]: the amount of a resource for nominated Pods of at least this priority. Do not modify."""
         found = self._sums.get((priority, resource))
         if found is None:
             if len(self._sums) >= _KEPT:
@@ -163,7 +163,7 @@ class Nominations:
         return found
 
     def may_reach(self, resource: str, amount: int) -> bool:
-        """Report whether nominated Pods on one node may use this much of a resource: all, each as large as any."""
+        """Report whether nominated Pods on one node may use this much of a resource: an upper bound."""
         known = self._largest.get(resource)
         if known is None or known[0] != len(self._kinds):
             amounts = self._kinds.amounts(resource)
@@ -171,7 +171,7 @@ class Nominations:
         return len(self._by_pod) * known[1] >= amount
 
     def columns(self, priority: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(row, kind) of those of this priority and above."""
+        """Return (rows, equivalence classes) of the nominated Pods of at least this priority."""
         if self._columns is None:
             charge(len(self._by_pod) // 4)
             every = [each for here in self._by_node.values() for _, each in here]
@@ -182,9 +182,9 @@ class Nominations:
 
 
 def nominations_of(snapshot: Snapshot, matrix: PodMatrix) -> Nominations:
-    """The nominated pods of a snapshot.
+    """Return the nominated Pods of a Snapshot, up to date.
 
-    There are two tables: that of the cluster has many parts, one after a preemption that is only thought of has one.
+    Two tables alternate: the table of the cluster has many shards, the table after a hypothetical preemption has one.
     """
     table = snapshot.objects.nominated
     known: Nominations

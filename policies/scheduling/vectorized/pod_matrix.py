@@ -31,17 +31,20 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.nodes import Topology
 
 KEPT: Final = 64
-"""Numbers per kind kept at most, or as many as `_KEPT_NUMBERS` has room for."""
+"""Minimum for the maximum number of cached arrays by class; `_KEPT_NUMBERS` may allow more (`room`)."""
 _KEPT_NUMBERS: Final = 2**22
 _MOST_KEPT: Final = 4096
 MOST_NEW_KINDS: Final = 1024
-"""Equivalence classes without Pods stay: with twice the initial number plus this number, the tables are built again."""
+"""Number of new equivalence classes, beyond twice the initial number, above which the tables are built again.
+
+Classes without Pods are not removed before.
+"""
 _KEPT_SUMS: Final = 256
-"""Sums kept at most: 80 kB each at 5,000 nodes; or as many as `_KEPT_NUMBERS` has room for."""
+"""Minimum for the maximum number of cached sums by node: 80 kB each at 5,000 nodes; see `room`."""
 _MOST_TOPOLOGIES: Final = 8
-"""By which counts are kept at most."""
+"""Maximum number of topologies with cached counts."""
 _NODE: Final = 14
-"""Units that a node costs, and two more for each of its pods."""
+"""Units of work for a node, and two more for each of its Pods."""
 
 
 class PodCounts:
@@ -57,7 +60,7 @@ class PodCounts:
         self._domains: dict[Topology, NDArray[np.int64]] = {}
 
     def add(self, row: int, amount: int) -> None:
-        """Add this count for a new Pod; less than 0: for a removed Pod."""
+        """Add `amount` to the count of a node and its domains; negative for a removed Pod."""
         self.here[row] += amount
         for topology, counts in self._domains.items():
             number = topology.values[row]
@@ -65,7 +68,7 @@ class PodCounts:
                 counts[number] += amount
 
     def by_domain(self, topology: Topology) -> NDArray[np.int64]:
-        """[number of a domain]: what those on all its nodes count; the last is 0, for nodes that have no label."""
+        """Return [number of a domain]: the sum over its nodes. The last entry is 0, for nodes without the label."""
         found = self._domains.get(topology)
         if found is None:
             if len(self._domains) >= _MOST_TOPOLOGIES:
@@ -74,7 +77,7 @@ class PodCounts:
         return found
 
     def forget_domains(self) -> None:
-        """A node is in another domain, maybe."""
+        """Clear the counts by domain, because a node may have changed its domain."""
         self._domains.clear()
 
 
@@ -85,44 +88,48 @@ class PodMatrix:
         self.semantics = semantics
         self.kinds = EquivalenceClasses(semantics)
         self.most_kinds = 0
-        """With more of them, the tables are built again; 0 before the first snapshot."""
+        """Number of classes above which the tables are built again; 0 before the first snapshot."""
         self.kind: NDArray[np.int32] = np.zeros((8, nodes), np.int32)
         self.start: NDArray[np.int64] = np.zeros((8, nodes), np.int64)
         self.serials: NDArray[np.int64] = np.zeros(nodes, np.int64)
         self._columns: Columns | None = None
-        """Those that the tables are of."""
+        """The columns of the snapshot that the tables show; None during an update."""
         self._pods: list[Sequence[Pod]] = [()] * nodes
-        """The pods of each node, as they are in the tables."""
+        """[node]: its Pods, as they are in the tables."""
         self.nodes = NodeTables(nodes)
         self.lower_priority: dict[int, LowerPriorityPods] = {}
         self.matches: dict[Hashable, tuple[PerClass, object]] = {}
-        """The result of constraints for each class, by their inputs; the second value keeps the objects in the key
-        alive.
+        """Key of a constraint -> (a number for each class, the objects that the key identifies by id and that must stay
+        alive).
         """
         self.against: dict[Hashable, tuple[Any, object]] = {}
-        """The anti-affinity of Pods on nodes against a Pod, by its inputs."""
+        """Key of a Pod -> (the anti-affinity of Pods on nodes against it, objects that must stay alive)."""
         self.attracting: dict[Hashable, tuple[Any, object]] = {}
-        """The score of the affinity of Pods on nodes for a Pod, by its inputs."""
+        """Key of a Pod -> (the affinity of Pods on nodes for it, objects that must stay alive)."""
         self._counts: dict[Hashable, PodCounts] = {}
         self._counts_of: dict[str | None, list[PodCounts]] = {}
-        """By namespace; None: of all."""
+        """Namespace -> its counts; None -> the counts of all namespaces."""
         self._counting: dict[int, list[tuple[PodCounts, int]]] = {}
-        """Kind -> what counts it, and how much, as far as has been asked."""
+        """Equivalence class -> the counts that include it, with its amount."""
         self.budgets: dict[Hashable, tuple[PerClass, object]] = {}
-        """Which kinds a disruption budget matches, by namespace and selector; the second keeps the latter alive."""
+        """(namespace, id of a selector) -> the equivalence classes that a PDB matches, and the PDB, which keeps the
+        selector alive.
+        """
         self.matching_budgets = MatchingBudgets(self.kinds)
         self.nominations: dict[int, Any] = {}
-        """The nominated pods that were asked for last (nominations.py), by how many parts their table has: that
-        of the cluster has many, one after a preemption that is only thought of has one."""
+        """Number of shards of a table -> its nominated Pods (nominations.py).
+
+        The table of the cluster has many shards, the table after a hypothetical preemption has one.
+        """
         self.static_rejections: dict[Hashable, tuple[object, object, Any]] = {}
         """Static fields of specs -> (a spec, the table of nodes, the static rejections)."""
         self.static_statuses: dict[Hashable, Any] = {}
         """Static fields of specs -> the reasons of the static rejections (rejections.py)."""
         self.anti_affinity_kinds: list[int] = []
         self.anti_affinity_known = 1
-        """Up to which kind they are known."""
+        """Number of classes that are evaluated for `anti_affinity_kinds`."""
         self.wanted: dict[int, Any] = {}
-        """id of a spec -> what it asks for, as scoring counts it (large_cycle.py)."""
+        """id of a spec -> its requests as scores count them (large_cycle.py)."""
         self._resource_scores: dict[tuple[Amounts, Amounts | None, Weights], ResourceScores] = {}
         self.default_constraints: dict[Hashable, tuple[object, object, object, Any]] = {}
         """Key of Pods -> (their labels, Services and controller, the default constraints)."""
@@ -133,7 +140,7 @@ class PodMatrix:
 
     @property
     def attracting_kinds(self) -> list[int]:
-        """The kinds of pods whose affinity to pods counts in the scores of others."""
+        """Equivalence classes whose Pod affinity affects the scores of other Pods."""
         members = self.kinds.members
         if self._attracting_known < len(members):
             for number in range(self._attracting_known, len(members)):
@@ -144,7 +151,7 @@ class PodMatrix:
         return self._attracting
 
     def sync(self, snapshot: Snapshot) -> None:
-        """Become the tables of this snapshot. Raises CutShort: the nodes up to there are done."""
+        """Update the tables to this Snapshot. Raises CutShort; the next call continues."""
         if self.kinds.weight > self.most_kinds > 0:
             self.kinds.forget()
             self.__init__(len(self.serials), self.semantics)  # type: ignore[misc]
@@ -163,7 +170,7 @@ class PodMatrix:
         self.most_kinds = self.most_kinds or 2 * self.kinds.weight + MOST_NEW_KINDS
 
     def _set(self, row: int, info: NodeInfo) -> int:
-        """Put a node into its place. How many selectors new kinds of pods were matched against."""
+        """Set the Pods of a node. Return the number of selectors that new classes were matched with."""
         pods, number = info.pods, self.kinds.number
         count = len(pods)
         if count > len(self.kind):
@@ -195,7 +202,7 @@ class PodMatrix:
             raise
 
     def remove(self, rows: NDArray[np.intp]) -> None:
-        """The nodes in these places are gone; what is known of the others stays."""
+        """Remove the nodes at these indices. Values of the other nodes remain."""
         self.kind, self.start = np.delete(self.kind, rows, axis=1), np.delete(self.start, rows, axis=1)
         self.serials, self._columns = np.delete(self.serials, rows), None
         gone = set(rows.tolist())
@@ -214,8 +221,10 @@ class PodMatrix:
     def kept(
         self, key: Hashable, keep: object, of: Callable[[Pod], int], namespace: str | None = None
     ) -> NDArray[np.int64]:
-        """[kind]: a number that depends on `key` alone; `keep` is what the key names by identity; `namespace`: where it
-        is 0 for pods of all others."""
+        """Return [class]: `of` for each equivalence class, which depends only on `key`; cached.
+
+        `keep`: the objects that the key identifies by id. `namespace`: classes of other namespaces have 0.
+        """
         found = self.matches.get(key)
         if found is None:
             if len(self.matches) >= room(KEPT, len(self.kinds)):
@@ -241,7 +250,7 @@ class PodMatrix:
         return found
 
     def counted(self, key: Hashable) -> PodCounts | None:
-        """The counts by key."""
+        """Return the cached counts of a key, or None."""
         return self._counts.get(key)
 
     def _forget_counts(self) -> None:
@@ -249,7 +258,7 @@ class PodMatrix:
             table.clear()
 
     def _count(self, row: int, kind: int, sign: int) -> int:
-        """Add a Pod of a class to a node (1), or remove it (-1). Returns the number of matched selectors."""
+        """Add (`sign` 1) or remove (-1) a Pod of a class on a node. Return the number of matched selectors."""
         counting, matched = self._counting.get(kind), 0
         if counting is None:
             pod = self.kinds.members[kind]
@@ -263,7 +272,7 @@ class PodMatrix:
 
     @staticmethod
     def _summed(kind: NDArray[np.int32], per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
-        """[node]: the sum of what the kinds have in each column."""
+        """Return [node]: the sum of `per_kind` over its Pods. `kind`: [position, node], equivalence classes."""
         found: NDArray[np.int64]
         counted = np.flatnonzero(per_kind)
         if len(counted) == 1:  # as of the pods of one workload: twenty times as fast as looking up each pod's number
@@ -275,7 +284,7 @@ class PodMatrix:
         return found
 
     def scores_of_resources(self, least: Amounts, balance: Amounts | None, weights: Weights) -> ResourceScores:
-        """Those of pods that request as much. See ResourceScores."""
+        """Return the cached scores for Pods with equal requests. See ResourceScores."""
         found = self._resource_scores.get((least, balance, weights))
         if found is None:
             if len(self._resource_scores) >= room(_KEPT_SUMS, len(self.serials)):
@@ -287,7 +296,7 @@ class PodMatrix:
         return found
 
     def present(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
-        """[node]: the sum over its pods of what their kinds have."""
+        """Return [node]: the sum of `per_kind` ([class]) over its Pods."""
         charge(self.kind.size // VECTOR)
         if not per_kind.any():
             return np.zeros(self.kind.shape[1], np.int64)
@@ -303,12 +312,15 @@ def _attracts(pod: Pod) -> bool:
 
 
 def room(least: int, size: int) -> int:
-    """Return how many tables of a size are cached."""
+    """Return the maximum number of cached tables of this size, at least `least`."""
     return min(max(least, _KEPT_NUMBERS // max(size, 1)), _MOST_KEPT)
 
 
 def pod_matrix_of(snapshot: Snapshot) -> PodMatrix:
-    """The tables of a snapshot, up to date. Call it, and use them, with `snapshot.derived.taken()`. Raises CutShort."""
+    """Return the tables of a Snapshot, up to date. Raises CutShort.
+
+    Call this, and use the result, within `snapshot.derived.taken()`.
+    """
     derived = snapshot.derived
     if derived.matrix is None:
         derived.matrix = PodMatrix(len(snapshot.node_infos), snapshot.semantics)

@@ -30,15 +30,18 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.rejections import Rejections
 
 MOST: Final = 2**60
-"""Amounts above this are left to Python's integers."""
+"""Amounts from here on are not supported by columns; the plugins use Python's integers."""
 
 
 class NotValid(Exception):
-    """The question is not supported by the tables. The text, if any, is the reason."""
+    """Columns do not support the Pod or its profile. The text, if any, is the reason."""
 
 
 class Skew(NamedTuple):
-    """A spread constraint: no domain may have more than `most` pods above the least one; `few` domains: above none."""
+    """A topology spread constraint: no domain may have more than `most` Pods above the minimum.
+
+    `few`: there are fewer domains than minDomains, so the minimum is 0. `domains`: [node], number of the domain.
+    """
 
     most: int
     few: bool
@@ -46,10 +49,14 @@ class Skew(NamedTuple):
 
 
 class Constraint(NamedTuple):
-    """`per_kind`: what a pod of each kind counts, on the nodes that are `concerned`; on `counts` are such pods.
-    `present`: the count of every node now, pods elsewhere included. `possible`: nodes not out of the question.
-    `domains`: a number for every node (-1: none); one pod that counts shuts all nodes of its number. `skew`: instead of
-    that, where pods are spread. `own`: of anti-affinity, `per_kind` by the pod's own terms, None where it has none."""
+    """A constraint of a Pod other than a resource. Arrays are by node unless stated otherwise.
+
+    `per_kind`: [class], what a Pod counts. `concerned`: nodes whose Pods count; `counts`: indices of nodes with such
+    Pods. `present`: the current count, including Pods on other nodes; `limit`: its maximum. `possible`: nodes that the
+    constraint does not exclude. `domains`: number of the domain, -1 for none; one Pod that counts excludes all nodes of
+    the domain. `skew`: set instead of `domains` for topology spread. `own`: for anti-affinity, `per_kind` by the Pod's
+    own terms; None without terms.
+    """
 
     per_kind: NDArray[np.int64]
     concerned: NDArray[np.bool_]
@@ -86,15 +93,17 @@ class RequiredAffinity(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        """Report whether more Pods like this one leave the domains unchanged: they join existing matching Pods.
+        """Whether more Pods like this one leave the domains unchanged, because they join existing matching Pods.
 
         False for the first Pod of a group: the others must follow it.
         """
         return self.total > 0 or not self.itself
 
     def when_gone(self, nodes: NDArray[np.intp], kind: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """[place in `nodes`]: whether it is met there once pods of that node alone are gone. `kind`: [place, node] of
-        all nodes, theirs."""
+        """Return [index in `nodes`], bool: whether the affinity is met there without the Pods of that node in `kind`.
+
+        `kind`: [position, node], equivalence classes of the removed Pods of all nodes.
+        """
         met = self.now[nodes]
         places = np.flatnonzero(self.here[nodes])
         few = nodes[places]
@@ -105,7 +114,10 @@ class RequiredAffinity(NamedTuple):
 
 
 class CapacityConstraint(NamedTuple):
-    """An amount with a limit: of a resource, or of a constraint. `present` includes nominated Pods."""
+    """An amount with a limit: of a resource, or of a constraint.
+
+    `present`, `limit`: [node]. `present` includes nominated Pods.
+    """
 
     present: NDArray[np.int64]
     limit: NDArray[np.int64]
@@ -114,11 +126,11 @@ class CapacityConstraint(NamedTuple):
 
 
 class NodeFitProblem:
-    """One Pod on one snapshot, as seen by the plugins of its profile.
+    """One Pod on one Snapshot, for the plugins of its profile to add their constraints.
 
-    `possible`: the nodes that pass static filters; `resolvable`: those of them with enough of everything without Pods.
-    `row`: units of work for a few operations on one number for each node. Raises NotValid if columns do not support the
-    Pod.
+    `possible`: [node], bool, the nodes that static filters and constraints do not exclude. `resolvable`: those of them
+    with sufficient allocatable resources. `row`: units of work for a few operations on one number for each node. Raises
+    NotValid if columns do not support the Pod.
     """
 
     def __init__(self, snapshot: Snapshot, pod: Pod, matrix: PodMatrix, framework: Framework) -> None:
@@ -136,19 +148,19 @@ class NodeFitProblem:
         self._nominations, self._kinds = nominations_of(snapshot, matrix), matrix.kinds
         self.demands: list[CapacityConstraint] = []
         self.added: dict[str, list[CapacityConstraint]] = {}
-        """Those of each plugin."""
+        """Plugin -> the constraints that it added."""
         self.affinity: RequiredAffinity | None = None
         self.static = self.possible = self._static()
-        """Return the nodes that pass all static filters."""
+        """[node], bool: whether the node passes all static filters."""
         self.resolvable = self.possible
         self.tried_in_vain: NDArray[np.bool_] = np.zeros(len(self.possible), np.bool_)
-        """[node]: rejected, but preemption evaluates the node."""
+        """[node], bool: rejected for good, but preemption evaluates the node."""
         self.undecided: NDArray[np.bool_] = np.zeros(len(self.possible), np.bool_)
-        """[node]: where columns cannot tell who would have to go."""
+        """[node], bool: columns cannot determine the victims there."""
         self.rejections: dict[str, Rejections] = {}
-        """The static rejections of plugins that call `narrow`."""
+        """Plugin -> static rejections, for plugins that call `narrow`."""
         self.narrowed = False
-        """Report whether a node with a suitable spec is rejected for another reason."""
+        """Whether `narrow` excluded a node for which no other constraint is exceeded."""
         for plugin in framework.column_plugins:
             before = len(self.demands)
             try:
@@ -159,7 +171,7 @@ class NodeFitProblem:
             self.added[plugin.name] = self.demands[before:]
 
     def _static(self) -> NDArray[np.bool_]:
-        """Return the nodes that pass all static filters."""
+        """Return [node], bool: whether the node passes all static filters. Sets `static_key`."""
         framework, pod = self.framework, self.pod
 
         def filters() -> list[StaticFilter]:
@@ -180,7 +192,7 @@ class NodeFitProblem:
         return self.matrix.nodes.static(whose, pod.spec, filters, said)
 
     def is_valid(self, matrix: PodMatrix) -> bool:
-        """Whether it still is that of these tables, which are those of its snapshot: they have not been made anew."""
+        """Whether the problem still belongs to these tables, which may have been built again."""
         return self._kinds is matrix.kinds and self._nominations is nominations_of(self.snapshot, matrix)
 
     def add(self, constraint: Constraint) -> None:
@@ -190,7 +202,7 @@ class NodeFitProblem:
             self.possible = self.possible & constraint.possible
 
     def counted(self, constraint: Constraint) -> CapacityConstraint:
-        """A constraint, with the pods that are nominated to each node."""
+        """Return the constraint with an amount that includes the Pods nominated to each node."""
         nominated = np.where(constraint.concerned, self.of_nominated(constraint.per_kind), 0)
         return CapacityConstraint(constraint.present + nominated, constraint.limit, constraint=constraint)
 
@@ -198,7 +210,7 @@ class NodeFitProblem:
         """Exclude the nodes that a plugin rejects regardless of their Pods.
 
         Preemption evaluates a node if the first plugin that rejects it does not call it unresolvable, although
-        preemption cannot help. Raises NotValid: the Pod is nominated to one of these nodes.
+        preemption cannot help. Raises NotValid if the Pod is nominated to one of these nodes.
         """
         charge(self.row)
         rejected = found.codes >= 0
@@ -216,7 +228,7 @@ class NodeFitProblem:
         self.possible = self.possible & ~rejected
 
     def full(self, demands: Sequence[CapacityConstraint]) -> NDArray[np.bool_]:
-        """[node]: whether there is too little for one of these."""
+        """Return [node], bool: whether one of these constraints is exceeded."""
         charge(len(demands) * self.row)
         full = np.zeros(len(self.possible), np.bool_)
         for demand in demands:
@@ -224,7 +236,10 @@ class NodeFitProblem:
         return full
 
     def with_nominated(self, present: NDArray[np.int64], resource: str) -> NDArray[np.int64]:
-        """[node]: what is requested of a resource, with what nominated pods will. Source: `addGENominatedPods`."""
+        """Return [node]: `present` plus the amount of a resource for nominated Pods. Raises NotValid.
+
+        Source: `addGENominatedPods`.
+        """
         if not self._nominations:
             return present
         added = self._nominations.amounts(resource, self.pod.effective_priority)
@@ -237,7 +252,7 @@ class NodeFitProblem:
         return total
 
     def of_nominated(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
-        """[node]: what the pods that are nominated to it count, by their kinds."""
+        """Return [node]: the sum of `per_kind` ([class]) over the Pods nominated to it. Raises NotValid."""
         total = np.zeros(len(self.possible), np.int64)
         if self._nominations:
             rows, kinds = self._nominations.columns(self.pod.effective_priority)
@@ -251,5 +266,5 @@ class NodeFitProblem:
 
     @property
     def open(self) -> NDArray[np.bool_]:
-        """[node]: whether the Pod fits, or would fit without other Pods; ignores required affinity."""
+        """[node], bool: whether the Pod fits, or would fit without other Pods; ignores required affinity."""
         return self.possible & self.resolvable

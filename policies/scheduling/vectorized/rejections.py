@@ -1,4 +1,4 @@
-"""Why nodes cannot run a pod, a plugin at a time over all nodes, in columns."""
+"""The reason for which each node rejects a Pod, computed for all nodes at once, plugin by plugin."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PASSES: Final = -1
 _KEPT: Final = 64
-"""Sets of what specs say of nodes, of which static rejections are kept."""
+"""Maximum number of cached static rejections, one for each set of node constraints."""
 
 
 class Rejections(NamedTuple):
@@ -33,37 +33,37 @@ class Rejections(NamedTuple):
 
 
 def rejected(where: NDArray[np.bool_], status: Status) -> Rejections:
-    """The nodes of a mask for the same reason."""
+    """Return rejections with one status for all nodes in the mask `where`."""
     return Rejections(np.where(where, 0, PASSES), (status,))
 
 
 class Present:
-    """Return the used amounts of each node, including nominated Pods."""
+    """The amounts in use on each node, including nominated Pods."""
 
     def of(self, demand: CapacityConstraint) -> NDArray[np.int64]:
-        """[node]: of a resource, or as a constraint counts."""
+        """Return [node]: the amount in use of a resource, or of the count of a constraint."""
         return demand.present
 
     def affinity_met(self, affinity: RequiredAffinity) -> NDArray[np.bool_]:
-        """[node]: whether the pod finds there those that it must be near."""
+        """Return [node], bool: whether the Pod's required affinity is met."""
         return affinity.now
 
     def affinity_met_with_nominated(self, problem: NodeFitProblem, affinity: RequiredAffinity) -> NDArray[np.bool_]:  # noqa: ARG002
-        """[node]: the same with the pods that are nominated to the node. Raises NotValid."""
+        """Return [node], bool: as `affinity_met`, with the Pods nominated to the node. Raises NotValid."""
         return affinity.with_nominated
 
     def exceeded(self, demand: CapacityConstraint) -> NDArray[np.bool_]:
-        """[node]: whether the pod does not fit beside it."""
+        """Return [node], bool: whether the amount in use exceeds the limit."""
         charge(len(demand.limit) // VECTOR)
         return self.of(demand) > demand.limit
 
 
 class FirstRejections:
-    """The first status of each node, as upstream: a plugin that rejects a node ends its evaluation."""
+    """The first status of each node: as in upstream, no plugin evaluates a node that an earlier plugin rejected."""
 
     def __init__(self, nodes: int) -> None:
         self.codes: NDArray[np.int64] = np.full(nodes, PASSES, np.int64)
-        """[node]: a place in `statuses`, or PASSES."""
+        """[node]: an index of `statuses`, or PASSES."""
         self.statuses: list[Status] = []
 
     def add(self, found: Rejections, plugin: str) -> None:
@@ -75,12 +75,12 @@ class FirstRejections:
             self.statuses += [status.of(plugin) for status in found.statuses]
 
     def where(self, code: Code) -> NDArray[np.bool_]:
-        """[node]: which have a status of this code."""
+        """Return [node], bool: whether the status of the node has this code."""
         has = np.array([*(status.code is code for status in self.statuses), False])
         return has[self.codes]
 
     def of(self, rows: Sequence[int]) -> list[Status]:
-        """The statuses of rejected nodes."""
+        """Return the statuses of these nodes, which must be rejected."""
         return [self.statuses[code] for code in self.codes[rows].tolist()]
 
 
@@ -105,7 +105,7 @@ def first_rejections(problem: NodeFitProblem, static: Rejections, amounts: Prese
 
 
 class _Known:
-    """Static rejections: `codes` are valid while `nodes` do not change."""
+    """Cached static rejections. `codes` of a node is valid while the object in `nodes` is the same."""
 
     def __init__(self, nodes: int, keep: object) -> None:
         self.keep = keep
@@ -116,14 +116,14 @@ class _Known:
 
 
 def left_out(restricting: Sequence[str]) -> str:
-    """The reason of nodes that PreFilter plugins leave out. Source: upstream `schedulePod`."""
+    """Return the reason of nodes that PreFilter plugins exclude. Source: upstream `schedulePod`."""
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(restricting))}]"
 
 
 class StaticRejections(NamedTuple):
-    """Return the static rejections of each node by plugins that run before those that read Pods.
+    """The rejections by plugins that read only the node, and run before those that read Pods.
 
-    `left`: [node], the nodes after PreFilter; `restricting`: the PreFilter plugins that exclude nodes.
+    `left`: [node], bool, the nodes after PreFilter. `restricting`: the PreFilter plugins that exclude nodes.
     """
 
     left: NDArray[np.bool_]
@@ -132,7 +132,7 @@ class StaticRejections(NamedTuple):
 
 
 def static_rejections(fit: NodeFitProblem) -> StaticRejections:
-    """Run PreFilter, and Filter on rejected nodes, of plugins that look at nodes alone. Raises NotValid."""
+    """Run PreFilter, and Filter on rejected nodes, of plugins that read only the node. Raises NotValid."""
     state, framework, rows = CycleState(), fit.framework, fit.snapshot.rows
     static = {plugin.name for plugin in framework.static_plugins}
     prepared = [plugin for plugin in framework.pre_filters if plugin.name in static]
@@ -147,7 +147,7 @@ def static_rejections(fit: NodeFitProblem) -> StaticRejections:
 
 
 def _filtered(fit: NodeFitProblem, state: CycleState) -> Rejections:
-    """The first status of every node. Raises NotValid."""
+    """Return the first static status of each node. Raises NotValid."""
     matrix, pod, key = fit.matrix, fit.pod, fit.static_key
     known: _Known | None = matrix.static_statuses.get(key)
     if known is None or len(known.statuses) > known.most:

@@ -1,4 +1,4 @@
-"""The order in which pods come back, for many nodes at once: `LowerPriorityPods` in bulk, when much is new."""
+"""The order in which preemption reprieves Pods, for many nodes at once; used by `LowerPriorityPods`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 
 class ReprieveOrder(NamedTuple):
-    """Tables of [rank, node]; `undecided`: nodes where the order depends on names of Pods, which the tables lack.
+    """Tables of [rank, node] with the Pods in order.
 
-    Nodes are numbered in the order of the first request.
+    `kind`: equivalence class. `start`: start time. `place`: index in the Pods of the node. `violates`: whether a PDB is
+    violated. `undecided`: nodes where the order depends on names of Pods, which the tables do not contain. Nodes are
+    numbered by their index in the argument `nodes`.
     """
 
     kind: NDArray[np.int32]
@@ -33,7 +35,10 @@ class ReprieveOrder(NamedTuple):
 def reprieve_order(
     matrix: PodMatrix, priority: int, budgets: Mapping[str, Sequence[PodDisruptionBudget]], nodes: NDArray[np.intp]
 ) -> ReprieveOrder:
-    """Violating pods first, each group by importance. Source: upstream `SelectVictimsOnNode`."""
+    """Return the Pods below a priority on these nodes, violating Pods first, each group by importance.
+
+    Source: upstream `SelectVictimsOnNode`.
+    """
     priorities = matrix.kinds.priority.values()
     kinds, starts = matrix.kind[:, nodes], matrix.start[:, nodes]
     place, node = np.nonzero((kinds > 0) & (priorities[kinds] < priority))
@@ -67,7 +72,10 @@ def _by_importance(
     *,
     in_order: bool,
 ) -> NDArray[np.intp]:
-    """By node, highest priority, earliest start; those that have not started by place, or from the last."""
+    """Return the order by node, highest priority, earliest start.
+
+    Pods that have not started are last, by `place` if `in_order`, otherwise in reverse order.
+    """
     unstarted = start == NOW
     last = start[~unstarted].max(initial=0) + 1
     levels = np.unique(priority)
@@ -76,7 +84,7 @@ def _by_importance(
 
 
 def _lexsort(*keys: NDArray[np.int64]) -> NDArray[np.intp]:
-    """As np.lexsort (the last key counts most), in one sort where the keys fit into one number."""
+    """Return np.lexsort(keys), where the last key counts most; as one sort if the keys fit into one number."""
     packed, room = np.zeros(len(keys[0]), np.int64), 1
     for key in keys:
         least, most = (int(key.min()), int(key.max())) if len(key) else (0, 0)
@@ -86,7 +94,7 @@ def _lexsort(*keys: NDArray[np.int64]) -> NDArray[np.intp]:
 
 
 def _rank(group: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The place of each element among the equal ones beside it."""
+    """Return the index of each element within its run of equal neighbours."""
     index = np.arange(len(group))
     first = np.concatenate(([True], group[1:] != group[:-1])) if len(group) else np.zeros(0, np.bool_)
     return index - np.maximum.accumulate(np.where(first, index, 0))
@@ -98,10 +106,10 @@ def _violations(
     node: NDArray[np.intp],
     kind: NDArray[np.int32],
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """For each Pod, whether it violates a PDB, and whether that is undecided. Pods by node and importance.
+    """Return two bool arrays [Pod]: whether the Pod violates a PDB, and whether that is undecided.
 
-    A Pod and a matching PDB are a pair; of the pairs of one node and one PDB, in order, those beyond the allowed
-    disruptions violate it.
+    Pods are sorted by node and importance. A Pod and a matching PDB are a pair; of the pairs of one node and one PDB,
+    in order, those beyond the allowed disruptions violate it.
     """
     violates = np.zeros(len(kind), np.bool_)
     if not budgets:

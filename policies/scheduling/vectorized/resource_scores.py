@@ -22,19 +22,21 @@ if TYPE_CHECKING:
 _FEW: Final = 24
 """The number of nodes below which Python is faster than numpy."""
 _EXACT: Final = 2**53
-"""Below it whole numbers are floats without loss, so that both come to the same."""
+"""Integers below this are exact as floats, so that both ways to compute a score have the same result."""
 _HALF: Final = MAX_NODE_SCORE // 2
 
 Amounts = tuple[int, int]
-"""Cpu in thousandths, memory in bytes."""
+"""(cpu in millicores, memory in bytes)."""
 Weights = tuple[int, int]
-"""Of NodeResourcesFit and NodeResourcesBalancedAllocation."""
+"""(weight of NodeResourcesFit, weight of NodeResourcesBalancedAllocation)."""
 
 
 class ResourceScores:
-    """Of pods that request the same. `least`: with what stands in for requests that are not made; `balance`: the same
-    without, None where there is neither. `scores_the_change`: whether NodeResourcesBalancedAllocation compares the
-    balance with the pod to the balance without it."""
+    """The scores of all nodes for Pods with equal requests.
+
+    `least`: requests with defaults for missing ones. `balance`: requests without defaults; None without any.
+    `scores_the_change`: whether NodeResourcesBalancedAllocation compares the balance with the Pod to that without it.
+    """
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class ResourceScores:
         self._serials: NDArray[np.int64] = np.full(nodes, -1, np.int64)
 
     def of(self, rows: NDArray[np.intp], snapshot: Snapshot) -> NDArray[np.int64]:
-        """[place in `rows`]: what the node is worth."""
+        """Return [index in `rows`]: the weighted score of the node."""
         serials = snapshot.columns.serials
         changed = rows[self._serials[rows] != serials[rows]]
         if len(changed):
@@ -101,7 +103,9 @@ class ResourceScores:
         return fit * least + balanced * balance
 
     def parts_of(self, rows: NDArray[np.intp], snapshot: Snapshot) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """[place in `rows`]: what NodeResourcesFit gives, and NodeResourcesBalancedAllocation, without weights."""
+        """Return ([index in `rows`], score of NodeResourcesFit; the same of NodeResourcesBalancedAllocation),
+        unweighted.
+        """
         columns = snapshot.columns
         least = np.zeros(len(rows), np.int64)
         counted = np.zeros(len(rows), np.int64)
@@ -127,7 +131,7 @@ def _evenness_of_one(cpu: float, memory: float) -> int:
 
 
 def _evenness(used: NDArray[np.int64], has: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Source: upstream `balancedResourceScore`."""
+    """Return [node]: 100 minus the deviation of the used fractions. Source: upstream `balancedResourceScore`."""
     fractions = np.minimum(used / np.maximum(has, 1), 1.0)
     both = (has > 0).all(axis=0)
     deviation = np.where(both, np.abs((fractions[0] - fractions[1]) / 2), 0.0)

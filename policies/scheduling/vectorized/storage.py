@@ -26,33 +26,33 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _KEPT: Final = 64
-"""Columns kept at most, and answers of each table."""
+"""Maximum number of cached columns, and of cached values of each table."""
 _TABLES: Final = 4
-"""Tables of which answers are kept."""
+"""Maximum number of tables with cached values."""
 _KEPT_ENTRIES: Final = 2**18
 _LEAST_KEPT: Final = 4
-"""Answers of a table that is kept, though it has so many entries: each may be as long as the table."""
+"""Number of values that are cached even for a very large table: each may be as long as the table."""
 NO_LIMIT: Final = 2**62
 MANY: Final = 10_000
-"""Volumes of one pod of which there is no exact number: two bytes are added up for each pod."""
+"""Maximum number of exactly counted volumes of one Pod: the sums have two bytes for each Pod."""
 
 
 class Users:
-    """Which kinds of pods have which claims and disks."""
+    """The equivalence classes of Pods that use each claim and disk."""
 
     def __init__(self) -> None:
         self._claims: dict[str, list[int]] = {}
-        """Name of a claim -> the kinds that have it, once for each of their volumes."""
+        """Name of a claim -> the classes that use it, once for each of their volumes."""
         self._disks: dict[tuple[str, tuple[str, ...]], list[tuple[int, Disk]]] = {}
         """The identity of a disk -> (equivalence class, its disk)."""
         self.ephemeral: list[int] = []
-        """Kinds with claims that are named after each pod."""
+        """Classes with ephemeral claims, whose names contain the name of the Pod."""
         self.faulty: list[int] = []
-        """Kinds with a volume on which NodeVolumeLimits may end in an error."""
+        """Classes with a volume for which NodeVolumeLimits may return an error."""
         self._known = 1
 
     def learn(self, kinds: EquivalenceClasses) -> None:
-        """Look at the kinds that have come since. Raises CutShort: those up to there are known."""
+        """Evaluate the classes that were added since the last call. Raises CutShort; the next call continues."""
         members, work = kinds.members, meter()
         while self._known < len(members):
             pod = members[self._known]
@@ -77,9 +77,9 @@ class Users:
             self.faulty.append(kind)
 
     def of_claims(self, matrix: PodMatrix, names: Iterable[str]) -> NDArray[np.int64]:
-        """[kind]: how many volumes a pod of it has of claims of these names, in whatever namespace.
+        """Return [class]: the number of volumes of a Pod with claims of these names, in any namespace.
 
-        Raises NotValid: too many to add up.
+        Raises NotValid if there are too many to sum up.
         """
         found = np.zeros(len(matrix.kinds), np.int64)
         for name in each(tuple(names), 1):
@@ -92,7 +92,7 @@ class Users:
         return found
 
     def in_use(self, matrix: PodMatrix, namespace: str, names: Iterable[str]) -> int:
-        """Return how many claims of a namespace with these names a Pod on each node uses."""
+        """Return how many claims of a namespace with these names are used by Pods on nodes."""
         members = matrix.kinds.members
         asked, of_claim = set[int](), []
         for name in each(tuple(names), 1):
@@ -112,7 +112,7 @@ class Users:
         return sum(not there.isdisjoint(own) for own in of_claim)
 
     def with_disks(self, matrix: PodMatrix, disks: Iterable[Disk]) -> NDArray[np.int64]:
-        """[kind]: 1 where a pod of it has a disk that cannot be on a node beside one of these."""
+        """Return [class]: 1 if a Pod has a disk that conflicts with one of these on the same node."""
         found = np.zeros(len(matrix.kinds), np.int64)
         for disk in each(tuple(disks), 1):
             same = self._disks.get((disk.kind, disk.id), ())
@@ -124,25 +124,25 @@ class Users:
 
 
 class StorageColumns:
-    """Of one set of nodes."""
+    """The storage columns of one set of nodes."""
 
     def __init__(self) -> None:
         self._table: object = None
         self.csi_nodes: list[CSINode | None] = []
-        """[node]: its CSINode."""
+        """[node]: its CSINode, or None."""
         self.has_csi_node: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        """[node]: whether it has one."""
+        """[node], bool: whether the node has a CSINode."""
         self.limited: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        """[node]: whether that has a limit, of any driver."""
+        """[node], bool: whether the CSINode has a limit for any driver."""
         self._columns: dict[tuple[str, str], NDArray[np.int64]] = {}
         self._users = Users()
         self._serials: NDArray[np.int64] = np.zeros(0, np.int64)
         self._used: NDArray[np.int64] = np.zeros(0, np.int64)
         self._kept: dict[int, tuple[object, dict[Hashable, object]]] = {}
-        """id of a table -> (the table, what was made of it)."""
+        """id of a table -> (the table, values that depend on it)."""
 
     def sync(self, snapshot: Snapshot) -> None:
-        """Become that of the CSINodes of a snapshot. Raises CutShort."""
+        """Update the columns to the CSINodes of a Snapshot. Raises CutShort."""
         table = snapshot.objects.csi_nodes
         if table is self._table:
             return
@@ -155,15 +155,15 @@ class StorageColumns:
         self._table = table
 
     def migrated(self, plugin: str) -> NDArray[np.bool_]:
-        """[node]: whether its CSINode lists the in-tree plugin as migrated."""
+        """Return [node], bool: whether the CSINode lists the in-tree plugin as migrated."""
         return self._column(("migrated", plugin), lambda node: plugin in node.migrated_plugins, 0) > 0
 
     def installed(self, driver: str) -> NDArray[np.bool_]:
-        """[node]: whether its CSINode names a driver."""
+        """Return [node], bool: whether the CSINode lists the driver."""
         return self._column(("installed", driver), lambda node: driver in node.drivers, 0) > 0
 
     def limit(self, driver: str) -> NDArray[np.int64]:
-        """[node]: how many volumes a driver can attach; NO_LIMIT where its CSINode does not say."""
+        """Return [node]: the maximum number of volumes of a driver; NO_LIMIT if the CSINode has no limit."""
         return self._column(("limit", driver), lambda node: node.limits.get(driver, NO_LIMIT), NO_LIMIT)
 
     def _column(self, key: tuple[str, str], of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
@@ -179,7 +179,7 @@ class StorageColumns:
         return np.fromiter(said, np.int64, len(self.csi_nodes))
 
     def attached(self, snapshot: Snapshot, driver: str) -> NDArray[np.int64]:
-        """[node]: how many VolumeAttachments there are of a driver."""
+        """Return [node]: the number of VolumeAttachments of a driver."""
         table = snapshot.objects.attachments
 
         def made() -> NDArray[np.int64]:
@@ -193,12 +193,12 @@ class StorageColumns:
         return self.kept(table, driver, made)
 
     def users(self, matrix: PodMatrix) -> Users:
-        """Of which kinds of pods claims and disks are, up to date. Raises CutShort."""
+        """Return the classes that use claims and disks, up to date. Raises CutShort."""
         self._users.learn(matrix.kinds)
         return self._users
 
     def used(self, matrix: PodMatrix) -> NDArray[np.int64]:
-        """[node]: how many volumes its pods have that may be attached. Not to be changed."""
+        """Return [node]: the number of volumes of its Pods that may be attached. Do not modify."""
         if len(self._serials) != len(matrix.serials):
             self._serials, self._used = np.full(len(matrix.serials), -1), np.zeros(len(matrix.serials), np.int64)
         rows, per_kind = np.flatnonzero(self._serials != matrix.serials), volumes_of_kinds(matrix)
@@ -223,7 +223,7 @@ class StorageColumns:
 
 
 def volumes_of_kinds(matrix: PodMatrix) -> NDArray[np.int64]:
-    """[kind]: how many volumes a pod of it has that may be attached."""
+    """Return [class]: the number of volumes of a Pod that may be attached."""
     return matrix.kept("volumes", None, _volumes_of)
 
 
@@ -232,7 +232,7 @@ def _volumes_of(pod: Pod) -> int:
 
 
 def storage_of(matrix: PodMatrix, snapshot: Snapshot) -> StorageColumns:
-    """The columns of a snapshot's storage, up to date. Raises CutShort."""
+    """Return the storage columns of a Snapshot, up to date. Raises CutShort."""
     if matrix.storage is None:
         matrix.storage = StorageColumns()
     found: StorageColumns = matrix.storage

@@ -1,4 +1,4 @@
-"""Victims on all nodes at once, and the node with the lowest cost: upstream's loop, one rank at a time."""
+"""Select victims on all nodes at once, and the node with the lowest cost: upstream's loop, one rank at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _HIGHEST = 2**62
 
 
 class Occupancy(NamedTuple):
-    """Something that pods take up. `present`: with all pods there; `limit`: what may be taken beside the new pod."""
+    """An amount that Pods use, for each node.
+
+    `present`: with all Pods. `limit`: the maximum beside the new Pod. `amounts`: the part of lower-priority Pods.
+    """
 
     amounts: Amounts | AmountsOfFew
     present: NDArray[np.int64]
@@ -29,17 +32,20 @@ class Occupancy(NamedTuple):
 
     @property
     def base(self) -> NDArray[np.int64]:
-        """[node]: what is taken with every pod of lower priority gone."""
+        """[node]: the amount in use without all lower-priority Pods."""
         return self.present - self.amounts.total
 
     def base_at(self, node: int) -> int:
-        """The same for one node (a row of the columns)."""
+        """Return `base` of one node (a row of the columns)."""
         return int(self.present[node] - self.amounts.total[node])
 
 
 class Found(NamedTuple):
-    """The nodes that cost least, in order; which ranks have to go from each; how many of them break a budget, the
-    highest priority among them, and the sum of their priorities as upstream counts it."""
+    """The nodes with the lowest cost, in order.
+
+    `victims`: [rank, node], bool. `violations`: PDB violations on each node; `highest`: highest priority of the
+    victims; `total`: sum of their priorities as upstream counts it.
+    """
 
     nodes: NDArray[np.intp]
     victims: NDArray[np.bool_]
@@ -51,7 +57,7 @@ class Found(NamedTuple):
 def cheapest(
     rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> Found:
-    """The best of these rows of the columns: nodes without room, but with it once all lower pods are gone."""
+    """Return the best of these nodes (rows of the columns), on which the Pod fits only without lower-priority Pods."""
     rows = [row for row in rows if (row.present[nodes] > row.limit[nodes]).any()]
     harmless = _without_violations(rows, nodes, lower)
     if len(harmless) and len(lower.levels):
@@ -63,9 +69,9 @@ def cheapest(
 def _narrowed(
     rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> Found:
-    """The best of nodes without violations, looking closely only at those that can be it.
+    """Return the best of nodes without PDB violations; selects victims only on nodes that can be the best.
 
-    Of resources alone these tell exactly which priority the first victim has, and how many victims there are at least.
+    For resources, limits show exactly the priority of the first victim, and the minimum number of victims.
     """
     level, top = _lowest_level(rows, nodes, lower)
     least = _least_victims(rows, level)
@@ -100,7 +106,7 @@ def _lowest_level(
 
 
 def _least_victims(rows: Sequence[Occupancy], nodes: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return a lower bound of the number of victims: as if each were the largest Pod."""
+    """Return [index in `nodes`]: a lower bound of the number of victims, as if each were the largest Pod."""
     least = np.ones(len(nodes), np.int64)
     for row in rows:
         if row.bounds is not None:
@@ -123,7 +129,7 @@ def _without_violations(
 
 
 def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods) -> NDArray[np.bool_]:
-    """[rank, node]: upstream's loop; a pod comes back if the new one still fits beside all that are there."""
+    """Return [rank, node], bool: the victims, by upstream's loop: a Pod is reprieved if the new Pod still fits."""
     ranks = int(lower.count[nodes].max())
     every = len(nodes) == len(lower.count)
     matrix = [row.amounts.on(nodes, ranks) for row in rows]
@@ -144,7 +150,10 @@ def _of_one(
     matrix: list[NDArray[np.int64]],
     limits: list[NDArray[np.int64]],
 ) -> None:
-    """The loop from a rank on, where one thing alone is short, as mostly: three operations a rank, not seven."""
+    """Run the loop from rank `begin` for one insufficient amount, the usual case, with three operations for each rank.
+
+    Writes the result to `victims`.
+    """
     (amount,), (table,), (limit,) = used, matrix, limits
     for rank in range(begin, len(victims)):
         charge(len(limit) // VECTOR)
@@ -160,7 +169,7 @@ def _of_many(
     matrix: list[NDArray[np.int64]],
     limits: list[NDArray[np.int64]],
 ) -> None:
-    """As above, for each insufficient amount."""
+    """Run the loop from rank `begin` for several insufficient amounts. Writes the result to `victims`."""
     for rank in range(begin, len(victims)):
         charge(len(used) * victims.shape[1] // VECTOR)
         goes = victims[rank]
@@ -175,7 +184,7 @@ def _of_many(
 def _ranks_that_stay(
     used: list[NDArray[np.int64]], matrix: list[NDArray[np.int64]], limits: list[NDArray[np.int64]]
 ) -> int:
-    """Return how many ranks stay on each node; afterwards, `used` includes them."""
+    """Return how many ranks are reprieved on all nodes; afterwards, `used` includes these ranks."""
     sums, over = [], []
     for table, amount, limit in zip(matrix, used, limits, strict=True):
         charge(2 * table.size // VECTOR)
@@ -192,7 +201,7 @@ def _ranks_that_stay(
 def _best(
     nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> Found:
-    """Those that cost least. Most nodes are left out by their violations alone."""
+    """Return the nodes with the lowest cost. PDB violations are compared first, because they exclude most nodes."""
     if lower.violating[nodes].any():
         violations = (victims & lower.violates[: len(victims), nodes]).sum(axis=0)
         few = np.flatnonzero(violations == violations.min())
@@ -203,7 +212,7 @@ def _best(
 
 
 def least(costs: NDArray[np.int64], places: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Those of these places that cost least. `costs`: [criterion, place], see `costs_of`."""
+    """Return those of `places` with the lowest cost. `costs`: [criterion, place], see `costs_of`."""
     for criterion in costs:
         cost = criterion[places]
         places = places[cost == cost.min()]
@@ -215,8 +224,11 @@ def least(costs: NDArray[np.int64], places: NDArray[np.intp]) -> NDArray[np.intp
 def costs_of(
     nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """[criterion, node], each smaller is better: budgets broken, the highest priority, the sum of priorities, how many
-    victims, how long the oldest of the most important ones has run. Source: upstream `pickOneNodeForPreemption`."""
+    """Return [criterion, node], smaller is better.
+
+    The criteria: PDB violations, the highest priority, the sum of priorities, the number of victims, and the negative
+    start time of the oldest victim of the highest priority. Source: upstream `pickOneNodeForPreemption`.
+    """
     ranks = len(victims)
     kind, violates = lower.kind[:ranks, nodes], lower.violates[:ranks, nodes]
     priority = np.where(victims, priorities[kind], LOWEST)

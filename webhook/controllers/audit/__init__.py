@@ -1,1 +1,1 @@
-"""The audit by the leader: periodic, at low cost, reported as metrics and objects."""
+"""The audit by the leader: periodic, at low cost, with results as metrics and objects."""

@@ -1,4 +1,4 @@
-"""Which replica audits, and when; what becomes of what it finds."""
+"""Decides which replica audits, and when; publishes the findings."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from forewarn.webhook.metrics import Metrics
 
 _LONGEST: Final = 3_600.0
-"""Seconds that one audit may take, if the interval is not shorter; what is not judged then stays so."""
+"""Maximum seconds of one audit, if the interval is not shorter; the remaining objects are not evaluated."""
 _SLACK: Final = 30.0
-"""Seconds after the deadline until its process is killed: the steps between two checks of the clock may be slow."""
+"""Seconds after the deadline at which the audit's process is killed: steps between two clock checks may be slow."""
 _LOOK_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 30.0
-"""After a failure; twice that after two, up to the interval."""
+"""Seconds to the next attempt after a failure; doubled after each further failure, up to the interval."""
 
 
 class Process(Protocol):
-    """A forked process that answers (webhook.admission.prediction_process.PredictionProcess)."""
+    """A forked process that answers a question (webhook.admission.prediction_process.PredictionProcess)."""
 
     def ask(self, question: object, until: float) -> Any:
-        """The answer, by then on the monotonic clock. Raises Unanswered."""
+        """The answer to a question. `until`: deadline on the monotonic clock. Raises Unanswered."""
 
     def end(self) -> None:
-        """Kill it."""
+        """Kill the process."""
 
 
 class Auditor:
-    """Audits every `interval` seconds while this replica is elected. `cluster`: None while it is unknown, or late."""
+    """Audits every `interval` seconds while this replica is elected. `cluster`: returns None if unknown or too old."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Auditor:
         self._process: Process | None = None
 
     def start(self) -> Callable[[], None]:
-        """Begin, on a thread of its own; returns what ends it, and whatever it does, at once."""
+        """Start the audit's thread; returns a function that stops it and a running audit immediately."""
         thread = Thread(target=self._run, name="audit", daemon=True)
         thread.start()
 
@@ -82,7 +82,7 @@ class Auditor:
         return end
 
     def elect(self) -> None:
-        """Acquire or keep the Lease; a replica that loses it stops reporting. Raises ObjectApiError."""
+        """Acquire or renew the Lease; a replica that loses it withdraws its findings. Raises ObjectApiError."""
         if self._stop.is_set():
             return
         self._election.reconcile()
@@ -90,7 +90,7 @@ class Auditor:
             self._withdraw()
 
     def reconcile(self) -> None:
-        """Audit, if it is time and this replica is elected. Raises nothing."""
+        """Audit and publish the findings, if this is due and the replica is elected. Raises nothing."""
         if not self._election.is_leader:
             self._withdraw()
             return
@@ -117,7 +117,7 @@ class Auditor:
             self.reconcile()
 
     def _audited(self, cluster: ClusterSnapshot) -> Audited:
-        """By a process of its own, which shares the cluster's state."""
+        """Audit in a forked process, which shares the cluster state."""
         config = self._config()
         until = monotonic() + min(self._interval, _LONGEST)
         process = self._fork(lambda _: look(cluster, config, until))
@@ -166,7 +166,7 @@ class Auditor:
             log_event("audit failed", {"reason": why, "retry_in_seconds": round(pause)}, logging.WARNING)
 
     def _withdraw(self) -> None:
-        """Drop the last findings, which this replica may no longer report."""
+        """Remove the last findings from the metrics: this replica may no longer report them."""
         if self._published:
             self._metrics.audit_findings.clear()
             self._published = False

@@ -1,4 +1,4 @@
-"""One audit of a cluster as a forked process does it: never faster than its share of a core, and never for too long."""
+"""One audit of a cluster in a forked process, limited to a share of one core and to a deadline."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Finding
 
 SHARE: Final = 0.2
-"""Of one core, on average, from its first moment on."""
+"""Maximum share of one core, on average since the start."""
 MOST_TOLD: Final = 2_000
 """Maximum findings with texts, the worst first; the others are only counted."""
 _LONGEST: Final = 600
-"""Characters of a text."""
+"""Maximum characters of a text."""
 _SLICE: Final = 0.02
-"""Seconds that it may be ahead of its share before it sleeps."""
+"""Seconds of CPU time by which the audit may exceed its share before it sleeps."""
 _MOST_WORK: Final = 10**12
-"""Units: time alone ends an audit."""
+"""Maximum units of work: so high that only the deadline stops an audit."""
 _NICE: Final = 14
-"""Beside the 5 of every forked process: 19, the last of all."""
+"""Niceness in addition to the 5 of every forked process: 19, the lowest priority."""
 
 
 class Found(NamedTuple):
@@ -56,11 +56,11 @@ class Audited(NamedTuple):
     suppressed: int
     whole: bool
     seconds: float
-    """Of the processor."""
+    """CPU time of the audit."""
 
 
 class Throttle:
-    """An `expired()` that sleeps whenever the process is ahead of its share."""
+    """An `expired()` callback that also sleeps whenever the process exceeds its share of CPU time."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class Throttle:
         used: Callable[[], float] = process_time,
         rest: Callable[[float], object] = sleep,
     ) -> None:
-        """`share`: of a core, in (0, 1]; `until`: on the clock; `used`: seconds of the processor."""
+        """`share`: of one core, in (0, 1]. `until`: deadline by `clock`. `used`: returns seconds of CPU time."""
         self._share, self._until, self._clock, self._used, self._rest = share, until, clock, used, rest
         self._began, self._used_before = clock(), used()
         self.is_over = False
         """True after a caller has seen the expired deadline."""
 
     def __call__(self) -> bool:
-        """True if time is used up; waits for the pauses first."""
+        """Sleep if the process exceeds its share; returns true if the deadline has passed."""
         now = self._clock()
         ahead = (self._used() - self._used_before) / self._share - (now - self._began)
         if ahead > _SLICE:
@@ -88,7 +88,7 @@ class Throttle:
 
 
 def look(cluster: ClusterSnapshot, config: Config, until: float, share: float = SHARE) -> Audited:
-    """Audit a cluster. `until`: on the monotonic clock; `share`: of a core."""
+    """Audit a cluster. `until`: deadline on the monotonic clock. `share`: maximum share of one core."""
     with suppress(OSError):
         os.nice(_NICE)
     expired, now = Throttle(share, until), datetime.now(UTC)

@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 GROUP: Final = "/apis/openreports.io/v1alpha1"
 MOST_REPORTS: Final = 200
-"""Namespaces that get a Report; those with the worst findings first."""
+"""Maximum namespaces that get a Report; those with the worst findings first."""
 MOST_EVENTS: Final = 20
-"""Of one audit, the worst findings first."""
+"""Maximum Events of one audit; the worst findings first."""
 _WRITTEN: Final = "forewarn.dev/reported-namespaces"
 _EVENT_MESSAGE: Final = 1_000
-"""Maximum characters; the API server accepts 1,024."""
+"""Maximum characters of an Event's message; the API server accepts 1,024."""
 _DEFAULT: Final = "default"
 """Namespace of Events about cluster-scoped objects: pkg/apis/core/validation/events.go accepts no other."""
 
 
 def publish(api: ObjectApi, audited: Audited, now: datetime, identity: str) -> str:
-    """Write what was found, `now` in UTC; what was written: `reports`, `events`, or nothing for want of the right.
+    """Write the findings; returns `reports` or `events`, or "" without the permission. Raises ObjectApiError.
 
-    `identity`: of this replica. Raises ObjectApiError.
+    `now`: UTC. `identity`: the name of this replica.
     """
     try:
         if _knows_reports(api):
@@ -60,7 +60,7 @@ def _knows_reports(api: ObjectApi) -> bool:
 
 
 def _report(api: ObjectApi, audited: Audited) -> None:
-    """One ClusterReport on everything, and a Report for each namespace that has findings, or had some last time."""
+    """Write a ClusterReport with all findings, and a Report for each namespace that has findings or had some before."""
     path = f"{GROUP}/clusterreports"
     before = _read(api, f"{path}/{NAME}")
     by_namespace: dict[str, list[Found]] = {}
@@ -130,7 +130,7 @@ def _summary(counts: Mapping[tuple[str, str], int]) -> dict[str, int]:
 
 
 def _tell_events(api: ObjectApi, audited: Audited, now: datetime, identity: str) -> None:
-    """One Event for each of the worst findings that are no notes; one that is still there is not made again."""
+    """Create an Event for each of the worst findings that are not notes, except for Events that already exist."""
     for namespace, event in _events(audited.found, now, identity):
         try:
             api.create(f"/api/v1/namespaces/{namespace}/events", event)

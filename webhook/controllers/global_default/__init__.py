@@ -1,1 +1,1 @@
-"""Only one PriorityClass becomes the global default: reservation by Lease, and a count of what is there."""
+"""Ensures that only one PriorityClass becomes the global default: reservation by Lease, and a monitor."""

@@ -1,4 +1,4 @@
-"""Reports of two global defaults: created while forewarn was unavailable, or by an exempt user."""
+"""Reports several global defaults, created while forewarn was unavailable or by an exempt user."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class GlobalDefaults:
-    """Counts the global defaults, and reports each set of several once. One thread calls it."""
+    """Counts the global default PriorityClasses, and logs each set of several once. For one thread."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._told: tuple[str, ...] = ()
 
     def reconcile(self, classes: Mapping[str, PriorityClass]) -> None:
-        """Count the classes that are the default, for the metric; several are logged by name."""
+        """Update the metric with the number of global defaults, and log their names if there are several."""
         names = tuple(sorted(found.name for found in classes.values() if found.global_default))
         counts, message = default_priority_class(classes.values()), several(classes.values())
         self._metrics.global_defaults.set(len(names))

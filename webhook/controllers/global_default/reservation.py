@@ -1,8 +1,8 @@
-"""Only one class becomes the global default, for any number of replicas and parallel requests.
+"""Reserve the global default, so that only one class gets it, for any number of replicas and parallel requests.
 
-The API server checks uniqueness in its own cache, so parallel requests pass. forewarn first reserves the global
-default: by compare-and-swap on one Lease, before the response. The holder then reads from etcd whether there is a
-default. The class of the previous holder is stored and visible by then, or never will be: see `Reservation.is_over` and
+The API server checks uniqueness in its own cache, so it accepts parallel requests. Before its response, forewarn
+reserves the global default by compare-and-swap on one Lease, and then reads from etcd if a default exists. At that
+time, the class of the previous holder is either visible or will never be stored: see `Reservation.is_over` and
 STALE_SECONDS.
 """
 
@@ -33,39 +33,44 @@ CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 RECONCILE_SECONDS: Final = 5.0
 """Seconds between two reads of the Lease by each replica, so that all know the age of the reservation."""
 STALE_SECONDS: Final = 35.0
-"""The API server stores nothing later than 34 s after its request (apiserver pkg/endpoints/handlers/rest.go): an older
-reservation belongs to a request that is over."""
+"""Age in seconds at which a reservation's request is over.
+
+The API server stores nothing later than 34 s after its request (apiserver pkg/endpoints/handlers/rest.go).
+"""
 LEASE_SECONDS: Final = 40
-"""Seconds after which an unused reservation is free for every replica: the sum of the two values above."""
+"""Seconds after which every replica may take an unused reservation: RECONCILE_SECONDS and STALE_SECONDS together."""
 REQUEST: Final = "forewarn.dev/request"
-"""Annotation of the Lease: which request holds it. Absent: several, so that none of them can be confirmed."""
+"""Annotation of the Lease with the request that holds it.
+
+Absent if several requests hold it, so that none of them can be confirmed.
+"""
 _ATTEMPTS: Final = 10
 _REMEMBERED: Final = 256
-"""Maximum uids of created classes that are kept: a class may be deleted before the check."""
+"""Maximum number of remembered uids of created classes: a class may be deleted before the check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """The Lease, as a place that one class may hold."""
+    """The Lease as a reservation of the global default for one class."""
 
     lease: Lease
 
     @property
     def name(self) -> str:
-        """The class that is to become the default; empty: none."""
+        """The class that holds the reservation; "" for none."""
         return self.lease.holder
 
     @property
     def request(self) -> str:
-        """Which request that is of; empty: of several."""
+        """The request that holds the reservation; "" for several requests."""
         return self.lease.annotations.get(REQUEST, "")
 
     def is_over(self, stored: ApiObject | None, seen: Container[str] = ()) -> bool:
-        """True if the request of the holder cannot change anything any more.
+        """True if the holder's request cannot change anything any more.
 
-        `stored`: its class in etcd. `seen`: uids of classes that existed. A class was created if its uid is or was
-        there. The API server stores an update only over the version that admission received: once that version is
-        replaced, the update is stored or void, and needs a new request.
+        `stored`: the holder's class in etcd. `seen`: uids of classes that existed. A create request is over if its uid
+        exists or existed. The API server stores an update only over the version that admission received: once that
+        version is replaced, the update has been stored or will fail.
         """
         kind, _, rest = self.request.partition(" ")
         uid, _, version = rest.partition(" ")
@@ -76,7 +81,7 @@ class Reservation:
 
 
 class Reserver:
-    """Reserves the place of the global default. Safe to use from any thread."""
+    """Reserves the global default. Thread-safe."""
 
     def __init__(self, api: ObjectApi, path: str, metrics: Metrics, clock: Callable[[], float] = monotonic) -> None:
         self._api, self._path, self._metrics, self._clock = api, path, metrics, clock
@@ -115,7 +120,11 @@ class Reserver:
         raise ObjectApiError(f"{self._path}: too many concurrent changes")
 
     def _check(self, candidate: DefaultCandidate, written: Reservation, fresh: bool) -> tuple[str, str]:
-        """Check etcd, after no other class can become the default."""
+        """Read the global default from etcd, while no other class can become it.
+
+        Returns the reason for a rejection ("" if granted) and the outcome for metrics. Releases a `fresh` reservation
+        on rejection.
+        """
         other = next((name for name in self._defaults() if name != candidate.name), "")
         if not other:
             self._pending = candidate.name
@@ -126,7 +135,7 @@ class Reserver:
         return already_default(other), "rejected"
 
     def seen(self, obj: ApiObject) -> None:
-        """Record a PriorityClass of the watch. Returns at once; `look` does the rest."""
+        """Record a PriorityClass from the watch. Does not block; `reconcile` does the rest."""
         with self._lock:
             self._seen[str(at(obj, "metadata", "uid"))] = None
             while len(self._seen) > _REMEMBERED:
@@ -136,11 +145,11 @@ class Reserver:
 
     @property
     def pending(self) -> bool:
-        """True while a reservation of this replica is not known to be over."""
+        """True while a reservation of this replica may not be over."""
         return bool(self._pending)
 
     def reconcile(self) -> None:
-        """Free the place if the request that holds it is over. Raises ApiError."""
+        """Release the reservation if the holder's request is over. Raises ApiError."""
         reservation = self._read()
         if not reservation.name:
             self._pending = ""
@@ -150,7 +159,7 @@ class Reserver:
             log_event("global default reservation released", {"class": reservation.name, "reason": why})
 
     def _is_free(self, reservation: Reservation) -> str:
-        """Why the holder's request is over, by its class or age; "" if it may not be."""
+        """The reason why the holder's request is over, `confirmed` or `expired`; "" if it may not be over."""
         if reservation.request and reservation.is_over(self._class(reservation.name), self._seen):
             return "confirmed"
         with self._lock:
@@ -164,7 +173,7 @@ class Reserver:
         return Reservation(lease)
 
     def _write(self, reservation: Reservation, name: str, request: str) -> Reservation | None:
-        """Write the reservation; None if another replica has changed it."""
+        """Write the reservation, and return it; None if another replica has changed the Lease."""
         annotations = {REQUEST: request} if request else {}
         held = reservation.lease.held(name, LEASE_SECONDS, datetime.now(UTC), annotations)
         try:
@@ -173,7 +182,7 @@ class Reserver:
             return None
 
     def _release(self, reservation: Reservation) -> bool:
-        """Delete the reservation, unless another replica has changed it."""
+        """Release the reservation; returns false if another replica has changed the Lease."""
         try:
             self._api.replace(self._path, reservation.lease.freed())
         except Conflict:
