@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.render.html.elements import told
 from forewarn.policies.render.html.node_data import node_data
-from forewarn.policies.render.html.preempt import arrivals, preemptions
+from forewarn.policies.render.html.preempt import arrivals, preemptions_of
 from forewarn.policies.whatif.node_bands import NodeBands, zone_of
 from forewarn.policies.whatif.node_groups import POOL_LABELS, pool_of
 from forewarn.policies.whatif.placed import Placed
@@ -39,7 +39,7 @@ def of_predictions(applied: Applied, cluster: ClusterSnapshot) -> dict[str, Any]
     every = [(placement, prediction) for placement in applied.placed for prediction in placement.predictions]
     names = list(dict.fromkeys(prediction.node for _, prediction in every if prediction.node))[:_MOST_NODES]
     there = [each for each in every if each[1].node in names]
-    pushes = list(preemptions(there, cluster))
+    pushes = list(preemptions_of(there, cluster))
     going = {victim.identity for _, prediction in there for victim in prediction.victims}
     bands = NodeBands(Placed(cluster, arrivals(there), going, names), pushes)
     return node_data(bands, pushes, between=False)
@@ -57,7 +57,7 @@ def touched(applied: Applied, cluster: ClusterSnapshot) -> list[UiVictim]:
             "node": told(push.node),
             "by": told(push.by),
         }
-        for push in preemptions(every, cluster)
+        for push in preemptions_of(every, cluster)
     ]
     return found[:_MOST_VICTIMS]
 

@@ -33,7 +33,7 @@ def page(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Itera
 def report(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Iterable[str]) -> Page:
     """The same, before it is written."""
     every = [(placement, prediction) for placement in placements for prediction in placement.predictions]
-    pushes = list(preemptions(every, cluster))
+    pushes = list(preemptions_of(every, cluster))
     going = {victim.identity for _, prediction in every for victim in prediction.victims}
     drawn = node_data(NodeBands(Placed(cluster, arrivals(every), going), pushes), pushes, between=False)
     names = [placement.name for placement in placements]
@@ -83,7 +83,7 @@ def arrivals(every: Iterable[tuple[Placement, Prediction]]) -> Iterator[tuple[Po
             yield prediction.pod, prediction.node, f"{placement.name.rpartition(' ')[2]} (new)"
 
 
-def preemptions(every: Iterable[tuple[Placement, Prediction]], cluster: ClusterSnapshot) -> Iterator[Push]:
+def preemptions_of(every: Iterable[tuple[Placement, Prediction]], cluster: ClusterSnapshot) -> Iterator[Push]:
     """The victims of predictions, without Pods that already terminate."""
     for placement, prediction in every:
         pod = prediction.pod
