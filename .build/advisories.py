@@ -41,14 +41,14 @@ def main() -> int:
     command = [sys.executable, "-m", "pip_audit", *asked, *(f"--ignore-vuln={name}" for name in held)]
     done = subprocess.run(command, capture_output=True, text=True)
     try:
-        status, lines = judged(json.loads(done.stdout))
+        status, lines = evaluated(json.loads(done.stdout))
     except ValueError:
         status, lines = 3, [done.stderr.strip()]
     print("\n".join(lines), file=sys.stderr)  # noqa: T201
     return status
 
 
-def judged(report: Any) -> tuple[int, list[str]]:
+def evaluated(report: Any) -> tuple[int, list[str]]:
     """Exit status and lines for pip-audit's report, which calls a file clean whose packages it could not ask about."""
     found = report["dependencies"]
     unknown = [each for each in found if "skip_reason" in each]

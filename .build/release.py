@@ -35,7 +35,7 @@ def told(*command: str, cwd: Path = ROOT, **environment: str) -> str:
     return subprocess.run(command, cwd=cwd, env=given, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
-def say(what: str) -> None:
+def print_notice(what: str) -> None:
     """A line for who waits."""
     print(f"release: {what}", file=sys.stderr, flush=True)  # noqa: T201
 
@@ -163,12 +163,12 @@ def main(target: Path) -> None:
         for name in filter(None, told("git", "ls-files", "-z").split("\0")):
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, tree / name, follow_symlinks=False)
-        say("wheel, sdist and chart")
+        print_notice("wheel, sdist and chart")
         wheel, sdist = packages(tree, target, when)
         made = [wheel, sdist, chart(tree, target, version, when)]
-        say("the single file, with its libraries: a minute or two")
+        print_notice("the single file, with its libraries: a minute or two")
         made.append(single_file(wheel, target, version))
-    say("bill of materials and provenance")
+    print_notice("bill of materials and provenance")
     made.append(materials(target, version))
     statement = target / f"forewarn-{version}.intoto.json"
     statement.write_text(json.dumps(provenance(made, told("git", "rev-parse", "HEAD")), indent=2) + "\n")

@@ -433,8 +433,8 @@ class Templates:
         names = [condition["name"] for condition in conditions]
         if "not-forewarns-own-namespace" in names:
             listed = "!has(request.namespace) || !(request.namespace in {{ .Values.excludeNamespaces | toJson }})"
-            left_out = If(".Values.excludeNamespaces", {"name": "not-excluded-namespaces", "expression": Text(listed)})
-            conditions.insert(names.index("not-forewarns-own-namespace") + 1, left_out)
+            omitted = If(".Values.excludeNamespaces", {"name": "not-excluded-namespaces", "expression": Text(listed)})
+            conditions.insert(names.index("not-forewarns-own-namespace") + 1, omitted)
 
     def _network(self) -> None:
         for name in (_NAME, _INJECTOR):
@@ -652,8 +652,8 @@ def files(config: dict[str, Any], flags: dict[str, str], audit_only: str) -> dic
     if twice := own.keys() & templates.defaults:
         raise ValueError(f"these have a default in the base: {twice}")
     defaults = own | templates.defaults
-    if left_out := defaults.keys() ^ {value.path for value in VALUES}:
-        raise ValueError(f"not among the values, or not in the templates: {left_out}")
+    if omitted := defaults.keys() ^ {value.path for value in VALUES}:
+        raise ValueError(f"not among the values, or not in the templates: {omitted}")
     (audited,) = yaml.safe_load_all(audit_only)
     made = {
         **{

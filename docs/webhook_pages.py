@@ -10,7 +10,7 @@ from forewarn.webhook.accuracy import RESULTS
 from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.decision import Verdict
 from forewarn.webhook.admission.review import Operation
-from forewarn.webhook.metrics import AUDITS, DETAILS, OUTCOMES, Metrics, Refusal
+from forewarn.webhook.metrics import AUDITS, DETAILS, OUTCOMES, Metrics, RejectionReason
 from forewarn.webhook.settings import FLAGS, LISTS, PREFIX
 from forewarn.webhook.workload_accuracy import WORKLOAD_RESULTS
 
@@ -83,7 +83,7 @@ LABELS: Final[Mapping[str, str]] = {
     "default), `failed`, `confirmed` (the request is complete), `expired`",
     "phase": _codes(Hook),
     "python": "Python version",
-    "reason": f"for rejected requests {_codes(Refusal)}; for failed watches an HTTP status, `expired`, "
+    "reason": f"for rejected requests {_codes(RejectionReason)}; for failed watches an HTTP status, `expired`, "
     "`silent` or `broken`",
     "resource": "plural and group of the resource, for example `nodes` or `deployments.apps`",
     "result": f"for Pods {_codes(RESULTS)}; for workloads {_codes(WORKLOAD_RESULTS)}",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 VERSION: Final = "0.1.0"
 
-__all__ = ["Cache", "load_cluster", "predict", "ClusterSnapshot", "Prediction"]
+__all__ = ["Cache", "ClusterSnapshot", "Prediction", "load_cluster", "predict"]
 
 _HOMES: Final = {
     "Cache": "policies.cluster.cache",

@@ -86,8 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is_program = arguments is None
     if is_program:
         gc.disable()  # until the command is imported: modules stay
-        _end_when_told()
-        _print_whatever_comes()
+        _exit_on_sigterm()
+        _replace_unencodable_characters()
     name, arguments = _split(list(sys.argv[1:] if arguments is None else arguments))
     if sys.stdout is None:
         return complain(name, "standard output is closed", 3)
@@ -144,7 +144,7 @@ def _internal(error: Exception) -> str:
     return f"internal error, please report it ({TRACEBACK}=1 shows more): {said}"
 
 
-def _print_whatever_comes() -> None:
+def _replace_unencodable_characters() -> None:
     """Make stdout and stderr escape characters that the terminal's encoding cannot represent, instead of raising."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -198,7 +198,7 @@ def _write_no_more() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _end_when_told() -> None:
+def _exit_on_sigterm() -> None:
     """Install a SIGTERM handler that exits: without a handler, the first process of a container ignores SIGTERM."""
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))

@@ -70,7 +70,7 @@ class ObjectRef(NamedTuple):
         return f"{self.kind} {name}".strip()
 
 
-NOWHERE: Final = Location()
+NO_LOCATION: Final = Location()
 NO_OBJECT: Final = ObjectRef()
 
 
@@ -111,10 +111,10 @@ class Text(NamedTuple):
 def joined(sentences: Iterable[str]) -> str:
     """The sentences that are not empty as one text, without a full stop at its end."""
     *others, last = [sentence for sentence in sentences if sentence] or [""]
-    return " ".join([*map(ended, others), last])
+    return " ".join([*map(with_full_stop, others), last])
 
 
-def ended(sentence: str) -> str:
+def with_full_stop(sentence: str) -> str:
     """The sentence with a full stop, if it has no other punctuation at its end."""
     return sentence if sentence[-1:] in (".", "!", "?", "…") else f"{sentence}."
 

@@ -10,7 +10,7 @@ _SMALL: Final = range(-5, 257)
 _TEXT: Final = getsizeof("")
 
 
-def most_memory_of(text: str, start: int = 0, end: int | None = None) -> int:
+def max_memory_of(text: str, start: int = 0, end: int | None = None) -> int:
     """Return an upper bound in bytes for the memory of a parsed JSON text, without parsing it.
 
     The bound counts objects, lists, strings, and the entries of all of them in `text[start:end]`.

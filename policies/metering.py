@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 FEW: Final = 16
 """Work on up to this many items is not counted."""
-LOOK_EVERY: Final = 500
+CHECK_INTERVAL: Final = 500
 """Units between two calls of `expired()`. A unit is about a microsecond of Python's work."""
 VECTOR: Final = 500
 """Elements that numpy processes in one unit, for simple arithmetic."""
-MOST_WORK: Final = 60_000_000
+MAX_WORK: Final = 60_000_000
 """Maximum units of one question, even if time remains: about a minute."""
 
 
@@ -60,29 +60,29 @@ def excess_of(why: CutShort) -> Excess | None:
 class Meter:
     """Counts the work on one question. For use by one thread."""
 
-    __slots__ = ("_expired", "_left", "_most", "held")
+    __slots__ = ("_expired", "_most", "_remaining", "locks")
 
-    def __init__(self, expired: Callable[[], bool], most: int = MOST_WORK) -> None:
+    def __init__(self, expired: Callable[[], bool], most: int = MAX_WORK) -> None:
         """`expired`: returns true when the time is up. `most`: maximum units, regardless of the time."""
         self._expired = expired
-        self._left, self._most = LOOK_EVERY, most
-        self.held = 0
+        self._remaining, self._most = CHECK_INTERVAL, most
+        self.locks = 0
         """How many locks are held that other questions need."""
 
     def charge(self, units: int = 1) -> None:
         """Count work before it is done. Raises CutShort if the time is up or the bound is exceeded."""
-        self._left -= units
-        if self._left <= 0:
-            self._look()
+        self._remaining -= units
+        if self._remaining <= 0:
+            self._check_time()
 
-    def look(self) -> None:
+    def check_time(self) -> None:
         """Check immediately if the time is up, after a step of unknown duration. Raises CutShort."""
         if self._expired():
             raise CutShort("time is up")
 
-    def _look(self) -> None:
-        self._most -= LOOK_EVERY - self._left
-        self._left = LOOK_EVERY
+    def _check_time(self) -> None:
+        self._most -= CHECK_INTERVAL - self._remaining
+        self._remaining = CHECK_INTERVAL
         if self._expired():
             raise CutShort("time is up")
         if self._most <= 0:
@@ -110,7 +110,7 @@ _CURRENT: Final[ContextVar[Meter]] = ContextVar("meter", default=_FREE)
 
 
 @contextmanager
-def metered(expired: Callable[[], bool], most: int = MOST_WORK) -> Iterator[Meter]:
+def metered(expired: Callable[[], bool], most: int = MAX_WORK) -> Iterator[Meter]:
     """Limit the work inside the block, on this thread. With `never` as `expired`, nothing is limited."""
     token = _CURRENT.set(_FREE if expired is never else Meter(expired, most))
     try:
@@ -141,9 +141,9 @@ def charge(units: int = 1) -> None:
     _CURRENT.get().charge(units)
 
 
-def look() -> None:
+def check_time() -> None:
     """Check immediately if the time is up, by the current meter. Raises CutShort."""
-    _CURRENT.get().look()
+    _CURRENT.get().check_time()
 
 
 def each(items: Sequence[T], units: float = 0.3) -> Iterable[T]:
@@ -159,19 +159,19 @@ def _charged(items: Sequence[T], units: float) -> Iterator[T]:
 
 
 @contextmanager
-def held() -> Iterator[None]:
+def holding_lock() -> Iterator[None]:
     """Mark a block in which this thread has a lock that other questions wait for."""
     current = _CURRENT.get()
     if current is _FREE:  # every thread has this one
         yield
         return
-    current.held += 1
+    current.locks += 1
     try:
         yield
     finally:
-        current.held -= 1
+        current.locks -= 1
 
 
 def holding() -> bool:
     """True inside `held`: `expired()` must not wait for another question then."""
-    return _CURRENT.get().held > 0
+    return _CURRENT.get().locks > 0

@@ -48,20 +48,20 @@ class AllowedClasses(NamedTuple):
     groups: tuple[str, ...] = ()
 
     @property
-    def asks_who(self) -> bool:
+    def depends_on_user(self) -> bool:
         """True if the result depends on the user."""
         return bool(self.users or self.groups)
 
 
 class Promise(NamedTuple):
-    """A promise that no Pod of `by` preempts a Pod of `pushed_out`.
+    """A promise that no Pod of `by` preempts a Pod of `preempted`.
 
     `number`: its position in the configuration, from 1.
     """
 
     name: str
     number: int
-    pushed_out: PodPattern
+    preempted: PodPattern
     by: PodPattern
 
 

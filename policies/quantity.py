@@ -28,8 +28,8 @@ _EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]{1,9})", re.ASCII)
 _SPACE: Final = (
     " \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
-_MOST_DIGITS: Final = 1000  # beyond any amount that means something; keeps hostile input from allocating gigabytes
-_KEPT: Final = 64
+_MAX_DIGITS: Final = 1000  # beyond any amount that means something; keeps hostile input from allocating gigabytes
+_CACHE_SIZE: Final = 64
 """Maximum characters of a quantity whose parsed form is cached."""
 _FORMAT_WRONG: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _NUMERIC: Final = "unable to parse numeric part of quantity"
@@ -123,7 +123,7 @@ def parse_quantity(text: object) -> Quantity:
 
 def _parse(text: str) -> Quantity:
     """Parse a quantity as `_read` does; only short texts are cached."""
-    return _read(text) if len(text) <= _KEPT else _read.__wrapped__(text)
+    return _read(text) if len(text) <= _CACHE_SIZE else _read.__wrapped__(text)
 
 
 @lru_cache(maxsize=65536)
@@ -135,7 +135,7 @@ def _read(text: str) -> Quantity:
     fraction = point[1:]
     power, shift, notation = _interpret(suffix)
     power -= len(fraction)
-    if len(whole) + len(fraction) + abs(power) > _MOST_DIGITS:
+    if len(whole) + len(fraction) + abs(power) > _MAX_DIGITS:
         raise InvalidQuantity(_NUMERIC)
     digits = (whole or "0") + fraction
     mantissa = int(digits)

@@ -52,7 +52,7 @@ def complain(command: str, fault: object, status: int) -> int:
     return status
 
 
-def say(line: str) -> None:
+def print_notice(line: str) -> None:
     """Print one line on standard error that belongs to no finding."""
     print(as_invoked(no_command(one_line(line))), file=sys.stderr)  # noqa: T201
 

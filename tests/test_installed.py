@@ -129,10 +129,10 @@ def test_an_sdist_has_every_file_of_the_repository(tmp_path: Path) -> None:
         listed = subprocess.run(list_files, capture_output=True, text=True, check=True, timeout=500).stdout
         files = {name for name in listed.split("\0") if name and Path(name).is_file()}
     else:
-        left_out = re.compile(
+        omitted = re.compile(
             r"(^|/)(__pycache__|\.venv|\.cache|[^/]*_cache|\.hypothesis|[^/]*\.egg-info|PKG-INFO)(/|$)"
         )
-        files = {str(path) for path in Path().rglob("*") if path.is_file() and not left_out.search(str(path))}
+        files = {str(path) for path in Path().rglob("*") if path.is_file() and not omitted.search(str(path))}
     with tarfile.open(build("build_sdist", tmp_path)) as sdist:
         packed = {name.partition("/")[2] for name in sdist.getnames()}
     assert files <= packed, sorted(files - packed)

@@ -132,8 +132,8 @@ def libraries(tmp_path: Path) -> Path:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of what is published, to be built in."""
-    left_out = shutil.ignore_patterns(".git", ".cache", ".venv", "tests", "docs", "*.egg-info", "__pycache__", "build")
-    return Path(shutil.copytree(ROOT, tmp_path / "checkout", ignore=left_out))
+    omitted = shutil.ignore_patterns(".git", ".cache", ".venv", "tests", "docs", "*.egg-info", "__pycache__", "build")
+    return Path(shutil.copytree(ROOT, tmp_path / "checkout", ignore=omitted))
 
 
 # pip reads 0 as the option being given.
@@ -298,9 +298,9 @@ def test_pre_commit(checkout: Path, libraries: Path, tree: Path, outside: dict[s
     """A commit in a repository that has the hook, which pre-commit itself installs; again without a network."""
     environment, git = _with_hook(_recipe("pre-commit"), checkout, libraries, tree, outside), GIT
     (tree / "bad.yaml").write_text(BAD)
-    refused = _run(f"git add bad.yaml && {git} commit -m bad", tree, environment)
-    assert refused.returncode == 1
-    assert "./bad.yaml:4:8: error: " in refused.stderr + refused.stdout
+    rejected = _run(f"git add bad.yaml && {git} commit -m bad", tree, environment)
+    assert rejected.returncode == 1
+    assert "./bad.yaml:4:8: error: " in rejected.stderr + rejected.stdout
     (tree / "bad.yaml").write_text(BAD.replace("priorityClass: gold", "nodeName: node"))
     taken = _run(f"git add bad.yaml && {git} commit -m good", tree, environment)
     assert (taken.returncode, "Passed" in taken.stderr + taken.stdout) == (0, True), taken.stderr
@@ -317,9 +317,9 @@ def test_promises_before_a_commit(checkout: Path, libraries: Path, tree: Path, o
     recipe = _recipe("Before a commit", "test-a-cluster.md").replace("cluster.json.gz", "cluster.yaml")
     environment = _with_hook(recipe, checkout, libraries, tree, outside)
     (tree / "expectations/reports.yaml").write_text(PROMISE.format(namespace="reports"))
-    refused = _run(f"git add expectations && {GIT} commit -m broken", tree, environment)
-    assert refused.returncode == 1
-    assert "FAILED  nobody waits" in refused.stderr + refused.stdout
+    rejected = _run(f"git add expectations && {GIT} commit -m broken", tree, environment)
+    assert rejected.returncode == 1
+    assert "FAILED  nobody waits" in rejected.stderr + rejected.stdout
     (tree / "expectations/reports.yaml").write_text(PROMISE.format(namespace="shop"))
     taken = _run(f"git add expectations && {GIT} commit -m kept", tree, environment)
     assert (taken.returncode, "Passed" in taken.stderr + taken.stdout) == (0, True), taken.stderr

@@ -293,10 +293,10 @@ def test_what_fails_closed_is_asked_for_only_while_forewarn_holds_a_right_in_its
 
 
 def test_every_workload_is_judged_and_so_is_what_scales_one() -> None:
-    judged = {resource for webhook in webhooks() for rule in webhook["rules"] for resource in rule["resources"]}
+    evaluated = {resource for webhook in webhooks() for rule in webhook["rules"] for resource in rule["resources"]}
     workloads = {"deployments", "replicasets", "statefulsets", "replicationcontrollers"}
-    assert judged >= workloads | {f"{name}/scale" for name in workloads}
-    assert judged >= {"daemonsets", "jobs", "cronjobs", "pods", "podtemplates", "namespaces", "resourcequotas"}
+    assert evaluated >= workloads | {f"{name}/scale" for name in workloads}
+    assert evaluated >= {"daemonsets", "jobs", "cronjobs", "pods", "podtemplates", "namespaces", "resourcequotas"}
 
 
 @pytest.mark.parametrize("name", [NAME, INJECTOR])

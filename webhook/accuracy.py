@@ -196,7 +196,7 @@ class Accuracy:
         if after and before and after.preempted and not (before.preempted or before.terminating):
             victim = Victim(before.identity, before.key, rank_of(before))
             self._preempted.append(_Preempted(now, before.node_name, victim))
-        if not (_holds_a_place(before) or _holds_a_place(after)):
+        if not (_has_node(before) or _has_node(after)):
             return  # it waits for a place, as before, and takes nothing from others
         followed = self._waiting.get(pod.uid)
         if followed is not None:
@@ -218,19 +218,19 @@ class Accuracy:
         if act.outcome == PREEMPTS or differs(expected, act, ()):
             self._decided[expected.uid] = followed
             if len(self._decided) > FOLLOWED:
-                self._judge(self._decided.popitem(last=False)[1])
+                self._compare(self._decided.popitem(last=False)[1])
         else:
             self._end(MATCHED)
 
     def _settle(self) -> None:
         now = self._clock()
         while self._decided and next(iter(self._decided.values())).acted <= now - SETTLING:
-            self._judge(self._decided.popitem(last=False)[1])
+            self._compare(self._decided.popitem(last=False)[1])
         while self._waiting and next(iter(self._waiting.values())).since <= now - PATIENCE:
             self._waiting.popitem(last=False)
             self._end(UNKNOWN)
 
-    def _judge(self, followed: _Followed) -> None:
+    def _compare(self, followed: _Followed) -> None:
         expected, act = followed.expected, followed.act
         assert act is not None
         victims = self._victims(act.node, followed.since) if act.outcome == PREEMPTS else []
@@ -268,5 +268,5 @@ class Accuracy:
         self._count(result)
 
 
-def _holds_a_place(pod: Pod | None) -> bool:
+def _has_node(pod: Pod | None) -> bool:
     return pod is not None and not pod.terminal and bool(pod.node_name or pod.nominated_node_name)

@@ -63,7 +63,7 @@ class LogWriter:
         """Lines that were never written."""
         self.when_dropped: Callable[[], object] = lambda: None
         """Called for each of them."""
-        self._told = 0
+        self._logged = 0
         Thread(target=self._run, name="log", daemon=True).start()
 
     def put(self, line: _Line) -> None:
@@ -100,8 +100,8 @@ class LogWriter:
 
     def _write(self) -> None:
         while self._lines:
-            if self.dropped > self._told:
-                lost, self._told = self.dropped - self._told, self.dropped
+            if self.dropped > self._logged:
+                lost, self._logged = self.dropped - self._logged, self.dropped
                 self._lines.appendleft(_Line(time(), logging.WARNING, "log lines dropped", {"lines": lost}))
             text = bytearray()
             while self._lines and len(text) < _WRITTEN:
@@ -276,10 +276,10 @@ class RareEvents:
     def log(self, message: str, fields: Mapping[str, object], level: int = logging.WARNING) -> None:
         """Log one event, or count it as unlogged."""
         second = int(self._clock())
-        left_out = 0
+        omitted = 0
         if second != self._second:
-            left_out = max(0, self._count - self._most)
+            omitted = max(0, self._count - self._most)
             self._second, self._count = second, 0
         self._count += 1
         if self._count <= self._most:
-            log_event(message, {**fields, "not_logged": left_out} if left_out else fields, level)
+            log_event(message, {**fields, "not_logged": omitted} if omitted else fields, level)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-KINDS: Final = {kind: spec.kind for kind, spec in BY_GROUP_KIND.items() if spec.is_judged or spec.template} | {
+KINDS: Final = {kind: spec.kind for kind, spec in BY_GROUP_KIND.items() if spec.is_evaluated or spec.template} | {
     "autoscaling/Scale": "Scale"
 }
 """Value of the label kind, by `group/Kind`. Any other kind is `other`."""
@@ -41,7 +41,7 @@ DETAILS: Final = ("exact", "coarse", "budget", "affinity")
 _SECONDS: Final = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
-class Refusal(StrEnum):
+class RejectionReason(StrEnum):
     """The reason for an HTTP error instead of an AdmissionReview."""
 
     MALFORMED = "malformed"
@@ -62,23 +62,23 @@ class Refusal(StrEnum):
     OTHER = "other"
 
     @classmethod
-    def of(cls, status: int) -> Refusal:
+    def of(cls, status: int) -> RejectionReason:
         """The reason for an HTTP status, if nothing more specific is known."""
-        return _REFUSALS.get(status, cls.OTHER)
+        return _REJECTION_REASONS.get(status, cls.OTHER)
 
 
-_REFUSALS: Final = {
-    400: Refusal.MALFORMED,
-    401: Refusal.CLIENT,
-    403: Refusal.CLIENT,
-    404: Refusal.PATH,
-    405: Refusal.METHOD,
-    408: Refusal.SLOW,
-    413: Refusal.BODY_SIZE,
-    415: Refusal.MEDIA_TYPE,
-    431: Refusal.HEADER_SIZE,
-    500: Refusal.INTERNAL,
-    503: Refusal.OVERLOAD,
+_REJECTION_REASONS: Final = {
+    400: RejectionReason.MALFORMED,
+    401: RejectionReason.CLIENT,
+    403: RejectionReason.CLIENT,
+    404: RejectionReason.PATH,
+    405: RejectionReason.METHOD,
+    408: RejectionReason.SLOW,
+    413: RejectionReason.BODY_SIZE,
+    415: RejectionReason.MEDIA_TYPE,
+    431: RejectionReason.HEADER_SIZE,
+    500: RejectionReason.INTERNAL,
+    503: RejectionReason.OVERLOAD,
 }
 
 
@@ -142,20 +142,20 @@ class Metrics:
         self._duration = self._make(
             _seconds, "admission_duration_seconds", "Time from the last byte of a request to the response.", "phase"
         )
-        self._refused = self._closed(
+        self._rejected = self._closed(
             Counter,
             "http_requests_rejected",
             "Number of requests that forewarn answered with an HTTP error instead of an AdmissionReview.",
             "reason",
-            [*Refusal],
+            [*RejectionReason],
         )
-        self.refused_api_servers = self._closed(
+        self.rejected_api_servers = self._closed(
             Counter,
             "api_server_requests_rejected",
             "Number of requests of API servers that forewarn answered with HTTP 4xx instead of an AdmissionReview. API "
             "servers then apply failurePolicy.",
             "reason",
-            [*dict.fromkeys(_REFUSALS[status] for status in _REFUSALS if status < _SERVER_ERROR)],
+            [*dict.fromkeys(_REJECTION_REASONS[status] for status in _REJECTION_REASONS if status < _SERVER_ERROR)],
         )
         self.in_flight = self._make(
             Gauge, "requests_in_flight", "Number of requests that forewarn has not answered yet."
@@ -315,13 +315,13 @@ class Metrics:
             made.labels(value)
         return made
 
-    def refuse(self, reason: Refusal) -> None:
+    def reject(self, reason: RejectionReason) -> None:
         """Count a request that got no AdmissionReview, by its reason."""
-        self.count(self._refused, reason)
+        self.count(self._rejected, reason)
 
-    def refuse_by_status(self, status: int) -> None:
+    def reject_by_status(self, status: int) -> None:
         """Count a request that got no AdmissionReview, by its HTTP status."""
-        self.refuse(Refusal.of(status))
+        self.reject(RejectionReason.of(status))
 
     def count(self, counter: Counter, *labels: str) -> None:
         """Add 1 to a counter with these labels. Caches the counter's child, because looking it up is slow."""

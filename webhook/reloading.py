@@ -32,7 +32,7 @@ class Reloaded(Generic[T]):
         refuses: Callable[[T, T], str] = lambda _held, _new: "",
     ) -> None:
         self._what, self._paths, self._load, self._metrics = what, tuple(paths), load, metrics
-        self._refuses, self._waits = refuses, False
+        self._refuses, self._is_pending = refuses, False
         self._seen = self._digest()
         self.current = load()
         metrics.file_rejected.labels(what).set(0)
@@ -45,21 +45,21 @@ class Reloaded(Generic[T]):
         """Load the files if they have changed; returns true if new content is in use."""
         digest = self._digest()
         is_new, self._seen = digest != self._seen, digest
-        if not is_new and not self._waits:
+        if not is_new and not self._is_pending:
             return False
         try:
             new = self._load()
         except ValueError as error:
-            self._waits, why = False, str(error)
+            self._is_pending, why = False, str(error)
         else:
             why = self._refuses(self.current, new)
-            self._waits = bool(why)
+            self._is_pending = bool(why)
             if not why:
                 self.current = new
         if why and is_new:
-            self._tell("rejected", why)
+            self._log("rejected", why)
         elif not why:
-            self._tell("loaded", "")
+            self._log("loaded", "")
         return not why
 
     def _digest(self) -> bytes:
@@ -75,7 +75,7 @@ class Reloaded(Generic[T]):
                 digest.update(b"away")
         return digest.digest()
 
-    def _tell(self, outcome: str, why: str) -> None:
+    def _log(self, outcome: str, why: str) -> None:
         self._metrics.reloads.labels(self._what, outcome).inc()
         self._metrics.file_rejected.labels(self._what).set(outcome == "rejected")
         fields = {"file": self._what, "outcome": outcome, **({"reason": why} if why else {})}

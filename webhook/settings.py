@@ -94,7 +94,7 @@ class _Flag(NamedTuple):
         return self.name.replace("-", "_")
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
@@ -103,7 +103,7 @@ def _whole(text: str) -> int:
 
 def port(text: str) -> int:
     """Parse a port number; 0 selects a free port. Raises argparse.ArgumentTypeError."""
-    return _within(_whole(text), 0, 65_535)
+    return _within(_integer(text), 0, 65_535)
 
 
 def _within(value: int, low: int, high: int) -> int:
@@ -120,15 +120,15 @@ def log_level(text: str) -> str:
 
 
 def _keep_alive(text: str) -> int:
-    return _within(_whole(text), LEAST_KEEP_ALIVE, 86_400)
+    return _within(_integer(text), LEAST_KEEP_ALIVE, 86_400)
 
 
 def _in_flight(text: str) -> int:
-    return _within(_whole(text), 1, 100_000)
+    return _within(_integer(text), 1, 100_000)
 
 
 def _processes(text: str) -> int:
-    return _within(_whole(text), 0, 64)
+    return _within(_integer(text), 0, 64)
 
 
 def _seconds(text: str) -> float:

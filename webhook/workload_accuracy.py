@@ -21,8 +21,8 @@ from forewarn.policies.kinds.registry import CLAIM, DISRUPTION_BUDGET, KINDS, PO
 from forewarn.policies.objects.fields import at
 from forewarn.webhook.workload_expectations import (
     KINDS_FOLLOWED,
-    MOST_PODS,
-    MOST_WORKLOADS,
+    MAX_PODS,
+    MAX_WORKLOADS,
     QUIET,
     SLOW,
     Key,
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 
 MATCHED, EXPLAINED, WRONG, INCOMPLETE, UNKNOWN = "matched", "explained", "wrong", "incomplete", "unknown"
 WORKLOAD_RESULTS: Final = (MATCHED, EXPLAINED, WRONG, INCOMPLETE, UNKNOWN)
-MOST_EVENTS: Final = 4096
+MAX_EVENTS: Final = 4096
 EXAMPLES: Final = 20
-MOST_SECONDS: Final = 600.0
+MAX_SECONDS: Final = 600.0
 """Seconds after which a prediction is compared in any case."""
 _LAG: Final = 1.0
 """Seconds before the request in which kube-scheduler may know of a change that forewarn does not know yet."""
 _NEAR: Final = 5.0
 """Maximum seconds between a preemption and the nomination of the preemptor."""
 
-_BUSY: Final = f"the rollout was not done after {MOST_SECONDS / 60:.0f} minutes"
+_BUSY: Final = f"the rollout was not done after {MAX_SECONDS / 60:.0f} minutes"
 _AGAIN: Final = "the workload changed again"
 _DELETED: Final = "the workload was deleted"
 _NOT_STORED: Final = "the change was not stored"
@@ -149,9 +149,9 @@ class WorkloadAccuracy:
         self._count, self._clock, self._wall = count, clock, wall
         self._lock = Lock()
         self._open: OrderedDict[Key, _Rollout] = OrderedDict()
-        self._preempted: deque[_Preempted] = deque(maxlen=MOST_EVENTS)
-        self._nominated: deque[_Nominated] = deque(maxlen=MOST_EVENTS)
-        self._changes: deque[_Change] = deque(maxlen=MOST_EVENTS)
+        self._preempted: deque[_Preempted] = deque(maxlen=MAX_EVENTS)
+        self._nominated: deque[_Nominated] = deque(maxlen=MAX_EVENTS)
+        self._changes: deque[_Change] = deque(maxlen=MAX_EVENTS)
         self._placed: OrderedDict[str, float] = OrderedDict()
         """When Pods got their nodes, by uid."""
         self._terminating: dict[str, float] = {}
@@ -169,11 +169,11 @@ class WorkloadAccuracy:
                 self._end(UNKNOWN, _AGAIN)
             if expected.incomplete:
                 self._end(INCOMPLETE)
-            elif expected.new > MOST_PODS:
+            elif expected.new > MAX_PODS:
                 self._end(UNKNOWN, _TOO_MANY_PODS)
             else:
                 self._open[expected.key] = _Rollout(expected, since)
-                if len(self._open) > MOST_WORKLOADS:
+                if len(self._open) > MAX_WORKLOADS:
                     self._open.popitem(last=False)
                     self._end(UNKNOWN, _CROWDED)
 
@@ -191,7 +191,7 @@ class WorkloadAccuracy:
                     self._note(self._changes, _Change(now, kind.rpartition("/")[2]))
 
     def settle(self) -> None:
-        """Compare predictions for rollouts that have been quiet long enough, or have reached `MOST_SECONDS`."""
+        """Compare predictions for rollouts that have been quiet long enough, or have reached `MAX_SECONDS`."""
         with self._lock:
             self._settle()
 
@@ -229,7 +229,7 @@ class WorkloadAccuracy:
             lost = Lost(before.key, before.effective_priority)
             self._note(self._preempted, _Preempted(now, before.node_name, before.identity, lost, key, placed))
             self._terminating[before.identity] = now
-            while len(self._terminating) > MOST_EVENTS:
+            while len(self._terminating) > MAX_EVENTS:
                 self._terminating.pop(next(iter(self._terminating)))
         elif before is None or _is_deleted(before, after):
             self._note(self._changes, _Change(now, f"Pod {pod.key}", key))
@@ -242,7 +242,7 @@ class WorkloadAccuracy:
         if after is None or not after.node_name or (before is not None and before.node_name):
             return
         self._placed[after.identity] = now
-        while len(self._placed) > MOST_EVENTS:
+        while len(self._placed) > MAX_EVENTS:
             self._forgotten = self._placed.popitem(last=False)[1]
 
     def _own_changed(self, rollout: _Rollout, before: Pod | None, after: Pod | None, now: float) -> None:
@@ -252,7 +252,7 @@ class WorkloadAccuracy:
         known = rollout.pods.get(pod.identity)
         if after is not None:
             rollout.pods[pod.identity] = _Own(known.is_new if known else before is None, after)
-            if len(rollout.pods) > 2 * MOST_PODS:
+            if len(rollout.pods) > 2 * MAX_PODS:
                 del self._open[rollout.expected.key]
                 self._end(UNKNOWN, _TOO_MANY_PODS)
         elif known is not None and not (known.is_new and known.pod.terminal):
@@ -275,7 +275,7 @@ class WorkloadAccuracy:
                 self._end(UNKNOWN, _AGAIN)
 
     def _note(self, events: deque[Any], event: Any) -> None:
-        if len(events) == MOST_EVENTS:
+        if len(events) == MAX_EVENTS:
             self._forgotten = max(self._forgotten, events[0].at)
         events.append(event)
 
@@ -285,7 +285,7 @@ class WorkloadAccuracy:
         now = self._clock()
         for rollout in list(self._open.values()):
             expected = rollout.expected
-            latest = now - rollout.since >= MOST_SECONDS
+            latest = now - rollout.since >= MAX_SECONDS
             last = max(rollout.last, self._preempted[-1].at if self._preempted else rollout.since)
             if not latest and now - last < expected.quiet:
                 continue

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.schedule_one import Prediction
 
 _LONGEST: Final = 253
-_MOST_QUIET: Final = 300.0
+_MAX_QUIET: Final = 300.0
 KINDS_FOLLOWED: Final = {
     "apps/Deployment": "Deployment",
     "apps/StatefulSet": "StatefulSet",
@@ -25,8 +25,8 @@ KINDS_FOLLOWED: Final = {
     "batch/Job": "Job",
 }
 """The workloads whose Pods are followed: `group/Kind` -> kind."""
-MOST_WORKLOADS: Final = 64
-MOST_PODS: Final = 500
+MAX_WORKLOADS: Final = 64
+MAX_PODS: Final = 500
 """Maximum number of new Pods of one workload that are followed."""
 NAMED: Final = 32
 """Maximum number of victims that are recorded by name."""
@@ -109,7 +109,7 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
     victims = _victims(preempting, impact.let_in)
     more: int | None = 0
     if victims:
-        more = impact.aftermath.pushed_out if impact.aftermath is not None and impact.aftermath.known else None
+        more = impact.aftermath.preempted if impact.aftermath is not None and impact.aftermath.known else None
     lost = tuple(Lost(v.key, v.effective_priority) for v in victims.values()) if len(victims) <= NAMED else None
     return WorkloadExpectation(
         (subject.effective_namespace, kind, ref.name),
@@ -122,7 +122,7 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
         any(p.may_be_others or p.may_be_elsewhere or len(p.best_nodes) > 1 for p in preempting),
         "; ".join(impact.assumes)[:_LONGEST],
         impact.is_incomplete or bool(impact.why_not),
-        QUIET + min(max(int32(subject.object, "spec", "minReadySeconds") or 0, 0), _MOST_QUIET),
+        QUIET + min(max(int32(subject.object, "spec", "minReadySeconds") or 0, 0), _MAX_QUIET),
     )
 
 

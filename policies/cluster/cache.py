@@ -22,7 +22,7 @@ from forewarn.policies.kinds.registry import (
     is_namespaced,
     listed_as_empty,
 )
-from forewarn.policies.objects.bounded import TooLargeToKeep, as_kept, most_kept
+from forewarn.policies.objects.bounded import TooLargeToRetain, max_retained, retained_part
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind, text
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from forewarn.policies.objects.workload import Workload
@@ -66,7 +66,7 @@ class ClusterSnapshot:
     """(PriorityClass name, priority) -> number of Pods that are not terminal."""
     pending_claims: frozenset[Key] = frozenset()
     """Keys of PersistentVolumeClaims that do not exist yet and are created together with the predicted Pods."""
-    left_out: frozenset[tuple[str, str, str]] = frozenset()
+    omitted: frozenset[tuple[str, str, str]] = frozenset()
     """(`group/Kind`, namespace, name) of objects that are too large to keep, wholly or in part."""
     _scheduling: LazySnapshot = field(default_factory=lambda: LazySnapshot(ClusterObjects()))
 
@@ -108,14 +108,14 @@ class ClusterSnapshot:
         pods, workloads = _group(self.pods, namespace, 0), _group(self.workloads, namespace, 1)
         return replace(self, pods=pods, workloads=workloads)
 
-    def check_kept(self, namespace: str, *kinds: str) -> None:
+    def check_retained(self, namespace: str, *kinds: str) -> None:
         """Raise TooLargeToKeep if an object of the namespace, of one of these kinds (none given: of any), is not stored
         whole.
         """
-        found = [(kind, name) for kind, of, name in self.left_out if of == namespace and (kind in kinds or not kinds)]
+        found = [(kind, name) for kind, of, name in self.omitted if of == namespace and (kind in kinds or not kinds)]
         if found:
             kind, name = min(found)
-            raise TooLargeToKeep(f"{kind.rpartition('/')[2]} {namespace}/{name}", most_kept(kind))
+            raise TooLargeToRetain(f"{kind.rpartition('/')[2]} {namespace}/{name}", max_retained(kind))
 
     def namespace(self, name: str) -> Namespace | None:
         """Return the Namespace with this name, or None if unknown."""
@@ -129,12 +129,12 @@ class ClusterSnapshot:
 
     def quotas_of(self, namespace: str) -> list[ResourceQuota]:
         """Return the ResourceQuotas of a namespace, sorted by name. Raises TooLargeToKeep."""
-        self.check_kept(namespace, RESOURCE_QUOTA)
+        self.check_retained(namespace, RESOURCE_QUOTA)
         return sorted(_group(self.resource_quotas, namespace, 0).values(), key=lambda q: q.name)
 
     def limit_ranges_of(self, namespace: str) -> list[LimitRange]:
         """Return the LimitRanges of a namespace, sorted by name. Raises TooLargeToKeep."""
-        self.check_kept(namespace, LIMIT_RANGE)
+        self.check_retained(namespace, LIMIT_RANGE)
         return sorted(_group(self.limit_ranges, namespace, 0).values(), key=lambda r: r.name)
 
     def with_limit_ranges(self, given: Iterable[LimitRange]) -> ClusterSnapshot:
@@ -177,7 +177,7 @@ class Cache:
         templates: Collection[str] = POD_TEMPLATE_PATHS,
         semantics: Semantics = DEFAULT,
     ) -> None:
-        self.told_minor: int | None = None
+        self.reported_minor: int | None = None
         """The minor version that the cluster reports; None: unknown."""
         self.listed: set[str] | None = None
         """The `group/Kind`s that were listed, even if empty; None: all of them.
@@ -193,7 +193,7 @@ class Cache:
         self._tables |= {kind: GroupedTable(place=0) for kind in (POD, RESOURCE_QUOTA, LIMIT_RANGE)}
         self._tables[_WORKLOADS] = GroupedTable(place=1)
         self._waiting: Table[Key, Pod] = Table()
-        self._left_out: frozenset[tuple[str, str, str]] = frozenset()
+        self._omitted: frozenset[tuple[str, str, str]] = frozenset()
         self._grouped: Table[Key, Pod] = Table()
         self._pods_by_node = PodsByNode()
         self.semantics = semantics
@@ -226,7 +226,7 @@ class Cache:
             added = PriorityClass.from_api(obj)
             self._classes = {**self._classes, added.name: added}
         elif isinstance(version := at(obj, "serverVersion", "gitVersion"), str):
-            self._told(version)
+            self._add_version(version)
         elif empty := listed_as_empty(obj):
             self.listed = None if self.listed is None else self.listed | {empty}
         else:
@@ -240,9 +240,9 @@ class Cache:
         A namespaced object that is too large has no view; only its name is recorded.
         """
         try:
-            view: Any = _reader(kind)(obj if kind == POD else as_kept(dict(obj)))
+            view: Any = _reader(kind)(obj if kind == POD else retained_part(dict(obj)))
             is_kept = kind != POD or view.terminal or not view.spec.hides
-        except TooLargeToKeep:
+        except TooLargeToRetain:
             if not key[0]:
                 raise
             view, is_kept = None, False
@@ -251,16 +251,16 @@ class Cache:
 
     def _note(self, kind: str, key: Key, *, is_kept: bool) -> None:
         """Record whether an object is stored whole. Earlier snapshots do not change."""
-        if is_kept == ((kind, *key) in self._left_out):
-            others = (name for name in self._left_out if name != (kind, *key))
-            self._left_out = frozenset(others) if is_kept else self._left_out | {(kind, *key)}
+        if is_kept == ((kind, *key) in self._omitted):
+            others = (name for name in self._omitted if name != (kind, *key))
+            self._omitted = frozenset(others) if is_kept else self._omitted | {(kind, *key)}
 
-    def _told(self, version: str) -> None:
+    def _add_version(self, version: str) -> None:
         """Read the minor from the `gitVersion` of `kubectl version -o json` or of a cluster snapshot. Raises
         InvalidObject.
         """
         try:
-            self.told_minor = minor_of(version)
+            self.reported_minor = minor_of(version)
         except UnknownRelease as error:
             raise InvalidObject(str(error), ("serverVersion", "gitVersion")) from None
 
@@ -282,7 +282,7 @@ class Cache:
             return {("", name) for name in self._classes}
         if kind in self._templates:
             return {(namespace, name) for other, namespace, name in self._tables[_WORKLOADS] if other == kind}
-        return {*self._tables[kind], *((namespace, name) for of, namespace, name in self._left_out if of == kind)}
+        return {*self._tables[kind], *((namespace, name) for of, namespace, name in self._omitted if of == kind)}
 
     def snapshot(self) -> ClusterSnapshot:
         """Return the current cluster as an immutable snapshot. Cheap after a small change."""
@@ -297,7 +297,7 @@ class Cache:
             pods=self._tables[POD].freeze(),
             waiting_pods=self._waiting.freeze(),
             workloads=objects.workloads,
-            left_out=self._left_out,
+            omitted=self._omitted,
             _scheduling=self._pods_by_node.next_snapshot(objects),
         )
 
@@ -357,7 +357,7 @@ class Cache:
             semantics=self.semantics,
             devices_known=self.devices_known,
             grouped_pods=self._grouped.freeze(),
-            left_out=len(self._left_out),
+            omitted=len(self._omitted),
             unlisted=self._not_listed(),
             **tables,
         )

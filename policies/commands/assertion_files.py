@@ -24,8 +24,8 @@ _STEP: Final = re.compile(r"\d+-(?:assert|errors?)(?:-[^.]*)?\.ya?ml", re.IGNORE
 _NAMED: Final = re.compile(r"(?:.*[-_.])?assert(?:s|ions?)?(?:[-_.].*)?\.ya?ml", re.IGNORECASE)
 _TEST: Final = re.compile(r"chainsaw-test\.ya?ml", re.IGNORECASE)
 _KEYS: Final = ("assert", "error")
-_MOST_PATTERNS: Final = 1_000
-_MOST_STEPS: Final = 10_000
+_MAX_PATTERNS: Final = 1_000
+_MAX_STEPS: Final = 10_000
 """Maximum mappings and lists of one test that are read."""
 
 
@@ -48,7 +48,7 @@ def assertion_files(files: Iterable[File]) -> set[str]:
 def _matching(paths: Iterable[str], patterns: Collection[str]) -> set[str]:
     """The paths that match a pattern with `*` in its last step."""
     by_directory: dict[str, list[str]] = {}
-    for pattern in islice(patterns, _MOST_PATTERNS):
+    for pattern in islice(patterns, _MAX_PATTERNS):
         by_directory.setdefault(os.path.dirname(pattern), []).append(os.path.basename(pattern))
     found = set()
     for path in paths if patterns else ():
@@ -65,7 +65,7 @@ def _referenced(test: File) -> Iterator[str]:
     except (Fault, SourceError):
         return
     to_do: list[Any] = read
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         if not to_do:
             return
         value = to_do.pop()

@@ -31,7 +31,7 @@ from forewarn.policies.config.search import find_config
 from forewarn.policies.evaluation.foreign_rules import with_rules
 from forewarn.policies.findings import Severity, plural
 from forewarn.policies.objects.fields import InvalidInput
-from forewarn.policies.terminal import as_markdown, clean, complain, painter, say, wants_color
+from forewarn.policies.terminal import as_markdown, clean, complain, painter, print_notice, wants_color
 
 if TYPE_CHECKING:
     import argparse
@@ -94,7 +94,7 @@ def _audit(
     cache = settle(loaded(options, templates=config.options.pod_template_paths), release)
     cluster, now = cache.snapshot(), datetime.now(UTC)
     if cluster.semantics.unknown:
-        say(f"forewarn audit: no prediction: {cluster.semantics.unknown}")
+        print_notice(f"forewarn audit: no prediction: {cluster.semantics.unknown}")
     subjects = tuple(stored_objects(cluster))
     findings, suppressed = unsuppressed(audit(cluster, subjects, config, now=now), subjects, config, now)
     if options.write_baseline and not write_baseline(options.write_baseline, findings, "audit"):
@@ -116,14 +116,18 @@ def _audit(
 
 
 def _evaluated(options: argparse.Namespace, findings: list[Finding], cluster: ClusterSnapshot) -> Evaluated:
-    from forewarn.policies.render.report import counts, said, worst_first
+    from forewarn.policies.render.report import counts, one_line_finding, worst_first
 
     threshold, found = FAIL_ON[options.fail_on], counts(findings)
     fails = threshold is not None and any(finding.severity <= threshold for finding in findings)
     passes = options.exit_zero or options.write_baseline or not fails
     numbers = [found[severity] for severity in Severity]
     worst = worst_first(findings)[:1]
-    cells: list[str | int] = [len(cluster.pods), *numbers, f"{said(worst[0])} [{worst[0].rule}]" if worst else "-"]
+    cells: list[str | int] = [
+        len(cluster.pods),
+        *numbers,
+        f"{one_line_finding(worst[0])} [{worst[0].rule}]" if worst else "-",
+    ]
     return Evaluated(OK if passes else FINDINGS, numbers, cells)
 
 
@@ -207,8 +211,8 @@ def for_programs(
     from forewarn.policies.render import sarif
     from forewarn.policies.render.audit import placed
 
-    if len(findings) > sarif.MOST_RESULTS:
-        say(f"sarif: the worst {sarif.MOST_RESULTS} of {len(findings)} findings (the limit of GitHub)")
+    if len(findings) > sarif.MAX_RESULTS:
+        print_notice(f"sarif: the worst {sarif.MAX_RESULTS} of {len(findings)} findings (the limit of GitHub)")
     return sarif.render(report._replace(findings=placed(findings)), version("forewarn"))
 
 
@@ -216,9 +220,9 @@ def _summarize(findings: list[Finding], cluster: ClusterSnapshot, objects: int, 
     from forewarn.policies.render.audit import summary
 
     sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
-    say(summary(len(cluster.pods), objects, findings, suppressed))
+    print_notice(summary(len(cluster.pods), objects, findings, suppressed))
     if gone:
-        say(f"{plural(gone, 'finding')} of the baseline no longer found; update it with --write-baseline")
+        print_notice(f"{plural(gone, 'finding')} of the baseline no longer found; update it with --write-baseline")
 
 
 def argument_parser() -> argparse.ArgumentParser:

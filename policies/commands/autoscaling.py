@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.node_groups import NodeGroup
 
-_MOST: Final = 2**31
+_MAX: Final = 2**31
 
 
 def add_config_option(add: Callable[..., object]) -> None:
@@ -47,14 +47,14 @@ def add_autoscaling_options(add: Callable[..., object]) -> None:
     )
 
 
-def refuse_node_templates(add: Callable[..., object], why: str) -> None:
+def reject_node_templates(add: Callable[..., object], why: str) -> None:
     """Add a hidden `--node-templates` that always fails with the message `why`, for users of other commands."""
 
-    class Refused(argparse.Action):
+    class RejectedOption(argparse.Action):
         def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
             parser.error(f"--node-templates: {why}")
 
-    add("--node-templates", action=Refused, help=argparse.SUPPRESS)
+    add("--node-templates", action=RejectedOption, help=argparse.SUPPRESS)
 
 
 def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Autoscaling:
@@ -104,6 +104,6 @@ def _cutoff(text: str) -> int:
         number = int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
-    if not -_MOST <= number < _MOST:
-        raise argparse.ArgumentTypeError(f"must be between {-_MOST} and {_MOST - 1}")
+    if not -_MAX <= number < _MAX:
+        raise argparse.ArgumentTypeError(f"must be between {-_MAX} and {_MAX - 1}")
     return number

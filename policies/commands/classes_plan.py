@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, refuse_node_templates
+from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, reject_node_templates
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
@@ -19,7 +19,7 @@ from forewarn.policies.commands.cluster_command import (
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.places import Places
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.commands.simulated import MOST_UNTIL, applied, watched
+from forewarn.policies.commands.simulated import MAX_UNTIL, applied, watched
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.terminal import as_json, as_markdown, clean, painter, wants_color
@@ -60,7 +60,7 @@ def _answer(options: argparse.Namespace, release: Release, places: Places) -> in
     workloads = [obj for obj in objects if group_kind(obj) in POD_TEMPLATE_PATHS]
     change = wanted(cluster, classes, workloads, options.delete)
     with watched() as show:
-        found = plan(cluster, world_of(cache, (), until=MOST_UNTIL), change, show)
+        found = plan(cluster, world_of(cache, (), until=MAX_UNTIL), change, show)
     _print(options, found._replace(not_modelled=[*found.not_modelled, *not_simulated(cache)]))
     met = {"preemption": found.preempted, "pending": _more_pending(found), "unfinished": not found.is_complete}
     return FOUND if any(met[each] for each in options.fail_on) else OK
@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     add_cluster_option(add)
     add_config_option(add)
     add_release_options(add)
-    refuse_node_templates(add, "a plan assumes that no nodes are added")
+    reject_node_templates(add, "a plan assumes that no nodes are added")
     add_namespace_option(add)
     told = "exit with 1 if a step preempts Pods, leaves more Pods Pending, or does not finish (repeatable)"
     add("--fail-on", action="append", choices=("preemption", "pending", "unfinished"), default=[], help=told)

@@ -8,7 +8,7 @@ import os
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.commands.parser import whole
+from forewarn.policies.commands.parser import integer_between
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject
@@ -16,7 +16,7 @@ from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import USAGE, MissingFile
 from forewarn.policies.sources.files import STDIN, File
 from forewarn.policies.sources.output_file import write_file
-from forewarn.policies.terminal import COLOR_CHOICES, complain, say
+from forewarn.policies.terminal import COLOR_CHOICES, complain, print_notice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LIVE: Final = "live"
 """The value of `--cluster` for a running cluster."""
 
-MOST_BY_DEFAULT: Final = 8
+MAX_BY_DEFAULT: Final = 8
 """Clusters at the same time, without `--jobs`."""
 DEFAULT_TIMEOUT: Final = 600
 """Seconds for each of several clusters."""
@@ -57,10 +57,10 @@ def add_cluster_option(add: Callable[..., object], *, required: bool = True, sev
         add("--clusters", action="append", default=[], metavar="PATTERN", help=told)
     add_context_options(add, "" if required else "; implies --cluster live", several=several)
     if several:
-        told = f"maximum number of clusters at the same time (default: number of CPUs, at most {MOST_BY_DEFAULT})"
-        add("--jobs", type=whole(1, 64), metavar="N", help=told)
+        told = f"maximum number of clusters at the same time (default: number of CPUs, at most {MAX_BY_DEFAULT})"
+        add("--jobs", type=integer_between(1, 64), metavar="N", help=told)
         told = f"time limit for each of several clusters (default: {DEFAULT_TIMEOUT})"
-        add("--cluster-timeout", type=whole(1, 86_400), default=DEFAULT_TIMEOUT, metavar="SECONDS", help=told)
+        add("--cluster-timeout", type=integer_between(1, 86_400), default=DEFAULT_TIMEOUT, metavar="SECONDS", help=told)
 
 
 class _Contexts(argparse.Action):
@@ -148,7 +148,7 @@ def loaded(options: argparse.Namespace, into: Cache | None = None, **more: Any) 
     if options.announced:
         there = cache.snapshot()
         counts = f"{plural(len(there.objects.nodes), 'node')}, {plural(len(there.pods), 'Pod')}"
-        say(f"cluster: {described(options.announced)} ({counts})")
+        print_notice(f"cluster: {described(options.announced)} ({counts})")
     return cache
 
 

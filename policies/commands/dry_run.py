@@ -43,7 +43,7 @@ from forewarn.policies.options import Options
 from forewarn.policies.releases.minors import PREDICTED_MINORS
 from forewarn.policies.releases.semantics import DEFAULT
 from forewarn.policies.sources import SourceError, find_files, read_file, status_of
-from forewarn.policies.terminal import as_json, clean, complain, say
+from forewarn.policies.terminal import as_json, clean, complain, print_notice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 ACCEPTED, REFUSED, USAGE, FAILED = range(4)
 _GROUPS: Final = (POD_GROUP, GROUP_TEMPLATES)
-_JUDGED: Final = (POD, RESOURCE_QUOTA, PRIORITY_CLASS, *_GROUPS)
+_EVALUATED: Final = (POD, RESOURCE_QUOTA, PRIORITY_CLASS, *_GROUPS)
 _READ: Final = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
 _SHOWN: Final = 10
 """Maximum kinds in a message."""
@@ -85,9 +85,9 @@ def main(arguments: Sequence[str]) -> int:
         cache = settle(loaded(given) if given.cluster else Cache(), release)
     except SourceError as fault:
         return _complain(fault, status_of(fault))
-    told = cache.told_minor if cache.told_minor in PREDICTED_MINORS else None
+    told = cache.reported_minor if cache.reported_minor in PREDICTED_MINORS else None
     if cache.semantics.preview:
-        say(f"forewarn dry-run: {cache.semantics.preview}")
+        print_notice(f"forewarn dry-run: {cache.semantics.preview}")
     with output_of(given):
         return _files(given, cache.snapshot(), options._replace(minor=release.minor or told))
 
@@ -149,7 +149,7 @@ def _files(given: argparse.Namespace, cluster: ClusterSnapshot, options: Options
         _print(given, path, subject, answer)
         status = status if answer.allowed else max(status, REFUSED)
     if any(group_kind(s.object) in _GROUPS for _, s in subjects) and cluster.semantics.pods_are_grouped is None:
-        say(f"forewarn dry-run: PodGroup, Workload: {NEEDS_GATE}")
+        print_notice(f"forewarn dry-run: PodGroup, Workload: {NEEDS_GATE}")
     if others:
         status = max(status, _report_others(others, given.fail_on, none=not evaluated))
     if not subjects and not others and status == ACCEPTED:
@@ -165,18 +165,18 @@ def _print(given: argparse.Namespace, path: str, subject: ReviewedObject, answer
     elif answer.allowed:
         print(clean(f"{_name(subject)} {_verb(answer)} (dry run)", color=False))  # noqa: T201
     else:
-        print(clean(_refusal(path, subject, answer), color=False), file=sys.stderr)  # noqa: T201
+        print(clean(_rejection(path, subject, answer), color=False), file=sys.stderr)  # noqa: T201
 
 
 def _is_evaluated(subject: ReviewedObject, answer: Answer) -> bool:
     """True if the kind is evaluated. A rejection is a valid result for any kind."""
-    return not answer.allowed or group_kind(subject.object) in _JUDGED
+    return not answer.allowed or group_kind(subject.object) in _EVALUATED
 
 
 def _report_others(others: Counter[str], fail_on: Sequence[str], *, none: bool) -> int:
     """Report the objects that are not evaluated, by kind; returns the exit status. `none`: no object is evaluated."""
     kinds = listed([f"{kind or 'no kind'} ({count})" for kind, count in sorted(others.items())], _SHOWN)
-    evaluated = listed([judged.rpartition("/")[2] for judged in _JUDGED], _SHOWN)
+    evaluated = listed([judged.rpartition("/")[2] for judged in _EVALUATED], _SHOWN)
     told = f"{plural(others.total(), 'object')} not evaluated: {kinds}; dry-run evaluates {evaluated}"
     _complain(told, REFUSED)
     return REFUSED if fail_on else FAILED if none else ACCEPTED
@@ -199,7 +199,7 @@ def _verb(answer: Answer) -> str:
     return "created" if answer.code == 201 else "configured"
 
 
-def _refusal(path: str, subject: ReviewedObject, answer: Answer) -> str:
+def _rejection(path: str, subject: ReviewedObject, answer: Answer) -> str:
     """A rejection as kubectl prints it."""
     source = "STDIN" if path == "-" else path
     if answer.is_unknown_kind:

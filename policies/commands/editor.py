@@ -32,11 +32,11 @@ NAMESPACE: Final = "default"
 _NAME: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9.]*")
 _LONGEST_NAME: Final = 253
 _LONGEST_LINE: Final = 10_000
-_MOST_TOLD: Final = 3
+_MAX_LISTED: Final = 3
 """Maximum definitions of one class in a description: a directory tree may have one for each environment."""
 
 
-class Judged(NamedTuple):
+class Checked(NamedTuple):
     """A text, its findings, and the classes that it may name, each with its file."""
 
     text: str
@@ -69,7 +69,7 @@ class Workspace:
 
             self.config = with_rules(load_config(found))
 
-    def judge(self, path: str, text: str) -> Judged:
+    def check(self, path: str, text: str) -> Checked:
         """Check a file with this text, given the definitions in other files.
 
         Raises only internal errors of rules, regardless of the text.
@@ -78,7 +78,7 @@ class Workspace:
         grouping = given.grouping(self.config)
         found, _ = findings_on(grouping, given, None, self.config)
         found, _ = unsuppressed(found, given, self.config, with_cluster=False)
-        return Judged(text, [f for f in found if f.location.file == path], given, list(_classes(given)))
+        return Checked(text, [f for f in found if f.location.file == path], given, list(_classes(given)))
 
     def _with(self, path: str, text: str) -> Input:
         """The input that the linter would have read, with this text in place of the file."""
@@ -107,27 +107,27 @@ class Workspace:
         return self._files
 
 
-def meaning(judged: Judged, line: int, column: int) -> str:
+def meaning(checked: Checked, line: int, column: int) -> str:
     """The description of a position (line and column from 1) as plain text; "" if there is none."""
-    found = [f for f in judged.findings if f.location.line == line and _covers(f, column)]
+    found = [f for f in checked.findings if f.location.line == line and _covers(f, column)]
     told = [f"{f.severity} [{f.rule}] {f.message}" + (f"\n{f.remediation}" if f.remediation else "") for f in found]
-    name = _name_at(judged, line, column)
+    name = _name_at(checked, line, column)
     if name:
-        same = [(c, file) for c, file in judged.classes if c.name == name]
-        told = [*(_class_line(c, file) for c, file in same[:_MOST_TOLD]), *told]
-        if len(same) > _MOST_TOLD:
-            told.insert(_MOST_TOLD, f"and {len(same) - _MOST_TOLD} more definitions")
+        same = [(c, file) for c, file in checked.classes if c.name == name]
+        told = [*(_class_line(c, file) for c, file in same[:_MAX_LISTED]), *told]
+        if len(same) > _MAX_LISTED:
+            told.insert(_MAX_LISTED, f"and {len(same) - _MAX_LISTED} more definitions")
     if found:
         told.append(f"forewarn explain {found[0].rule}")
     return "\n\n".join("\n".join(map(printable, each.split("\n"))) for each in told)
 
 
-def fixes_on(judged: Judged, first: int, last: int) -> list[tuple[Finding, Edit]]:
+def fixes_on(checked: Checked, first: int, last: int) -> list[tuple[Finding, Edit]]:
     """The fixes on these lines (from 1, inclusive), each with its finding."""
     found = []
-    names = class_names(judged.given, None)
-    data = judged.text.encode("utf-8", "surrogatepass")
-    for finding in judged.findings:
+    names = class_names(checked.given, None)
+    data = checked.text.encode("utf-8", "surrogatepass")
+    for finding in checked.findings:
         if first <= finding.location.line <= last:
             found += [(finding, edit) for edit in edits_of([finding], data, names)]
     return found
@@ -137,9 +137,9 @@ def _covers(finding: Finding, column: int) -> bool:
     return finding.location.column <= column <= max(finding.location.end_column, finding.location.column + 1)
 
 
-def _name_at(judged: Judged, line: int, column: int) -> str:
+def _name_at(checked: Checked, line: int, column: int) -> str:
     """The name at a position, if the line is about a PriorityClass; otherwise ""."""
-    lines = judged.lines
+    lines = checked.lines
     text = lines[line - 1][:_LONGEST_LINE] if 0 < line <= len(lines) else ""
     if not re.search(r"[cC]lass|name", text):
         return ""

@@ -110,7 +110,7 @@ def page_of(rule: Rule) -> Iterator[Block]:
     """The parts of a rule's documentation."""
     documentation = documentation_of(rule)
     yield Block("prose", documentation.what)
-    yield Block("prose", f"Checked objects: {_checked(rule)}. {_heard(rule)}")
+    yield Block("prose", f"Checked objects: {_checked(rule)}. {_severity_and_action(rule)}")
     yield Block("heading", "Why")
     yield Block("prose", _sentence(documentation.why))
     if documentation.details:
@@ -160,7 +160,7 @@ def _checked(rule: Rule) -> str:
     return ", ".join(_CHECKED[target] for target in sorted(rule.TARGETS, key=list(_CHECKED).index))
 
 
-def _heard(rule: Rule) -> str:
+def _severity_and_action(rule: Rule) -> str:
     """A rule's default severity and action: `Linter severity: warning. Webhook action: warn.`"""
     where = "Audit" if Target.CLUSTER in rule.TARGETS else "Linter"
     severity = f"{where} severity: {rule.SEVERITY}." if rule.SEVERITY else "The linter does not run this rule."

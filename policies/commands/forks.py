@@ -66,7 +66,7 @@ def mapped(items: Sequence[T], work: Callable[[T], Any], here: Callable[[T], Any
     gc.freeze()
     try:
         for item in items:
-            started.append((item, forked(lambda pipe, item=item: _tell(pipe, work(item)))))  # type: ignore[misc]
+            started.append((item, forked(lambda pipe, item=item: _send(pipe, work(item)))))  # type: ignore[misc]
             if len(started) >= cores():
                 yield _answer(*started.popleft(), here)
         while started:
@@ -75,20 +75,20 @@ def mapped(items: Sequence[T], work: Callable[[T], Any], here: Callable[[T], Any
         gc.unfreeze()
         for _, process in started:
             if process is not None:
-                _heard(*process)
+                _received(*process)
 
 
-def _tell(pipe: int, found: Any) -> None:
+def _send(pipe: int, found: Any) -> None:
     with os.fdopen(pipe, "w", encoding="utf-8") as stream:
         json.dump([found], stream)
 
 
 def _answer(item: T, process: tuple[int, int] | None, here: Callable[[T], Any]) -> Any:
-    told = _heard(*process) if process is not None else []
+    told = _received(*process) if process is not None else []
     return told[0] if told else here(item)
 
 
-def _heard(process: int, pipe: int) -> list[Any]:
+def _received(process: int, pipe: int) -> list[Any]:
     """The results of a process; fewer if it ended early."""
     with os.fdopen(pipe, encoding="utf-8") as stream:
         text = stream.read()

@@ -16,7 +16,7 @@ from forewarn.policies.commands.cluster_command import (
     require_nodes,
 )
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
-from forewarn.policies.commands.parser import Parser, whole
+from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.places import Places
 from forewarn.policies.commands.predict import given_objects
 from forewarn.policies.commands.release import add_release_options, release_of, settle
@@ -175,13 +175,13 @@ def _parser() -> argparse.ArgumentParser:
     add_namespace_option(add)
     add(
         "--at-least",
-        type=whole(0, 2**31 - 1),
+        type=integer_between(0, 2**31 - 1),
         metavar="N",
         help="exit with 1 if fewer than N replicas fit without preemption",
     )
     add("--preempting", action="store_true", help="--at-least counts replicas that fit with preemption")
     told = "show the placeholder Pods that let N Pods start without waiting for new nodes"
-    add("--placeholders", type=whole(1, 100_000), metavar="N", help=told)
+    add("--placeholders", type=integer_between(1, 100_000), metavar="N", help=told)
     add_autoscaling_options(add)
     add_output_option(add, FORMATS)
     add_color_option(add)

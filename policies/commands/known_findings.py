@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.output_file import write_file
-from forewarn.policies.terminal import complain, say
+from forewarn.policies.terminal import complain, print_notice
 
 if TYPE_CHECKING:
     import argparse
@@ -43,7 +43,7 @@ def earlier_report(found: dict[str, Any] | None, options: argparse.Namespace) ->
         if isinstance(each, dict) and each.get("cluster") == options.name and isinstance(each.get("report"), dict):
             report: dict[str, Any] = each["report"]
             return report
-    say(f"{options.since} has no report on this cluster")
+    print_notice(f"{options.since} has no report on this cluster")
     return None
 
 

@@ -30,7 +30,7 @@ from forewarn.policies.findings import Finding, Severity, plural
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.policies.sources import SourceError, find_files, status_of
-from forewarn.policies.terminal import complain, say
+from forewarn.policies.terminal import complain, print_notice
 
 if TYPE_CHECKING:
     import argparse
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
         return _lint(options, outputs, config, baseline, release)
 
 
-class _Judged(NamedTuple):
+class _Checked(NamedTuple):
     """The input, and its unsuppressed findings before the baseline is applied."""
 
     given: Input
@@ -87,20 +87,20 @@ def _lint(
     release: Release | None,
 ) -> int:
     try:
-        judged = _judge(options, config, release)
+        checked = _check(options, config, release)
         if options.diff:
-            return _show(judged, config)
-        while options.fix and _fix(judged, config):
+            return _show(checked, config)
+        while options.fix and _fix(checked, config):
             options.fix -= 1  # a fix may reveal further findings
-            judged = _judge(options, config, release)
+            checked = _check(options, config, release)
     except SourceError as fault:
         return _complain(fault, status_of(fault))
-    for unreadable in judged.given.unreadable:
+    for unreadable in checked.given.unreadable:
         _complain(unreadable, status_of(unreadable))
-    return _report(options, outputs, judged, baseline)
+    return _report(options, outputs, checked, baseline)
 
 
-def _judge(options: argparse.Namespace, config: Config, release: Release | None) -> _Judged:
+def _check(options: argparse.Namespace, config: Config, release: Release | None) -> _Checked:
     """Read the input and evaluate all rules. Raises SourceError."""
     cluster, told = _cluster(options.cluster, config, release) if release else (None, None)
     minor = release.minor or told if release else None
@@ -132,32 +132,32 @@ def _judge(options: argparse.Namespace, config: Config, release: Release | None)
     grouping = given.grouping(config, one=options.one_apply, limits_stay=options.namespace is None)
     found, unjudged = findings_on(grouping, given, cluster, config)
     findings, suppressed = unsuppressed(found, given, config, with_cluster=cluster is not None)
-    return _Judged(given, grouping, findings, suppressed, unjudged, cluster)
+    return _Checked(given, grouping, findings, suppressed, unjudged, cluster)
 
 
-def _fix(judged: _Judged, config: Config) -> bool:
+def _fix(checked: _Checked, config: Config) -> bool:
     """Apply the safe fixes; returns true if there were any. Raises SourceError."""
     from forewarn.policies.commands import lint_fix
 
-    found = list(lint_fix.fixed(judged.findings, judged.given, config, judged.cluster))
+    found = list(lint_fix.fixed(checked.findings, checked.given, config, checked.cluster))
     lint_fix.write(found)
     return bool(found)
 
 
-def _show(judged: _Judged, config: Config) -> int:
+def _show(checked: _Checked, config: Config) -> int:
     from forewarn.policies.commands import lint_fix
 
-    for unreadable in judged.given.unreadable:
+    for unreadable in checked.given.unreadable:
         _complain(unreadable, status_of(unreadable))
-    found = list(lint_fix.fixed(judged.findings, judged.given, config, judged.cluster))
+    found = list(lint_fix.fixed(checked.findings, checked.given, config, checked.cluster))
     lint_fix.show(found)
-    return _of_unreadable(judged.given) or (FINDINGS if found else OK)
+    return _of_unreadable(checked.given) or (FINDINGS if found else OK)
 
 
 def _report(
-    options: argparse.Namespace, outputs: list[Target], judged: _Judged, baseline: dict[str, Any] | None
+    options: argparse.Namespace, outputs: list[Target], checked: _Checked, baseline: dict[str, Any] | None
 ) -> int:
-    given, findings, suppressed, gone = judged.given, judged.findings, judged.suppressed, 0
+    given, findings, suppressed, gone = checked.given, checked.findings, checked.suppressed, 0
     if options.write_baseline and not write_baseline(options.write_baseline, findings):
         return FAILED
     if baseline is not None:
@@ -178,8 +178,8 @@ def _report(
         except SourceError as fault:
             return _complain(fault, FAILED)
     if not options.quiet and (findings or not _has_no_answer(options, given)):
-        lint_output.summarize(findings, given, judged.grouping, suppressed, verbose=options.verbose, notes=notes)
-        _tell(judged.unjudged, gone)
+        lint_output.summarize(findings, given, checked.grouping, suppressed, verbose=options.verbose, notes=notes)
+        _report_counts(checked.unjudged, gone)
     return _status(options, given, findings)
 
 
@@ -217,8 +217,8 @@ def findings_on(
     for group in grouping.groups:
         sent = as_updates(group, cluster)
         change_set = ChangeSet(sent.subjects)
-        found |= {f.order: f for f in _evaluate(change_set, cluster, config, now, sent.judged)}
-        unjudged += count_open(change_set, config, cluster, now, sent.judged)
+        found |= {f.order: f for f in _evaluate(change_set, cluster, config, now, sent.evaluated)}
+        unjudged += count_open(change_set, config, cluster, now, sent.evaluated)
     # A value of the wrong type (`value: yes`) is one mistake: the finding about its spelling would repeat it.
     wrong_types = {f.location for f in found.values() if f.rule == "parse-error"}
     ordered = (found[key] for key in sorted(found))
@@ -230,9 +230,9 @@ def _evaluate(
     cluster: ClusterSnapshot | None,
     config: Config,
     now: datetime,
-    judged: Sequence[ReviewedObject] | None = None,
+    checked: Sequence[ReviewedObject] | None = None,
 ) -> list[Finding]:
-    return evaluate(EvaluationRequest(change_set, cluster, config, phase=Phase.LINT, now=now, judged=judged))
+    return evaluate(EvaluationRequest(change_set, cluster, config, phase=Phase.LINT, now=now, evaluated=checked))
 
 
 def unsuppressed(
@@ -245,7 +245,7 @@ def unsuppressed(
 
     suppressions = [*given.suppressions, *of_configuration(config.options.ignored)]
     today = datetime.now(UTC).date()
-    return suppress(found, suppressions, config.told, today, with_cluster=with_cluster, read=given.reported)
+    return suppress(found, suppressions, config.severity_of, today, with_cluster=with_cluster, read=given.reported)
 
 
 def _cluster(sources: list[str], config: Config, release: Release) -> tuple[ClusterSnapshot | None, int | None]:
@@ -257,9 +257,9 @@ def _cluster(sources: list[str], config: Config, release: Release) -> tuple[Clus
     cache = settle(load_cluster(*sources, templates=config.options.pod_template_paths), release)
     cluster = cache.snapshot()
     if cluster.semantics.unknown:
-        say(f"forewarn lint: no prediction: {cluster.semantics.unknown}")
+        print_notice(f"forewarn lint: no prediction: {cluster.semantics.unknown}")
         return cluster, None
-    return cluster, cache.told_minor
+    return cluster, cache.reported_minor
 
 
 def _config(options: argparse.Namespace) -> Config:
@@ -284,12 +284,12 @@ def _config(options: argparse.Namespace) -> Config:
     return config._replace(options=more, selected=selected, unheard=ignored)
 
 
-def _tell(unjudged: int, gone: int) -> None:
+def _report_counts(unjudged: int, gone: int) -> None:
     if unjudged:
         what = f"{plural(unjudged, 'object')} not checked by class-not-allowed"
-        say(f"{what}: the result depends on the requester or on an unknown namespace")
+        print_notice(f"{what}: the result depends on the requester or on an unknown namespace")
     if gone:
-        say(f"{plural(gone, 'finding')} of the baseline no longer found; update it with --write-baseline")
+        print_notice(f"{plural(gone, 'finding')} of the baseline no longer found; update it with --write-baseline")
 
 
 def _list_rules(config: Config) -> None:
@@ -302,16 +302,16 @@ def _list_rules(config: Config) -> None:
 def _list_files(options: argparse.Namespace, config: Config) -> int:
     from forewarn.policies.terminal import clean
 
-    def left_out(path: str, what: str) -> None:
-        say(f"skipped: {path} ({what})")
+    def omitted(path: str, what: str) -> None:
+        print_notice(f"skipped: {path} ({what})")
 
-    files = list(find_files(options.paths, left_out=left_out, as_git=not options.no_gitignore))
+    files = list(find_files(options.paths, omitted=omitted, as_git=not options.no_gitignore))
     assertions = assertion_files(files)
     for file in files:
         if os.path.normpath(file.path) in assertions:
-            left_out(file.path, ASSERTION)
+            omitted(file.path, ASSERTION)
         elif is_excluded(file.path, config.options.exclude):
-            left_out(file.path, EXCLUDED)
+            omitted(file.path, EXCLUDED)
         else:
             print(clean(file.name, color=False))  # noqa: T201
     return OK

@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
 LEAST: Final = 16_000
 """Minimum bytes of a file for which communication between processes is worthwhile."""
-MOST: Final = 8 << 20
+MAX: Final = 8 << 20
 """Maximum bytes of a file that helpers read: each holds one file in its own memory."""
-WORTH: Final = 4_000_000
+MIN_PARALLEL_BYTES: Final = 4_000_000
 """Minimum bytes of all such files to use helpers: a fork takes 20 ms of CPU time, 1 MB 12 ms."""
-_MOST_FILES: Final = 8_000
-_MOST_HELPERS: Final = 3
+_MAX_FILES: Final = 8_000
+_MAX_PROCESSES: Final = 3
 _TICKET: Final = 4
 _KIND: Final = re.compile(rb"kind[\"']?[ \t]*:[ \t]*[\"']?(\w+)")
 
 
 def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -> dict[str, Reading]:
     """The contents of some of these files by path; the caller must read the others."""
-    helpers = min(cores() - 1, _MOST_HELPERS)
+    helpers = min(cores() - 1, _MAX_PROCESSES)
     large = _large(files) if helpers > 0 and _is_alone() else []
     if not large:
         return {}
     found: dict[str, Reading] = {}
     tickets = _tickets(len(large))
     told = [pipe for pipe in (_helper(large, tickets, wanted) for _ in range(helpers)) if pipe is not None]
-    for index in _taken(tickets):
+    for index in _take(tickets):
         file = large[index]
         with suppress(SourceError):  # it is told when its turn comes
             reading = read(read_file(file), file.name, wanted, namespace=namespace)
@@ -71,12 +71,12 @@ def _large(files: Sequence[File]) -> list[File]:
         if file.tree and not os.path.basename(file.path).lower().startswith("kustomization"):
             with suppress(OSError):
                 size = os.stat(file.path).st_size
-                if LEAST <= size <= MOST:
+                if LEAST <= size <= MAX:
                     sizes.append((size, file))
-    if sum(size for size, _ in sizes) < WORTH:
+    if sum(size for size, _ in sizes) < MIN_PARALLEL_BYTES:
         return []
     sizes.sort(key=lambda entry: -entry[0])
-    return [file for _, file in sizes[:_MOST_FILES]]
+    return [file for _, file in sizes[:_MAX_FILES]]
 
 
 def _tickets(count: int) -> int:
@@ -89,7 +89,7 @@ def _tickets(count: int) -> int:
     return reader
 
 
-def _taken(tickets: int) -> Iterator[int]:
+def _take(tickets: int) -> Iterator[int]:
     while ticket := os.read(tickets, _TICKET):
         yield int.from_bytes(ticket, "big")
 
@@ -100,7 +100,7 @@ def _helper(large: Sequence[File], tickets: int, wanted: Collection[str]) -> tup
     def help_out(pipe: int) -> None:
         lines = [
             json.dumps([index, reading.objects, dict(reading.skipped), sorted(reading.defined)])
-            for index in _taken(tickets)
+            for index in _take(tickets)
             if (reading := skimmed(large[index], wanted)) is not None
         ]
         with os.fdopen(pipe, "w", encoding="ascii") as stream:

@@ -18,7 +18,7 @@ from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.recommended_classes import is_recommended
 from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.sources.output_file import write_file
-from forewarn.policies.terminal import clean, say
+from forewarn.policies.terminal import clean, print_notice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -87,7 +87,7 @@ def write(found: Sequence[FixedFile]) -> None:
     for file in found:
         write_file(os.path.realpath(file.path), file.after)  # where the link leads was checked when it was read
     if found:
-        say(f"{plural(sum(file.findings for file in found), 'finding')} fixed in {plural(len(found), 'file')}")
+        print_notice(f"{plural(sum(file.findings for file in found), 'finding')} fixed in {plural(len(found), 'file')}")
 
 
 def show(found: Sequence[FixedFile]) -> None:

@@ -78,7 +78,7 @@ class Input:
         self.reported: list[str] = []
         self.suppressions: list[Suppression] = []
         self.skipped: Counter[str] = Counter()
-        self.left_out: Counter[str] = Counter()
+        self.omitted: Counter[str] = Counter()
         self.chart_templates: list[str] = []
         """Directories of templates of charts."""
         self.rendered: dict[str, Rendered] = {}
@@ -98,15 +98,15 @@ class Input:
 
     def leave_out(self, path: str, what: str) -> None:
         """Count a skipped entry by type."""
-        self.left_out[what] += 1
+        self.omitted[what] += 1
         if what == TEMPLATES:
             self.chart_templates.append(path)
 
     def add_rendered(self, chart: str, found: Rendered) -> None:
         """Record that a chart was rendered: its templates, and those of its subcharts, no longer count as skipped."""
         self.rendered[chart] = found
-        self.left_out[TEMPLATES] -= sum(path.startswith(chart + os.sep) for path in self.chart_templates)
-        self.left_out += Counter()  # without what is 0
+        self.omitted[TEMPLATES] -= sum(path.startswith(chart + os.sep) for path in self.chart_templates)
+        self.omitted += Counter()  # without what is 0
 
     def rendered_of(self, templates: str) -> Rendered | None:
         """The output of the chart that contains a directory of templates; None if it was not rendered."""
@@ -142,7 +142,7 @@ def read_input(
     """
     given, wanted = Input(), wanted_kinds(config)
     exclude, files = config.options.exclude, []
-    listed = list(find_files(paths, left_out=given.leave_out, as_git=as_git))
+    listed = list(find_files(paths, omitted=given.leave_out, as_git=as_git))
     assertions = assertion_files(listed)
     for file in listed:
         if os.path.normpath(file.path) in assertions:
@@ -313,7 +313,7 @@ def _read_template(
 
     found = outline(content, file.name, wanted, namespace, read_before)
     given.diagnostics += found.diagnostics
-    given.members += (Member(subject, file.path) for subject in (*found.whole, *found.partial))
+    given.members += (Member(subject, file.path) for subject in (*found.complete, *found.partial))
     if b"riorityClass" not in content:
         return
     text = content.decode("utf-8", "replace")
@@ -324,7 +324,7 @@ def _read_template(
             given.members += (Member(ReviewedObject(each), file.path, reported=False) for each in definition.classes)
             given.class_names |= definition.names
             defining |= definition.keys
-    given.members += (Member(s, file.path) for s in literal_names(text, file.name, found.whole))
+    given.members += (Member(s, file.path) for s in literal_names(text, file.name, found.complete))
     used |= keys_of(text)
 
 
@@ -361,8 +361,8 @@ def as_updates(group: Group, cluster: ClusterSnapshot | None) -> Group:
     if cluster is None:
         return group
     sent = {id(subject): as_update(subject, cluster) for subject in group.subjects}
-    judged = tuple(sent.get(id(subject), subject) for subject in group.judged)
-    return group._replace(subjects=tuple(sent.values()), judged=judged)
+    evaluated = tuple(sent.get(id(subject), subject) for subject in group.evaluated)
+    return group._replace(subjects=tuple(sent.values()), evaluated=evaluated)
 
 
 def as_update(subject: ReviewedObject, cluster: ClusterSnapshot | None) -> ReviewedObject:

@@ -13,7 +13,7 @@ from forewarn.policies.findings import Severity
 if TYPE_CHECKING:
     import argparse
 
-MOST_PER_RULE: Final = 100
+MAX_PER_RULE: Final = 100
 FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE, "never": None}
 
 
@@ -63,9 +63,9 @@ def lint_parser() -> argparse.ArgumentParser:
     add(
         "--max-per-rule",
         type=_natural,
-        default=MOST_PER_RULE,
+        default=MAX_PER_RULE,
         metavar="N",
-        help=f"maximum number of findings of one rule in text output; 0 for all (default: {MOST_PER_RULE})",
+        help=f"maximum number of findings of one rule in text output; 0 for all (default: {MAX_PER_RULE})",
     )
     fix = add_mutually_exclusive_group().add_argument
     fix("--fix", action="store_const", const=3, default=0, help="apply safe fixes, and report the other findings")

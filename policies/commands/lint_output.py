@@ -13,7 +13,7 @@ from forewarn.policies.findings import Finding, Severity, one_line, plural, prin
 from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.sources.files import TEMPLATES
 from forewarn.policies.sources.output_file import append_file, output_file
-from forewarn.policies.terminal import as_markdown, clean, painter, say, wants_color
+from forewarn.policies.terminal import as_markdown, clean, painter, print_notice, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -75,7 +75,7 @@ def write(
 
 
 _WITHOUT_NOTES: Final = ("text", "github")
-TEMPLATES_LEFT_OUT: Final = (TEMPLATES, TEMPLATE)
+SKIPPED_TEMPLATES: Final = (TEMPLATES, TEMPLATE)
 """Types of skipped files that the summary counts by engine."""
 FOLDED: Final = frozenset(("priority-class-not-checked",))
 """Rules with the same message for all objects that name a class: reported once for each class."""
@@ -124,14 +124,16 @@ def _rendered(form: str, report: Report, given: Input) -> Iterable[str]:
     if form == "json":
         from forewarn.policies.render import json
 
-        return json.render(report, left_out=given.left_out)
+        return json.render(report, omitted=given.omitted)
     if form == "sarif":
         from importlib.metadata import version
 
         from forewarn.policies.render import sarif
 
-        if len(report.findings) > sarif.MOST_RESULTS:
-            say(f"sarif: the worst {sarif.MOST_RESULTS} of {len(report.findings)} findings (the limit of GitHub)")
+        if len(report.findings) > sarif.MAX_RESULTS:
+            print_notice(
+                f"sarif: the worst {sarif.MAX_RESULTS} of {len(report.findings)} findings (the limit of GitHub)"
+            )
         return sarif.render(report, version("forewarn"))
     if form == "markdown":
         from forewarn.policies.render import markdown
@@ -169,8 +171,8 @@ def summarize(
     from forewarn.policies.render.text import summary
 
     sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
-    left_out = {what: count for what, count in given.left_out.items() if what not in TEMPLATES_LEFT_OUT}
-    told = [summary(len(given.reported), len(given.subjects), given.skipped, findings, left_out, suppressed)]
+    omitted = {what: count for what, count in given.omitted.items() if what not in SKIPPED_TEMPLATES}
+    told = [summary(len(given.reported), len(given.subjects), given.skipped, findings, omitted, suppressed)]
     hidden = 0 if notes else sum(finding.severity is Severity.NOTE for finding in findings)
     if hidden:
         told.append(f"{plural(hidden, 'note')} not shown; -v shows {'it' if hidden == 1 else 'them'}")
@@ -191,10 +193,10 @@ def summarize(
         what = plural(grouping.unseen, "definition")
         told.append(f"{what} not visible in every directory (too many); --one-apply makes all visible")
     for line in told:
-        say(line)
+        print_notice(line)
 
 
-_KEPT: Final = 8
+_CACHE_SIZE: Final = 8
 """Maximum files whose lines are cached: findings are sorted by file."""
 
 
@@ -208,7 +210,7 @@ class Lines:
     def line_of(self, file: str, line: int) -> str | None:
         """A line of a file (from 1); None if it does not exist."""
         if file not in self._lines:
-            if len(self._lines) == _KEPT:
+            if len(self._lines) == _CACHE_SIZE:
                 del self._lines[next(iter(self._lines))]
             from forewarn.policies.manifests.documents import as_utf8
 

@@ -199,7 +199,7 @@ def keys_of(text: str) -> set[str]:
     return found
 
 
-_MOST_VALUES: Final = 100_000
+_MAX_VALUES: Final = 100_000
 _NAMES: Final = ("priorityClassName", "priorityClass")
 _FILLED: Final = re.compile(rb"riorityClass(?:Name)?[\"']?[ \t]*:[ \t]*(?:[\"'][\w{$@%]|[\w{$@%&*!|>\r\n])")
 """A key of a PriorityClass name with a value on its line or below."""
@@ -221,7 +221,7 @@ def names_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[tuple[st
         return  # reading the file says why
     source: YamlSource | None = None
     to_do: list[tuple[Path, Any]] = [((), root)]
-    for _ in range(_MOST_VALUES):
+    for _ in range(_MAX_VALUES):
         if not to_do:
             return
         path, value = to_do.pop()

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 SECONDS: Final = 60.0
 """Maximum seconds of a tool for one directory."""
-MOST: Final = 64 << 20
+MAX: Final = 64 << 20
 """Maximum bytes of a tool's output."""
-MOST_TOGETHER: Final = 1 << 30
+MAX_PARALLEL: Final = 1 << 30
 """Maximum bytes of all tools' output together."""
 _PAUSE: Final = 0.02
 _ENVIRONMENT: Final = {"HELM_NO_PLUGINS": "1", "GIT_TERMINAL_PROMPT": "0"}
@@ -59,7 +59,7 @@ def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | Failure]]:
     """Yield the output or failure of each job in order, running one per core at a time."""
     if not jobs:
         return
-    stop, left, to_do = Event(), MOST_TOGETHER, iter(jobs)
+    stop, left, to_do = Event(), MAX_PARALLEL, iter(jobs)
     with ThreadPoolExecutor(cores()) as pool:
         started = deque((job, pool.submit(_run, job, stop)) for job in islice(to_do, 2 * cores()))
         try:
@@ -70,7 +70,7 @@ def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | Failure]]:
                     started.append((following, pool.submit(_run, following, stop)))
                 if isinstance(found, bytes):
                     left -= len(found)
-                yield job, found if left >= 0 else Failure(f"more than {MOST_TOGETHER >> 20} MiB of rendered output")
+                yield job, found if left >= 0 else Failure(f"more than {MAX_PARALLEL >> 20} MiB of rendered output")
         finally:
             stop.set()
 
@@ -101,7 +101,7 @@ def _run(job: Job, stop: Event) -> bytes | Failure:
             said = one_line(cut(complaint.read(2_000).decode("utf-8", "replace").strip(), 500))
             return Failure(f"{job.called}: exit status {process.returncode}: {said}")
         output.seek(0)
-        return output.read(MOST + 1)
+        return output.read(MAX + 1)
 
 
 def _watched(process: subprocess.Popen[bytes], stop: Event, *files: IO[bytes]) -> str:
@@ -110,12 +110,12 @@ def _watched(process: subprocess.Popen[bytes], stop: Event, *files: IO[bytes]) -
     while process.poll() is None:
         if time.monotonic() > until:
             return f"takes more than {SECONDS:.0f} s"
-        if stop.is_set() or any(os.fstat(file.fileno()).st_size > MOST for file in files):
+        if stop.is_set() or any(os.fstat(file.fileno()).st_size > MAX for file in files):
             break
         with suppress(subprocess.TimeoutExpired):
             process.wait(_PAUSE)
-    if any(os.fstat(file.fileno()).st_size > MOST for file in files):
-        return f"prints more than {MOST >> 20} MiB"
+    if any(os.fstat(file.fileno()).st_size > MAX for file in files):
+        return f"prints more than {MAX >> 20} MiB"
     return "was stopped" if stop.is_set() and process.poll() is None else ""
 
 

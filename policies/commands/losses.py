@@ -42,7 +42,7 @@ def counted(
     simulation.begin()
     ahead = at_rest(world) and all(map(_is_loss, asked)) and _would_be_quiet(simulation)
     if ahead:
-        simulation.look_around()
+        simulation.first_syncs()
     prepare_for_all(simulation.cache.snapshot())  # which those after a loss go on from
 
     def tried(question: Question) -> Mapping[str, Any]:
@@ -52,12 +52,12 @@ def counted(
             raise ValueError("a new simulation has to tell")
         return losses.of(simulation)
 
-    def tried_anew(question: Question) -> Mapping[str, Any]:
+    def retried(question: Question) -> Mapping[str, Any]:
         own = Simulation(world._replace(arrivals=question.arrivals))
         own.run()
         return losses.of(own)
 
-    yield from mapped(asked, tried, tried_anew)
+    yield from mapped(asked, tried, retried)
 
 
 def _is_loss(question: Question) -> bool:
@@ -68,5 +68,5 @@ def _would_be_quiet(simulation: Simulation) -> bool:
     """True if nothing happens during the first syncs of controllers; tested in a fork, because events cannot be
     undone.
     """
-    (quiet,) = mapped([simulation], Simulation.look_around, lambda _: False)
+    (quiet,) = mapped([simulation], Simulation.first_syncs, lambda _: False)
     return bool(quiet)

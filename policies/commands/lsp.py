@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from lsprotocol import types
     from pygls.lsp.server import LanguageServer
 
-    from forewarn.policies.commands.editor import Judged, Workspace
+    from forewarn.policies.commands.editor import Checked, Workspace
     from forewarn.policies.evaluation.fixes import Edit
     from forewarn.policies.findings import Finding
 
 PAUSE: Final = 0.2
 """Seconds without input after which a text is checked."""
-_MOST: Final = 1_000
+_MAX: Final = 1_000
 """Maximum findings of one file."""
 _LONGEST: Final = 2_000
 
@@ -58,7 +58,7 @@ class _Session:
     def __init__(self, server: LanguageServer) -> None:
         self.server = server
         self.workspace: Workspace | None = None
-        self.judged: dict[str, tuple[int | None, Judged]] = {}
+        self.checked: dict[str, tuple[int | None, Checked]] = {}
         self.is_shut_down = False
         self.exit_status = 0
         self._waiting: dict[str, asyncio.TimerHandle] = {}
@@ -84,7 +84,7 @@ class _Session:
     def soon(self, uri: str) -> None:
         """Schedule the check of a text after PAUSE seconds without input."""
         self.forget(uri)
-        self._waiting[uri] = asyncio.get_running_loop().call_later(PAUSE, self.tell, uri)
+        self._waiting[uri] = asyncio.get_running_loop().call_later(PAUSE, self.publish, uri)
 
     def forget(self, uri: str) -> None:
         """Cancel the scheduled check of a text."""
@@ -92,36 +92,36 @@ class _Session:
         if waiting is not None:
             waiting.cancel()
 
-    def judge(self, uri: str) -> Judged | None:
+    def check(self, uri: str) -> Checked | None:
         """The check of the current text, cached by version; None for a document that is not a file."""
         document = self.server.workspace.get_text_document(uri)
         if self.workspace is None or not document.path or not uri.startswith("file:"):
             return None
-        version, judged = self.judged.get(uri, (None, None))
-        if judged is None or version != document.version or judged.text != document.source:
-            judged = self.workspace.judge(os.path.relpath(document.path), document.source)
-            self.judged[uri] = document.version, judged
-        return judged
+        version, checked = self.checked.get(uri, (None, None))
+        if checked is None or version != document.version or checked.text != document.source:
+            checked = self.workspace.check(os.path.relpath(document.path), document.source)
+            self.checked[uri] = document.version, checked
+        return checked
 
-    def tell(self, uri: str) -> None:
+    def publish(self, uri: str) -> None:
         """Check a text, and send its findings to the editor."""
         from lsprotocol import types
 
         self.forget(uri)
-        judged = self.judge(uri)
-        if judged is None:
+        checked = self.check(uri)
+        if checked is None:
             return
-        lines = judged.lines
-        diagnostics = [self._diagnostic(finding, lines) for finding in judged.findings[:_MOST]]
-        version = self.judged[uri][0]
+        lines = checked.lines
+        diagnostics = [self._diagnostic(finding, lines) for finding in checked.findings[:_MAX]]
+        version = self.checked[uri][0]
         told = types.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics, version=version)
         self.server.text_document_publish_diagnostics(told)
 
-    def tell_all(self) -> None:
+    def publish_all(self) -> None:
         """Check all open documents again."""
-        self.judged.clear()
+        self.checked.clear()
         for uri in list(self.server.workspace.text_documents):
-            self.tell(uri)
+            self.publish(uri)
 
     def range_of(self, finding: Finding, lines: Sequence[str]) -> types.Range:
         """The range of a finding in the client's units."""
@@ -220,7 +220,7 @@ def _server() -> tuple[LanguageServer, _Session]:
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def did_open(params: types.DidOpenTextDocumentParams) -> None:
-        session.tell(params.text_document.uri)
+        session.publish(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def did_change(params: types.DidChangeTextDocumentParams) -> None:
@@ -229,27 +229,27 @@ def _server() -> tuple[LanguageServer, _Session]:
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def did_save(_: types.DidSaveTextDocumentParams) -> None:
         session.refresh()
-        session.tell_all()
+        session.publish_all()
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def did_close(params: types.DidCloseTextDocumentParams) -> None:
         uri = params.text_document.uri
         session.forget(uri)
-        session.judged.pop(uri, None)
+        session.checked.pop(uri, None)
         server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri=uri, diagnostics=[]))
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def did_change_files(_: types.DidChangeWatchedFilesParams) -> None:
         session.refresh()
-        session.tell_all()
+        session.publish_all()
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hover(params: types.HoverParams) -> types.Hover | None:
-        judged = session.judge(params.text_document.uri)
-        if judged is None:
+        checked = session.check(params.text_document.uri)
+        if checked is None:
             return None
-        column = session.character(params.position, judged.lines)
-        said = meaning(judged, params.position.line + 1, column)
+        column = session.character(params.position, checked.lines)
+        said = meaning(checked, params.position.line + 1, column)
         content = types.MarkupContent(kind=types.MarkupKind.PlainText, value=cut(said, _LONGEST))
         return types.Hover(contents=content) if said else None
 
@@ -258,11 +258,11 @@ def _server() -> tuple[LanguageServer, _Session]:
     )
     def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
         uri = params.text_document.uri
-        judged = session.judge(uri)
-        if judged is None:
+        checked = session.check(uri)
+        if checked is None:
             return []
-        lines = judged.lines
-        found = fixes_on(judged, params.range.start.line + 1, params.range.end.line + 1)
-        return [session.action(uri, finding, edit, lines) for finding, edit in found[:_MOST]]
+        lines = checked.lines
+        found = fixes_on(checked, params.range.start.line + 1, params.range.end.line + 1)
+        return [session.action(uri, finding, edit, lines) for finding, edit in found[:_MAX]]
 
     return server, session

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.commands.cluster_command import (
     LIVE,
-    MOST_BY_DEFAULT,
+    MAX_BY_DEFAULT,
     NO_ANSWER,
     answered,
     is_pattern,
@@ -32,7 +32,7 @@ from forewarn.policies.commands.process_pool import Lost, pooled
 from forewarn.policies.findings import cut, no_command_in_json, one_line, quote
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.sources.errors import FAILED, MissingFile
-from forewarn.policies.terminal import as_json, as_markdown, clean, painter, progress, say, wants_color
+from forewarn.policies.terminal import as_json, as_markdown, clean, painter, print_notice, progress, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from forewarn.policies.commands.places import Places
     from forewarn.policies.render.clusters import Outcome
 
-MOST_CLUSTERS: Final = 1_000
+MAX_CLUSTERS: Final = 1_000
 _SUFFIX: Final = re.compile(r"\.(json|ya?ml)(\.gz)?$")
 
 
@@ -93,7 +93,7 @@ def _all(evaluation: Evaluation, options: argparse.Namespace) -> int:
     options.color = "always" if wants_color(options.color, sys.stdout) else "never"
     for module in evaluation.modules:
         import_module(f"forewarn.policies.{module}")
-    at_once = options.jobs or min(cores(), MOST_BY_DEFAULT)
+    at_once = options.jobs or min(cores(), MAX_BY_DEFAULT)
     results = pooled(found, lambda cluster: _evaluated(cluster, evaluation, options), at_once, options.cluster_timeout)
     outcomes = []
     for cluster, result in progress(results, len(found), "clusters", sys.stderr):
@@ -157,8 +157,10 @@ def _print(evaluation: Evaluation, options: argparse.Namespace, outcomes: Sequen
     elif options.output == "sarif":
         from importlib.metadata import version
 
-        if len(outcomes) > clusters.MOST_RUNS:
-            say(f"sarif: {len(outcomes)} runs, one for each cluster; GitHub accepts {clusters.MOST_RUNS} in a file")
+        if len(outcomes) > clusters.MAX_RUNS:
+            print_notice(
+                f"sarif: {len(outcomes)} runs, one for each cluster; GitHub accepts {clusters.MAX_RUNS} in a file"
+            )
         sys.stdout.write(no_command_in_json(clusters.sarif(outcomes, version("forewarn"))))
     elif options.output == "openreports":
         sys.stdout.write(clusters.openreports(outcomes))
@@ -171,14 +173,14 @@ def _print(evaluation: Evaluation, options: argparse.Namespace, outcomes: Sequen
     sys.stdout.flush()
     for outcome in outcomes:
         for line in outcome.messages:
-            say(f"{clusters.name_of(outcome)}: {line}")
+            print_notice(f"{clusters.name_of(outcome)}: {line}")
 
 
 def clusters_of(options: argparse.Namespace) -> list[Cluster]:
     """The clusters that `--context` and `--clusters` select, each once. Raises InvalidInput and SourceError."""
     found = [*_contexts(options.contexts), *_snapshots(options.clusters)] if options.several else []
-    if len(found) > MOST_CLUSTERS:
-        raise InvalidInput(f"more than {MOST_CLUSTERS} clusters; run the command for a part of them")
+    if len(found) > MAX_CLUSTERS:
+        raise InvalidInput(f"more than {MAX_CLUSTERS} clusters; run the command for a part of them")
     return found
 
 
@@ -211,7 +213,7 @@ def _snapshots(given: Sequence[str]) -> Iterator[Cluster]:
     """Named after their files; after their paths if two files have the same name."""
     paths: dict[str, None] = {}
     for pattern in given:
-        matches = [pattern] if os.path.exists(pattern) else list(islice(iglob(pattern), MOST_CLUSTERS + 1))
+        matches = [pattern] if os.path.exists(pattern) else list(islice(iglob(pattern), MAX_CLUSTERS + 1))
         if not matches:
             raise MissingFile(cut(pattern, 200), _missing(pattern))
         paths.update(dict.fromkeys(sorted(matches)))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FORMATS: Final = tuple(dict.fromkeys((*sweeps.FORMATS, *tests.FORMATS)))
-_MOST_BYTES: Final = 512 * 1024 * 1024
+_MAX_BYTES: Final = 512 * 1024 * 1024
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _merged(options: argparse.Namespace) -> int:
     parts = in_order([read_part(name, value) for path in options.paths for name, value in _values(path)])
-    is_test = parts[0].asked.get("command") == "test"
+    is_test = parts[0].options.get("command") == "test"
     formats = tests.FORMATS if is_test else sweeps.FORMATS
     if options.output not in formats:
         what = "of a test" if is_test else "of a sweep"
@@ -59,7 +59,7 @@ def _of_sweep(parts: Sequence[Part], options: argparse.Namespace) -> int:
     for part in parts:
         _each(part, "rows", lambda row: row)
         try:
-            found.append(from_dict(part.told))
+            found.append(from_dict(part.result))
         except ValueError as fault:
             raise SourceError(part.file, str(fault)) from None
     first = found[0]
@@ -69,8 +69,8 @@ def _of_sweep(parts: Sequence[Part], options: argparse.Namespace) -> int:
     rows: dict[str, Row] = {}
     for part, each in zip(parts, found, strict=True):
         for row in each.rows:
-            if rows.setdefault(row.asked, row) is not row:
-                raise SourceError(part.file, f"{row.asked}: also in another part")
+            if rows.setdefault(row.case, row) is not row:
+                raise SourceError(part.file, f"{row.case}: also in another part")
     whole = first._replace(rows=worst_first(rows.values()))
     sweeps.write_sweep(whole, options)
     return sweeps.status_of(whole, options.fail_on)
@@ -78,7 +78,7 @@ def _of_sweep(parts: Sequence[Part], options: argparse.Namespace) -> int:
 
 def _each(part: Part, name: str, read: Callable[[Any], T]) -> list[T]:
     """The results of a part, parsed by `read`. Raises SourceError if their number is wrong."""
-    told = part.told.get(name)
+    told = part.result.get(name)
     wanted = len(part.shard.part_of(range(part.of)))
     if not isinstance(told, list) or len(told) != wanted:
         raise SourceError(part.file, f"it does not have the {wanted} {name} that part {part.shard.number} has")
@@ -91,9 +91,9 @@ def _each(part: Part, name: str, read: Callable[[Any], T]) -> list[T]:
 def _values(path: str) -> Iterator[tuple[str, Any]]:
     """Yield the name and JSON value of a file, or of each `.json` file in a directory. Raises SourceError."""
     for name in _files(path):
-        data = read_file(File(name), _MOST_BYTES)
-        if len(data) > _MOST_BYTES:
-            raise SourceError(name, f"more than {_MOST_BYTES // 2**20} MiB, the limit for a part")
+        data = read_file(File(name), _MAX_BYTES)
+        if len(data) > _MAX_BYTES:
+            raise SourceError(name, f"more than {_MAX_BYTES // 2**20} MiB, the limit for a part")
         try:
             yield name, json.loads(data)
         except (ValueError, RecursionError):

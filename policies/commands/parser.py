@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
         return f"; did you mean {near[0]}?" if near else ""
 
 
-def whole(least: int, most: int) -> Callable[[str], int]:
+def integer_between(least: int, most: int) -> Callable[[str], int]:
     """A type for argparse: a whole number between `least` and `most`."""
 
     def read(text: str) -> int:

@@ -18,7 +18,7 @@ from forewarn.policies.commands.cluster_command import (
     pod_key,
     require_nodes,
 )
-from forewarn.policies.commands.parser import Parser, whole
+from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.places import Places
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.kinds.registry import CLAIM, LIMIT_RANGE, POD, POD_GROUP, POD_TEMPLATE_PATHS, PRIORITY_CLASS
@@ -109,16 +109,16 @@ def rows_of(
     from forewarn.policies.rules.wording.forecasts import rollout_notes
     from forewarn.policies.whatif.autoscalers import as_dict
 
-    waits = [each for each in applied.predictions if each.outcome == "pending"][-1:]
+    waits_for_victims = [each for each in applied.predictions if each.outcome == "pending"][-1:]
     in_groups = {id(pod) for group in groups for pod in group.pods}
     for placement in applied.placed:
         for prediction in placement.predictions:
             if id(prediction.pod) in in_groups:
                 continue
             how = _how(prediction) if options.explain else {}
-            turn = applied.turn_of(prediction)
+            turn = applied.attempts_of(prediction)
             scaled = _autoscaled([prediction], cluster, autoscaling._replace(groups=()))
-            if scaled and prediction is waits[0] and autoscaling.groups:
+            if scaled and prediction is waits_for_victims[0] and autoscaling.groups:
                 together = _autoscaled(applied.predictions, cluster, autoscaling)
                 scaled = scaled._replace(plan=together.plan if together else None)
             basis = {"basis": placement.basis} if placement.basis else {}
@@ -139,7 +139,7 @@ def rows_of(
 
 def groups_of(applied: Applied) -> Iterator[GroupForecast]:
     """The forecasts for the PodGroups of the new Pods."""
-    is_whole = not any(placement.left_out or placement.rollout for placement in applied.placed)
+    is_whole = not any(placement.omitted or placement.rollout for placement in applied.placed)
     if is_whole and any(prediction.pod.spec.pod_group for prediction in applied.predictions):
         from forewarn.policies.forecast.pod_groups import group_forecast
 
@@ -329,7 +329,7 @@ def argument_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="with -f: also simulate what happens after the preemption, like forewarn whatif apply",
     )
-    add("--replicas", type=whole(0, 2**31 - 1), metavar="N", help="use N instead of spec.replicas")
+    add("--replicas", type=integer_between(0, 2**31 - 1), metavar="N", help="use N instead of spec.replicas")
     add_namespace_option(add)
     add_output_option(add, ("text", "json", "html"))
     add(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubelet.pods import KubeletPod
     from forewarn.policies.kubelet.stats import PodStats
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.render.node_pressure import Answer, Door, Order
+    from forewarn.policies.render.node_pressure import Answer, KubeletAdmission, Order
 
 OK, _, USAGE, FAILED = range(4)
 SIGNALS: Final = ("memory", "nodefs", "imagefs", "containerfs", "pids")
@@ -134,9 +134,9 @@ def _as_dict(found: Answer) -> dict[str, Any]:
     if found.door:
         told["admission"] = {
             "pod": found.door.admitted.key,
-            "insufficient": found.door.lacks,
-            "rejected": found.door.refused,
-            "preempted": [pod.key for pod in found.door.ended],
+            "insufficient": found.door.insufficient,
+            "rejected": found.door.rejected,
+            "preempted": [pod.key for pod in found.door.preempted],
         }
     if found.shutdown is not None:
         told["shutdown"] = [
@@ -167,23 +167,23 @@ def _stats(path: str | None, node: str) -> dict[str, PodStats]:
         raise SourceError(path, str(fault)) from None
 
 
-def _at_the_door(options: argparse.Namespace, cache: NodeCache, pods: Sequence[KubeletPod]) -> Door:
+def _at_the_door(options: argparse.Namespace, cache: NodeCache, pods: Sequence[KubeletPod]) -> KubeletAdmission:
     from forewarn.policies.kubelet.admission import NotEnough, pods_to_preempt
     from forewarn.policies.kubelet.pods import read_pod
-    from forewarn.policies.render.node_pressure import Door
-    from forewarn.policies.whatif.resize import lacks_on
+    from forewarn.policies.render.node_pressure import KubeletAdmission
+    from forewarn.policies.whatif.resize import insufficient_on
 
     admitted = read_pod(_pod_of(options.admit, options.namespace, cache))
     info = cache.snapshot().scheduling.get(options.node)
     assert info is not None
-    lacks = lacks_on(info, admitted)
+    lacks = insufficient_on(info, admitted)
     victims: list[KubeletPod] | NotEnough = []
     if lacks and admitted.critical:
         try:
             victims = pods_to_preempt(admitted, pods, lacks)
         except NotEnough as fault:
             victims = fault
-    return Door(admitted, lacks, victims)
+    return KubeletAdmission(admitted, lacks, victims)
 
 
 def _pod_of(path: str, namespace: str, cache: NodeCache) -> ApiObject:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _BLOCK: Final = 1 << 16
-MOST_BYTES: Final = 512 * 1024 * 1024
+MAX_BYTES: Final = 512 * 1024 * 1024
 """Of the result of one process."""
 
 
@@ -92,8 +92,8 @@ class _Pool:
             output += data
             if not data:
                 yield self._end(key.fd).item, _result(output)
-            elif len(output) > MOST_BYTES:
-                yield self._end(key.fd).item, Lost(f"result larger than {MOST_BYTES >> 20} MiB")
+            elif len(output) > MAX_BYTES:
+                yield self._end(key.fd).item, Lost(f"result larger than {MAX_BYTES >> 20} MiB")
         now = monotonic()
         for pipe in [pipe for pipe, each in self.running.items() if each.until <= now]:
             yield self._end(pipe).item, Lost(f"timeout after {self._seconds:g} s")

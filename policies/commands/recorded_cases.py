@@ -19,7 +19,7 @@ from forewarn.policies.findings import plural
 from forewarn.policies.objects.fields import json_type
 from forewarn.policies.releases.minors import RECORDED_MINOR
 from forewarn.policies.releases.semantics import DEFAULT
-from forewarn.policies.terminal import say
+from forewarn.policies.terminal import print_notice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,9 @@ def simulate(arguments: Sequence[str]) -> int:
     if recordings:
         what = "recording (`category` without `scalingDown`)"
         what = plural(recordings, what, what.replace("recording ", "recordings "))
-        say(f"forewarn simulate: {what}: ReplicaSets and StatefulSets delete no Pods in them, unlike in a cluster")
+        print_notice(
+            f"forewarn simulate: {what}: ReplicaSets and StatefulSets delete no Pods in them, unlike in a cluster"
+        )
     return status
 
 
@@ -102,8 +104,8 @@ def answer_case(case: ApiObject, *, count_nominated: bool, semantics: Semantics 
 
     try:
         return prediction_of_case(case, count_nominated=count_nominated, semantics=semantics).to_dict()
-    except InvalidConfiguration as refused:
-        return {"configError": str(refused)}
+    except InvalidConfiguration as rejected:
+        return {"configError": str(rejected)}
 
 
 def prediction_of_case(

@@ -9,7 +9,7 @@ from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import one_line
 from forewarn.policies.releases.minors import PREDICTED_MINORS, PREVIEW, PREVIEW_MINORS
 from forewarn.policies.sources import SourceError
-from forewarn.policies.terminal import say
+from forewarn.policies.terminal import print_notice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ def settle(cache: Cache, release: Release) -> Cache:
     from forewarn.policies.releases.release import BadGates
 
     try:
-        cache.semantics = release.semantics(cache.told_minor)
+        cache.semantics = release.semantics(cache.reported_minor)
     except BadGates as fault:
         raise SourceError("--feature-gates", str(fault)) from None
     except ConfigError as fault:
@@ -79,7 +79,7 @@ def release_of(options: argparse.Namespace, parser: argparse.ArgumentParser, *, 
         parser.error(one_line(f"argument --scheduler-config: {fault}"))
     if release.without_part:
         names = ", ".join(release.without_part)
-        say(f"{parser.prog}: --feature-gates: {names}: no effect on predictions")
+        print_notice(f"{parser.prog}: --feature-gates: {names}: no effect on predictions")
     return release
 
 

@@ -143,9 +143,9 @@ class Origins:
     def of(self, built: ReviewedObject) -> Sequence[ReviewedObject]:
         """The parts of a built object: objects whose name is part of its name; only those with the longest name."""
         name = built.ref.name
-        found = [part for part in self._by_kind[group_kind(built.object)][:_MOST_PARTS] if part.ref.name in name]
+        found = [part for part in self._by_kind[group_kind(built.object)][:_MAX_PARTS] if part.ref.name in name]
         longest = max((len(part.ref.name) for part in found), default=0)
         return [part for part in found if len(part.ref.name) == longest]
 
 
-_MOST_PARTS: Final = 1_000
+_MAX_PARTS: Final = 1_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, refuse_node_templates
+from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, reject_node_templates
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
@@ -16,7 +16,7 @@ from forewarn.policies.commands.cluster_command import (
 )
 from forewarn.policies.commands.known_findings import earlier_report, read_report
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
-from forewarn.policies.commands.parser import Parser, whole
+from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import DEFAULT_UNTIL, add_until_option, world_with
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Try = Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]]
 
 OK, FOUND, USAGE, FAILED = range(4)
-MOST: Final = 100_000
+MAX: Final = 100_000
 FORMATS: Final = ("text", "json", "markdown", "html")
 HEADS: Final = ("WORKLOADS", "LOSE REPLICAS", "WORST LOSS")
 """Of the table of several clusters."""
@@ -108,11 +108,11 @@ def risks_of(options: argparse.Namespace, cache: DumpCache, tried: Try) -> Risks
     cluster = cache.snapshot()
     running = (pod for pod in cluster.pods.values() if pod.node_name)
     if not any(_is_chosen(pod.namespace, pod.priority_class_name, options) for pod in running):
-        _refuse(options, cluster)
+        _require_workloads(options, cluster)
     found = risks(cluster, world_with(cache, [], options.until or DEFAULT_UNTIL), options.most, tried)
     wanted = [risk for risk in found.risks if _is_chosen(risk.namespace, risk.priority_class, options)]
     if not wanted:
-        _refuse(options, cluster)
+        _require_workloads(options, cluster)
     return found._replace(risks=wanted, assumes=(*found.assumes, *unknown_owners(cache)))
 
 
@@ -150,7 +150,7 @@ def _is_chosen(namespace: str, name: str, options: argparse.Namespace) -> bool:
     return options.namespace in (None, namespace) and options.priority_class in (None, name)
 
 
-def _refuse(options: argparse.Namespace, cluster: ClusterSnapshot) -> None:
+def _require_workloads(options: argparse.Namespace, cluster: ClusterSnapshot) -> None:
     """Raise the error for -n or --class that select no workload.
 
     Raises InvalidInput for an unknown namespace or class, else InvalidObject.
@@ -195,7 +195,7 @@ def argument_parser() -> argparse.ArgumentParser:
     add_cluster_option(add, several=True)
     add_config_option(add)
     add_release_options(add)
-    refuse_node_templates(add, "risk counts losses before nodes are added; use `forewarn whatif lose --each node`")
+    reject_node_templates(add, "risk counts losses before nodes are added; use `forewarn whatif lose --each node`")
     add("-n", "--namespace", help="only workloads of this namespace")
     add(
         "--class",
@@ -205,7 +205,7 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     add(
         "--most",
-        type=whole(0, MOST),
+        type=integer_between(0, MAX),
         default=100,
         metavar="N",
         help="maximum number of simulated zones and nodes (default: 100)",

@@ -62,7 +62,7 @@ def _all_on(rule: Rule, example: Example, examples: Sequence[Example]) -> list[F
         EvaluationRequest(ChangeSet(tuple(subjects), reading.diagnostics), cluster, config, phase=phase, now=NOW)
     )
     suppressions = [*of_comments(reading.comments), *of_annotations(subjects)]
-    return suppress(found, suppressions, config.told, NOW.date()).kept
+    return suppress(found, suppressions, config.severity_of, NOW.date()).findings
 
 
 def reviewed(subject: ReviewedObject, example: Example, cluster: ClusterSnapshot | None) -> ReviewedObject:

@@ -28,7 +28,7 @@ INDEX: Final = "JOB_COMPLETION_INDEX"
 """Environment variable in Jobs with completionMode Indexed. Source: pkg/controller/job `completionIndexEnvName`."""
 COMPLETIONS: Final = "JOB_COMPLETIONS"
 """Environment variable that the Job must set, because Kubernetes does not provide the number of completions."""
-MOST: Final = 100_000
+MAX: Final = 100_000
 
 
 class Shard(NamedTuple):
@@ -66,8 +66,8 @@ def shard_of(given: str | None, environment: Mapping[str, str]) -> Shard | None:
     elif not count:
         raise ValueError(f"{INDEX} is set: say how many parts there are by {COMPLETIONS} or --shard /N (0/1: all here)")
     shard = Shard(_number(index, "part"), _number(count, "number of parts"))
-    if not 1 <= shard.parts <= MOST:
-        raise ValueError(f"the number of parts must be between 1 and {MOST}, not {shard.parts}")
+    if not 1 <= shard.parts <= MAX:
+        raise ValueError(f"the number of parts must be between 1 and {MAX}, not {shard.parts}")
     if shard.number >= shard.parts:
         raise ValueError(f"of {plural(shard.parts, 'part')} the last is {shard.parts - 1}: {shard.number} is too large")
     return None if shard.parts == 1 and given is not None else shard
@@ -100,7 +100,7 @@ def digest_of(*parts: bytes) -> str:
     return found.hexdigest()
 
 
-def asked_of(command: str, options: argparse.Namespace, cache: Cache) -> dict[str, Any]:
+def run_options(command: str, options: argparse.Namespace, cache: Cache) -> dict[str, Any]:
     """The options that identify a run, except the cluster."""
     config = options.scheduler_config
     return {
@@ -116,7 +116,7 @@ def asked_of(command: str, options: argparse.Namespace, cache: Cache) -> dict[st
 def marked(told: Mapping[str, Any], shard: Shard, of: int, cluster: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The output of a part with its `shard` key.
 
-    `of`: number of questions of the whole run. `cluster`: its digest. `asked`: the options that identify the run.
+    `of`: number of questions of the whole run. `cluster`: its digest. `options`: the options that identify the run.
     """
     place = {"index": shard.number, "count": shard.parts, "of": of, "cluster": cluster, "asked": dict(asked)}
     return {**told, "shard": place}
@@ -129,8 +129,8 @@ class Part(NamedTuple):
     shard: Shard
     of: int
     cluster: str
-    asked: Mapping[str, Any]
-    told: Mapping[str, Any]
+    options: Mapping[str, Any]
+    result: Mapping[str, Any]
 
 
 def read_part(file: str, value: Any) -> Part:
@@ -140,7 +140,7 @@ def read_part(file: str, value: Any) -> Part:
         raise SourceError(file, "not a part written with --shard")
     index, count, of = (_count(place.get(name)) for name in ("index", "count", "of"))
     cluster, asked = place.get("cluster"), place.get("asked")
-    if not isinstance(cluster, str) or not isinstance(asked, dict) or of < 0 or not 0 <= index < count <= MOST:
+    if not isinstance(cluster, str) or not isinstance(asked, dict) or of < 0 or not 0 <= index < count <= MAX:
         raise SourceError(file, "invalid `shard` field")
     return Part(file, Shard(index, count), of, cluster, asked, value)
 
@@ -169,8 +169,8 @@ def _same_run(first: Part, part: Part) -> None:
     about = f"{first.file} is from another run"
     if part.shard.parts != first.shard.parts:
         raise SourceError(part.file, f"{about}: one of {first.shard.parts} parts, and this one of {part.shard.parts}")
-    for name in sorted({*first.asked, *part.asked}):
-        one, other = first.asked.get(name), part.asked.get(name)
+    for name in sorted({*first.options, *part.options}):
+        one, other = first.options.get(name), part.options.get(name)
         if one != other:
             raise SourceError(part.file, f"{about}: {name[:80]} was {_shown(one)} there, and is {_shown(other)} here")
     if part.cluster != first.cluster:

@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.commands.parser import whole
+from forewarn.policies.commands.parser import integer_between
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import LIMIT_RANGE, NAMESPACE, NODE, POD_GROUP, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidObject, group_kind, mapping, ref_of, text
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.dump import DumpCache
     from forewarn.policies.simulation.scenario import Arrival, World
 
-BUDGET: Final = "policy/PodDisruptionBudget"
+PDB: Final = "policy/PodDisruptionBudget"
 AT_ONCE: Final = (PRIORITY_CLASS, NAMESPACE, LIMIT_RANGE)
 """Kinds that count from time 0 regardless of their arrival, because admission reads them."""
 DEFAULT_UNTIL: Final = 3600.0
 """Default duration of a simulation in seconds."""
-MOST_UNTIL: Final = 31 * 86400.0
-MOST_RUNS: Final = 1000
+MAX_UNTIL: Final = 31 * 86400.0
+MAX_RUNS: Final = 1000
 
 
 def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> World:
@@ -101,7 +101,7 @@ def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
         yield f"{count} {what} ignored: existing objects apply for the whole simulation"
 
 
-def nowhere(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[str]:
+def unresolved_events(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[str]:
     """Yield a sentence about events on objects that neither exist nor are created by an earlier event."""
     from forewarn.policies.whatif.questions import is_there
 
@@ -120,7 +120,7 @@ def nowhere(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[s
 
 def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Places) -> Iterator[str]:
     """Yield the effects of applying these files, as text lines. Raises SourceError, InvalidObject, ValueError."""
-    from forewarn.policies.render.simulation import ending, settled
+    from forewarn.policies.render.simulation import settled, summary_lines
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import summarize
 
@@ -128,7 +128,7 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Pl
     simulation.run()
     summary = summarize(simulation)
     yield f"aftermath: {settled(summary)}"
-    yield from (f"  {line}" for line in ending(summary))
+    yield from (f"  {line}" for line in summary_lines(summary))
     yield from (f"  note: {line}" for line in (*summary.assumes, *simulation.storage.not_modelled))
 
 
@@ -141,7 +141,7 @@ def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Ar
     from forewarn.policies.manifests import read
     from forewarn.policies.simulation.scenario import Arrival, bounded
 
-    wanted = frozenset(("/Pod", "/Node", BUDGET, POD_GROUP, *AT_ONCE, *POD_TEMPLATE_PATHS))
+    wanted = frozenset(("/Pod", "/Node", PDB, POD_GROUP, *AT_ONCE, *POD_TEMPLATE_PATHS))
     for path in paths:
         found = False
         for file in find_files([path]):
@@ -166,12 +166,12 @@ def events_of(path: str) -> Iterator[Arrival]:
     """The events in a file. Raises SourceError."""
     from forewarn.policies.config.document import place_of_entry
     from forewarn.policies.manifests import Fault, values
-    from forewarn.policies.simulation.events_file import MOST_BYTES, EntryFault, read_events
+    from forewarn.policies.simulation.events_file import MAX_BYTES, EntryFault, read_events
 
     name = "<stdin>" if path == "-" else path
-    data = read_file(path, MOST_BYTES)
-    if len(data) > MOST_BYTES:
-        raise SourceError(name, f"larger than {MOST_BYTES // 2**20} MiB, the limit for an events file")
+    data = read_file(path, MAX_BYTES)
+    if len(data) > MAX_BYTES:
+        raise SourceError(name, f"larger than {MAX_BYTES // 2**20} MiB, the limit for an events file")
     found = False
     try:
         for event in read_events(value for value, _ in values(data, name)):
@@ -223,8 +223,8 @@ def simulated_time(text: str) -> float:
         until = seconds(int(text) if text.isdecimal() and len(text) < 10 else text, "")
     except ValueError as fault:
         raise argparse.ArgumentTypeError(str(fault).strip()) from None
-    if until > MOST_UNTIL:
-        raise argparse.ArgumentTypeError(f"must be {MOST_UNTIL / 3600:.0f}h (31 days) at most")
+    if until > MAX_UNTIL:
+        raise argparse.ArgumentTypeError(f"must be {MAX_UNTIL / 3600:.0f}h (31 days) at most")
     return until
 
 
@@ -237,5 +237,5 @@ def add_until_option(add: Callable[..., object], more: str = "") -> None:
 def add_runs_options(add: Callable[..., object]) -> None:
     """Add `--runs` and `--seed` by a parser's `add_argument`."""
     told = "number of runs; all runs except the first decide ties and races at random (default: 1)"
-    add("--runs", metavar="N", type=whole(1, MOST_RUNS), default=1, help=told)
+    add("--runs", metavar="N", type=integer_between(1, MAX_RUNS), default=1, help=told)
     add("--seed", metavar="N", type=int, default=0, help="random seed of --runs (default: 0)")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.commands.autoscaling import recreated_by
 from forewarn.policies.commands.cluster_command import loaded
 from forewarn.policies.commands.release import settle
-from forewarn.policies.commands.shards import asked_of, digest_of, marked
+from forewarn.policies.commands.shards import digest_of, marked, run_options
 from forewarn.policies.commands.simulated import world_with
 from forewarn.policies.config.document import contents
 from forewarn.policies.objects.fields import InvalidObject
@@ -30,7 +30,7 @@ FORMATS: Final = ("text", "json", "markdown", "html")
 HAPPENINGS: Final = ("fewer", "pending", "preemption", "pdb")
 _NOTHING: Final = "nothing"
 """The name of the question about the outcome without a change."""
-_MOST_NOTES: Final = 10
+_MAX_NOTES: Final = 10
 
 
 def add_fail_on(add: Callable[..., object]) -> None:
@@ -55,12 +55,12 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
         raise InvalidObject(f"the cluster has no {_KINDS[options.each]}")
     part = shard.part_of(names) if shard else names
     sweep = swept(options.each, cache, part, options.until, autoscaling)
-    there, victims = cache.snapshot(), any(row.pushed_out or row.budgets for row in sweep.rows)
+    there, victims = cache.snapshot(), any(row.preempted or row.pdbs for row in sweep.rows)
     running = (pod for pod in there.pods.values() if pod.node_name)
     assumed = assumptions(there.objects, running, victims=victims, created=True)
     sweep = sweep._replace(notes=[*not_simulated(cache), *assumed, *sweep.notes])
     if isinstance(cache, DigestedCache) and shard is not None:
-        asked = asked_of(f"each {options.each}", options, cache) | _asked_of_groups(options, autoscaling)
+        asked = run_options(f"each {options.each}", options, cache) | _group_options(options, autoscaling)
         told = marked(as_dict(sweep), shard, len(names), cache.digest, asked)
         sys.stdout.write(as_json(told))
         return OK  # whether anything has happened is asked of the whole
@@ -73,10 +73,10 @@ _KINDS: Final = {"node": "nodes", "zone": "zones", "class": "PriorityClasses bes
 
 def names_of(kind: str, cache: DumpCache) -> list[str]:
     """The names of the questions, for example `node a-1`."""
-    return list(_asked(kind, cache))
+    return list(_run_options(kind, cache))
 
 
-def _asked(kind: str, cache: DumpCache) -> dict[str, Any]:
+def _run_options(kind: str, cache: DumpCache) -> dict[str, Any]:
     from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
     from forewarn.policies.whatif import questions
 
@@ -95,7 +95,7 @@ def swept(kind: str, cache: DumpCache, names: Sequence[str], until: float, autos
     from forewarn.policies.whatif.questions import Question
     from forewarn.policies.whatif.sweep import Sweep, Tally, row_of, worst_first
 
-    asked, tallies = _asked(kind, cache), list[Tally]()
+    asked, tallies = _run_options(kind, cache), list[Tally]()
     world = world_with(cache, [], until)
 
     def counting(simulation: Simulation) -> Tally:
@@ -109,13 +109,13 @@ def swept(kind: str, cache: DumpCache, names: Sequence[str], until: float, autos
         found = _of_classes(cache, [asked[name] for name in names], until, autoscaling)
     counts = list(_watched(found, len(names)))
     rows = [row_of(name, told) for name, told in zip(names, counts, strict=True)]
-    notes = list(dict.fromkeys(note for told in counts for note in told["not_modelled"]))[:_MOST_NOTES]
+    notes = list(dict.fromkeys(note for told in counts for note in told["not_modelled"]))[:_MAX_NOTES]
     (tally,) = tallies
-    nothing_else = at_rest(world) and not (anyway.fewer or anyway.pushed_out or anyway.pending)
+    nothing_else = at_rest(world) and not (anyway.fewer or anyway.preempted or anyway.pending)
     return Sweep(kind, tally.running, tally.pending, worst_first(rows), None if nothing_else else anyway, notes)
 
 
-def _asked_of_groups(options: argparse.Namespace, autoscaling: Autoscaling) -> dict[str, Any]:
+def _group_options(options: argparse.Namespace, autoscaling: Autoscaling) -> dict[str, Any]:
     """The options about node groups that identify a run; empty without node groups."""
     if not options.node_templates:
         return {}
@@ -144,8 +144,8 @@ def _of_classes(
         finally:
             assert change.old is not None
             cache.add(change.old.to_api())
-        refused = (each.running for each in change.changed if each.after is None)
-        return tally.of(simulation) | {"refused": sum(sum(running.values()) for running in refused)}
+        rejected = (each.running for each in change.changed if each.after is None)
+        return tally.of(simulation) | {"rejected": sum(sum(running.values()) for running in rejected)}
 
     return mapped(names, deleted)
 
@@ -173,7 +173,7 @@ def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:
     happens = {
         "fewer": any(row.fewer for row in sweep.rows),
         "pending": any(row.pending > sweep.pending for row in sweep.rows),
-        "preemption": any(row.pushed_out for row in sweep.rows),
-        "pdb": any(row.budgets for row in sweep.rows),
+        "preemption": any(row.preempted for row in sweep.rows),
+        "pdb": any(row.pdbs for row in sweep.rows),
     }
     return FOUND if any(happens[what] for what in fail_on) else OK

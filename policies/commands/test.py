@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, refuse_node_templates
+from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, reject_node_templates
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
@@ -16,11 +16,11 @@ from forewarn.policies.commands.cluster_command import (
     loaded,
     options_with_cluster,
 )
-from forewarn.policies.commands.parser import Parser, whole
+from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.places import Places
 from forewarn.policies.commands.predict import given_objects
 from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.commands.shards import add_shard_option, asked_of, digest_of, marked, shard_given
+from forewarn.policies.commands.shards import add_shard_option, digest_of, marked, run_options, shard_given
 from forewarn.policies.commands.simulated import (
     AT_ONCE,
     DEFAULT_UNTIL,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.commands.shards import Shard
     from forewarn.policies.expectations.document import Expectation
-    from forewarn.policies.expectations.judge import Setting
+    from forewarn.policies.expectations.evaluation import Setting
     from forewarn.policies.releases.release import Release
     from forewarn.policies.render.expectations import Result
     from forewarn.policies.simulation.dump import DumpCache
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 OK, BROKEN, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "junit", "json")
-MOST_CASES: Final = 100
+MAX_CASES: Final = 100
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
         given = [(place, each) for path in options.paths for place, each in _expectations(path)]
     except SourceError as fault:
         return complain("test", fault, USAGE)
-    return answered("test", options, lambda: _judged(options, given, release, shard))
+    return answered("test", options, lambda: _evaluated(options, given, release, shard))
 
 
 def _expectations(path: str) -> Iterator[tuple[str, Expectation]]:
@@ -89,7 +89,7 @@ def _expectations(path: str) -> Iterator[tuple[str, Expectation]]:
         raise SourceError(path, "no expectations found")
 
 
-def _judged(
+def _evaluated(
     options: argparse.Namespace, given: Sequence[tuple[str, Expectation]], release: Release, shard: Shard | None
 ) -> int:
     from forewarn.policies.commands.forks import mapped
@@ -99,11 +99,11 @@ def _judged(
     part = shard.part_of(given) if shard else given
     if any(each.fit is None for _, each in part):
         cluster.world([])  # once for all of them
-    digest, asked = cluster.digest(), _asked(options, given, cluster.read()) if shard else {}
+    digest, asked = cluster.digest(), _run_options(options, given, cluster.read()) if shard else {}
     found = mapped(part, lambda each: _result(options, *each, cluster))
     results = [from_dict(each) for each in progress(found, len(part), "expectations", sys.stderr)]
     if shard:
-        sys.stdout.write(as_json(marked(_told(results), shard, len(given), digest, asked)))
+        sys.stdout.write(as_json(marked(_results_as_dict(results), shard, len(given), digest, asked)))
         return OK  # whether one is broken is asked of the whole
     write_results(results, options)
     return status_of(results)
@@ -118,18 +118,20 @@ def status_of(results: Sequence[Result]) -> int:
 
 def _result(options: argparse.Namespace, place: str, each: Expectation, cluster: _Cluster) -> dict[str, Any]:
     """The result of one expectation as JSON. Raises InvalidObject."""
-    from forewarn.policies.expectations.judge import judge
+    from forewarn.policies.expectations.evaluation import evaluate
     from forewarn.policies.render.expectations import as_dict, result_of
 
     places = Places()
     try:
-        verdict = judge(each, _setting(options, place, cluster, places))
+        verdict = evaluate(each, _setting(options, place, cluster, places))
         return as_dict(result_of(verdict, allow_empty=options.allow_empty))
     except (InvalidObject, ValueError) as fault:
         raise InvalidObject(f"{each.name}: {places.located(fault)}") from None
 
 
-def _asked(options: argparse.Namespace, given: Sequence[tuple[str, Expectation]], cache: DumpCache) -> dict[str, Any]:
+def _run_options(
+    options: argparse.Namespace, given: Sequence[tuple[str, Expectation]], cache: DumpCache
+) -> dict[str, Any]:
     """The data that identify a run, except the cluster. Raises SourceError."""
     parts = [repr(each._replace(line=0)).encode() for _, each in given]
     for place, each in given:
@@ -138,7 +140,7 @@ def _asked(options: argparse.Namespace, given: Sequence[tuple[str, Expectation]]
         parts += [read_file(file) for name in files for file in find_files([os.path.join(place, name)])]
     more = {"expectations": digest_of(*parts), "most": options.most, "namespace": options.namespace}
     more["allowEmpty"] = options.allow_empty
-    return asked_of("test", options, cache) | more
+    return run_options("test", options, cache) | more
 
 
 class _Cluster:
@@ -185,7 +187,7 @@ class _Cluster:
 
 
 def _setting(options: argparse.Namespace, place: str, cluster: _Cluster, places: Places) -> Setting:
-    from forewarn.policies.expectations.judge import Setting
+    from forewarn.policies.expectations.evaluation import Setting
 
     there = cluster.read().snapshot()
     return Setting(
@@ -193,7 +195,7 @@ def _setting(options: argparse.Namespace, place: str, cluster: _Cluster, places:
         world=cluster.world,
         objects=lambda path: [*applied([os.path.join(place, path)], options.namespace, places)],
         workloads=lambda path: given_objects(os.path.join(place, path), options.namespace, there, places),
-        most=options.most,
+        max_cases=options.most,
     )
 
 
@@ -204,13 +206,13 @@ def write_results(results: Sequence[Result], options: argparse.Namespace) -> Non
     if options.output == "junit":
         sys.stdout.write(expectations.junit(results, "forewarn test") + "\n")
     elif options.output == "json":
-        sys.stdout.write(as_json(_told(results)))
+        sys.stdout.write(as_json(_results_as_dict(results)))
     else:
         color = wants_color(options.color, sys.stdout)
         sys.stdout.writelines(clean(line, color) + "\n" for line in expectations.render(results, painter(color)))
 
 
-def _told(results: Sequence[Result]) -> dict[str, Any]:
+def _results_as_dict(results: Sequence[Result]) -> dict[str, Any]:
     from forewarn.policies.render.expectations import as_dict
 
     return {"version": 1, "expectations": [as_dict(each) for each in results]}
@@ -229,10 +231,10 @@ def _parser() -> argparse.ArgumentParser:
     add_cluster_option(add)
     add_config_option(add)
     add_release_options(add)
-    refuse_node_templates(add, "expectations are about the nodes that exist; use `forewarn whatif`")
+    reject_node_templates(add, "expectations are about the nodes that exist; use `forewarn whatif`")
     add_until_option(add)
-    told = f"maximum number of cases of one expectation (default: {MOST_CASES})"
-    add("--most", type=whole(1, 100_000), default=MOST_CASES, metavar="N", help=told)
+    told = f"maximum number of cases of one expectation (default: {MAX_CASES})"
+    add("--most", type=integer_between(1, 100_000), default=MAX_CASES, metavar="N", help=told)
     add("--allow-empty", action="store_true", help="accept expectations that select no Pod (default: exit with 3)")
     add_namespace_option(add)
     add_shard_option(add)

@@ -18,14 +18,14 @@ from forewarn.policies.commands.release import release_of, settle
 from forewarn.policies.commands.shards import shard_given
 from forewarn.policies.commands.simulated import (
     DEFAULT_UNTIL,
-    MOST_UNTIL,
+    MAX_UNTIL,
     admit_at_once,
     applied,
     events_of,
-    nowhere,
     passed_over,
     rejected,
     rejected_classes,
+    unresolved_events,
     watched,
     world_with,
 )
@@ -169,15 +169,15 @@ def simulate(
         require_nodes(cache.snapshot())
     classes = [note for _, note in rejected_classes(cache.snapshot(), question.arrivals)]
     question, faults = _without_rejected(question, cache, places)
-    left_out = [*passed_over(question.arrivals), *nowhere(cache.snapshot(), question.arrivals), *classes]
-    left_out += [f"not simulated: {fault}" for fault in faults if options.output != "text"]
+    omitted = [*passed_over(question.arrivals), *unresolved_events(cache.snapshot(), question.arrivals), *classes]
+    omitted += [f"not simulated: {fault}" for fault in faults if options.output != "text"]
     horizon = question.upgrade.horizon if question.upgrade is not None else 0.0
     horizon = _A_DAY if options.what == "restart" else horizon
-    world = world_with(cache, question.arrivals, options.until or max(DEFAULT_UNTIL, min(horizon, MOST_UNTIL)))
+    world = world_with(cache, question.arrivals, options.until or max(DEFAULT_UNTIL, min(horizon, MAX_UNTIL)))
     watch = Occupancy if options.output in DRAWN else None
     answer = ask(question, world, show, watch, autoscaling)
     settled = [SETTLED] if options.what == "apply" else []
-    notes = [*not_simulated(cache), *left_out, *answer.summary.assumes, *settled]
+    notes = [*not_simulated(cache), *omitted, *answer.summary.assumes, *settled]
     return Simulated(answer, change, notes, world, faults)
 
 
@@ -339,10 +339,10 @@ def _happens(answer: Answer) -> Iterator[str]:
         yield "fewer"
     if any(standing.pending > standing.pending_before for standing in answer.standings):
         yield "pending"
-    if answer.pushes:
+    if answer.preemptions:
         yield "preemption"
     forced = answer.upgrade is not None and answer.upgrade.forced
-    if answer.budgets or answer.summary.broken_budgets or forced:
+    if answer.pdbs or answer.summary.violated_pdbs or forced:
         yield "pdb"
     if answer.blocked:
         yield "blocked"

@@ -11,7 +11,7 @@ from forewarn.policies.commands.cluster_command import (
     add_namespace_option,
     add_output_option,
 )
-from forewarn.policies.commands.parser import Parser, whole
+from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.release import add_release_options
 from forewarn.policies.commands.shards import add_shard_option
 from forewarn.policies.commands.simulated import (
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 FORMATS: Final = ("text", "json", "markdown", "html", "svg")
-MOST_VALUE: Final = 2**31 - 1
-MOST_ADDED: Final = 1_000
+MAX_VALUE: Final = 2**31 - 1
+MAX_ADDED: Final = 1_000
 SCOPES: Final = {"node": "one or more nodes", "zone": "one zone", "pool": "LABEL=VALUE[,LABEL=VALUE]"}
 """Kind of loss in `whatif lose` -> its argument."""
 
@@ -95,9 +95,9 @@ def argument_parser() -> argparse.ArgumentParser:
     upgrade = add("upgrade", "each node is drained, replaced and uncordoned in turn")
     upgrade.add_argument("--pool", default="", metavar="LABEL=VALUE", help="upgrade only nodes with these labels")
     told = "number of nodes upgraded at the same time (default: 1)"
-    upgrade.add_argument("--max-unavailable", type=whole(1, 100_000), metavar="N", help=told)
+    upgrade.add_argument("--max-unavailable", type=integer_between(1, 100_000), metavar="N", help=told)
     told = "number of new nodes that are added first; each one replaces an old node"
-    upgrade.add_argument("--max-surge", type=whole(1, 100_000), metavar="N", help=told)
+    upgrade.add_argument("--max-surge", type=integer_between(1, 100_000), metavar="N", help=told)
     told = "time until a drained node returns, or a new node is ready (default: 2m)"
     upgrade.add_argument("--away", type=simulated_time, default=120.0, metavar="DURATION", help=told)
     told = "delete the remaining Pods of a node after this time, regardless of PDBs (default: wait)"
@@ -105,11 +105,13 @@ def argument_parser() -> argparse.ArgumentParser:
     more = add("add", "nodes are added")
     more.add_argument("scope", choices=("node", "pool"), metavar="node|pool")
     more.add_argument("name", metavar="NAME", help="node, LABEL=VALUE of a pool, or group of --node-templates to copy")
-    more.add_argument("--count", type=whole(1, MOST_ADDED), default=1, metavar="N", help="number of nodes (default: 1)")
+    more.add_argument(
+        "--count", type=integer_between(1, MAX_ADDED), default=1, metavar="N", help="number of nodes (default: 1)"
+    )
     add("restart", "the Pods of a workload are replaced").add_argument("name", metavar="KIND/NAME")
     scale = add("scale", "the number of replicas of a workload changes")
     scale.add_argument("name", metavar="KIND/NAME")
-    scale.add_argument("replicas", type=whole(0, MOST_VALUE), metavar="N")
+    scale.add_argument("replicas", type=integer_between(0, MAX_VALUE), metavar="N")
     _class_options(add("class", "a PriorityClass is created, changed or deleted"))
     for name, told in (("apply", "manifests are applied"), ("delete", "the objects of manifests are deleted")):
         add(name, told).add_argument("-f", "--filename", action="append", required=True, metavar="FILE", help=_FILE)
@@ -133,7 +135,12 @@ _FILE: Final = "manifest (file or directory, repeatable)"
 def _class_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", nargs="?", metavar="NAME")
-    add("--value", type=whole(-(2**31), MOST_VALUE), metavar="N", help="new value; a missing PriorityClass is created")
+    add(
+        "--value",
+        type=integer_between(-(2**31), MAX_VALUE),
+        metavar="N",
+        help="new value; a missing PriorityClass is created",
+    )
     add("--default", action="store_true", help="make the PriorityClass the global default")
     add("--delete", action="store_true", help="delete the PriorityClass")
     add("--preemption-policy", choices=("PreemptLowerPriority", "Never"), help="new preemptionPolicy")

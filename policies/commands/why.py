@@ -101,12 +101,12 @@ def _target(given: str, namespace: str) -> Evidence:
 
 def _pod(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -> int:
     from forewarn.policies.why.trouble import ids
-    from forewarn.policies.why.troubles import diagnose, gone, quota_hint
+    from forewarn.policies.why.troubles import diagnose, of_deleted_pod, quota_hint
 
     namespace, name = evidence.namespace, evidence.name
     pod = cluster.pods.get((namespace, name))
     key = f"{namespace}/{name}"
-    found = gone(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
+    found = of_deleted_pod(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
     if found is None:
         from forewarn.policies.whatif.questions import pod_not_found
 
@@ -115,7 +115,7 @@ def _pod(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: Eviden
             raise SourceError(key, "; ".join(told))
         raise InvalidInput(f"{key}: {'; '.join(told)}")
     missing = evidence.missing() if found.state != "pending" or evidence.not_read else []
-    said = _said(evidence, pod.uid if pod is not None else "")
+    said = _reported(evidence, pod.uid if pod is not None else "")
     if options.output == "json":
         sys.stdout.write(as_json(_as_dict(key, found, said, missing, cluster)))
     else:
@@ -171,7 +171,7 @@ def _add_events(source: str, namespace: str, name: str, evidence: Evidence) -> N
         evidence.events.add(obj)
 
 
-def _said(evidence: Evidence, uid: str) -> dict[str, str]:
+def _reported(evidence: Evidence, uid: str) -> dict[str, str]:
     """The messages of the Pod's own conditions and Events, by type or reason."""
     record = evidence.pods.get(evidence.name)
     told = {
@@ -179,7 +179,7 @@ def _said(evidence: Evidence, uid: str) -> dict[str, str]:
         for condition in (record.conditions if record is not None else ())
         if condition.type in ("PodScheduled", "DisruptionTarget") and condition.message
     }
-    return {**told, **evidence.events.said(evidence.name, uid)}
+    return {**told, **evidence.events.messages_of(evidence.name, uid)}
 
 
 def _nodes(found: Diagnosis, cluster: ClusterSnapshot) -> list[tuple[int, str]]:

@@ -38,7 +38,7 @@ def load_config(path: Path | str) -> Config:
     return read_config(contents(path), str(path))
 
 
-def says_nothing(path: Path | str) -> bool:
+def is_empty(path: Path | str) -> bool:
     """True if a configuration file has no content except comments. Raises ConfigError."""
     return parse(contents(path), str(path)).is_empty
 
@@ -167,15 +167,15 @@ def _budget(entry: ConfigNode) -> Budget:
     given = {}
     for key, value in entry.items(Budget._fields):
         given[key] = value.integer()
-        if not 0 <= given[key] <= MOST_PREDICTIONS:
-            raise value.fault(f"must be between 0 and {MOST_PREDICTIONS}")
+        if not 0 <= given[key] <= MAX_PREDICTIONS:
+            raise value.fault(f"must be between 0 and {MAX_PREDICTIONS}")
     for key in Budget._fields:
         if key not in given:
             raise entry.fault(f"{key} is missing (predictions per hour)")
     return Budget(**given)
 
 
-MOST_PREDICTIONS: Final = 1_000_000
+MAX_PREDICTIONS: Final = 1_000_000
 """Maximum value of a prediction budget per hour."""
 
 
@@ -241,8 +241,8 @@ def _allowed_classes(entry: ConfigNode) -> AllowedClasses:
 
 def _promises(entry: ConfigNode) -> tuple[Promise, ...]:
     found = tuple(_promise(element, number) for number, element in enumerate(entry.elements(), 1))
-    if len(found) > _MOST_PROMISES:
-        raise entry.fault(f"more than {_MOST_PROMISES} expectations")
+    if len(found) > _MAX_PROMISES:
+        raise entry.fault(f"more than {_MAX_PROMISES} expectations")
     return found
 
 
@@ -257,7 +257,7 @@ def _promise(entry: ConfigNode, number: int) -> Promise:
     name = given["name"].text()
     if not 0 < len(name) <= _LONGEST_NAME:
         raise given["name"].fault(f"must have between 1 and {_LONGEST_NAME} characters")
-    told = dict(given["expect"].items((*_JUDGED, *_SIMULATED)))
+    told = dict(given["expect"].items((*_CONDITIONS, *_SIMULATED)))
     for key in _SIMULATED:
         if key in told:
             raise told[key].fault("not supported in the configuration; use `forewarn test`")
@@ -267,9 +267,9 @@ def _promise(entry: ConfigNode, number: int) -> Promise:
     return Promise(name, number, _pods(told["noPreemption"]), by)
 
 
-_MOST_PROMISES: Final = 100
+_MAX_PROMISES: Final = 100
 _LONGEST_NAME: Final = 200
-_JUDGED: Final = ("noPreemption", "by")
+_CONDITIONS: Final = ("noPreemption", "by")
 _SIMULATED: Final = ("run", "within", "noPending", "fit")
 
 

@@ -140,16 +140,16 @@ class Config(NamedTuple):
         limited = (*self.options.limited_resources, *more)
         return self._replace(options=self.options._replace(limited_resources=limited))
 
-    def hears(self, rule: Rule) -> bool:
+    def runs(self, rule: Rule) -> bool:
         """True if the linter runs a rule: it is selected (by default all are) and not ignored."""
         return rule.ID not in self.unheard and (not self.selected or rule.ID in self.selected)
 
-    def told(self, rule: Rule) -> Severity | None:
+    def severity_of(self, rule: Rule) -> Severity | None:
         """The linter's severity for findings of a rule; None if the linter does not run the rule or its action is
         off.
         """
         off = self.actions.get(rule.ID) is Action.OFF
-        return self.severity(rule) if self.hears(rule) and not off else None
+        return self.severity(rule) if self.runs(rule) and not off else None
 
     def severity(self, rule: Rule) -> Severity | None:
         """The configured severity of a rule; None if the rule is not for the linter."""

@@ -26,9 +26,9 @@ _SHOWN: Final = 10
 _LARGEST: Final = 1024 * 1024
 """Maximum bytes of a file."""
 _DEEPEST: Final = 50
-_MOST_NODES: Final = 400_000
+_MAX_NODES: Final = 400_000
 """Maximum nodes after expanding aliases; a file of the maximum size has no more without aliases."""
-_MOST_DIGITS: Final = 4000
+_MAX_DIGITS: Final = 4000
 _NUMERIC: Final = frozenset("+-.0123456789")
 
 
@@ -61,9 +61,9 @@ class SchedulerSource:
         except InvalidPlugin as error:
             raise ConfigError(str(error)) from None
         except InvalidConfiguration as error:
-            raise ConfigError("\n".join(self._told(error.faults))) from None
+            raise ConfigError("\n".join(self._messages(error.faults))) from None
 
-    def _told(self, faults: Sequence[FieldError]) -> list[str]:
+    def _messages(self, faults: Sequence[FieldError]) -> list[str]:
         more = [f"and {len(faults) - _SHOWN} more faults"] if len(faults) > _SHOWN else []
         return [self._located(fault) for fault in faults[:_SHOWN]] + more
 
@@ -111,10 +111,10 @@ def _check(entry: ConfigNode) -> None:
     while left:
         inner, depth = left.pop()
         seen += 1
-        if seen > _MOST_NODES or depth > _DEEPEST:
+        if seen > _MAX_NODES or depth > _DEEPEST:
             raise ConfigNode(inner.file, inner.node).fault("YAML aliases expand beyond the limit")
         value = getattr(inner.node, "value", None)
-        if isinstance(value, str) and len(value) > _MOST_DIGITS and value[:1] in _NUMERIC:
+        if isinstance(value, str) and len(value) > _MAX_DIGITS and value[:1] in _NUMERIC:
             raise inner.fault(f"{len(value)} characters, more than any valid value")
         left += [(further, depth + 1) for further in _inside(inner)]
 

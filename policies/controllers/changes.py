@@ -22,7 +22,7 @@ from forewarn.policies.controllers.replica_set_sizes import max_surge, max_unava
 from forewarn.policies.controllers.stateful_set import ordinal_of, start_ordinal
 from forewarn.policies.objects.fields import at, group_kind, int32, mapping, ref_of, text
 from forewarn.policies.objects.reviewed_object import Operation
-from forewarn.policies.objects.workload import holds, pod_template_of
+from forewarn.policies.objects.workload import contains, pod_template_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,32 +32,32 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
-_MOST_STEPS: Final = 500
+_MAX_STEPS: Final = 500
 """The maximum number of Pods of a StatefulSet whose updates are evaluated one after the other."""
 
 _ROLLED_OUT: Final = ("apps/Deployment", "apps/StatefulSet", "apps/DaemonSet")
 
 
 @dataclass(frozen=True, slots=True)
-class Coming:
+class PodChange:
     """The new Pods of a change, in order of creation.
 
-    `own`: the workload's running Pods. `ended`: index in `pods` -> Pods of the workload that terminate before that Pod
-    is created; the others are still on their nodes. `window`: a rollout creates no more Pods while this many new Pods
-    do not run; None: all Pods are created at once. `one_by_one`: each Pod is created when the Pod before it runs.
-    `ended_first`: the number of old Pods that are deleted before the first new Pod is scheduled. `beside_old`: the Pods
-    replace old Pods that still exist at that time. `rolled_out`: the changed object, if it is stored and its controller
-    rolls out the new template. `under_way`: a rollout has already begun; if the workload also grows, some of the first
-    Pods have an old template.
+    `own`: the workload's running Pods. `deleted`: index in `pods` -> Pods of the workload that terminate before that
+    Pod is created; the others are still on their nodes. `window`: a rollout creates no more Pods while this many new
+    Pods do not run; None: all Pods are created at once. `one_by_one`: each Pod is created when the Pod before it runs.
+    `deleted_first`: the number of old Pods that are deleted before the first new Pod is scheduled. `keeps_old`: the
+    Pods replace old Pods that still exist at that time. `rolled_out`: the changed object, if it is stored and its
+    controller rolls out the new template. `under_way`: a rollout has already begun; if the workload also grows, some of
+    the first Pods have an old template.
     """
 
     pods: Sequence[Pod] = ()
     own: tuple[Pod, ...] = ()
-    ended: Mapping[int, Sequence[Pod]] = field(default_factory=dict)
+    deleted: Mapping[int, Sequence[Pod]] = field(default_factory=dict)
     window: int | None = None
     one_by_one: bool = False
-    ended_first: int = 0
-    beside_old: bool = False
+    deleted_first: int = 0
+    keeps_old: bool = False
     rolled_out: ApiObject | None = None
     under_way: bool = False
     without_claims: bool = False
@@ -66,13 +66,13 @@ class Coming:
     """The object whose Pods have such claims, if a simulation can create them."""
 
 
-def coming(
+def pod_change(
     subject: ReviewedObject,
     cluster: ClusterSnapshot,
     paths: Mapping[str, tuple[str, ...]],
     *,
     pods_defaulted: bool = False,
-) -> Coming:
+) -> PodChange:
     """Return the effects of a change. Raises InvalidObject.
 
     `pods_defaulted`: LimitRanger has already processed a bare Pod; it never processes Pods of a template before their
@@ -82,7 +82,7 @@ def coming(
     obj = {**subject.object, "metadata": {**metadata, "namespace": subject.ref.namespace}}
     template = pod_template_of(obj, paths)
     if template is None or subject.operation not in (Operation.CREATE, Operation.UPDATE):
-        return Coming()
+        return PodChange()
     if not template.is_template:
         return _single(subject, obj, cluster, pods_defaulted=pods_defaulted)
     old = subject.old or _stored(subject, cluster)
@@ -95,7 +95,7 @@ def coming(
         # Source: pkg/controller/deployment, `syncDeployment`: while it is paused only its ReplicaSets are scaled.
         stored = None if old is None or not _is_paused(obj) else pod_template_of(old, paths)
         if _is_paused(obj) and (stored is None or not (own or has_replica_set(cluster, obj, stored.object))):
-            return Coming(own=own)
+            return PodChange(own=own)
         template = stored or template
         same = stored is not None or has_replica_set(cluster, obj, template.object)
     return _of_change(cluster, obj, old, template.object, own, paths, same=same)
@@ -110,10 +110,10 @@ def _of_change(
     paths: Mapping[str, tuple[str, ...]],
     *,
     same: bool,
-) -> Coming:
+) -> PodChange:
     """Return the effects of a change. `same`: the template is the stored one, or has a ReplicaSet."""
     if old is not None and (_is_over(old) or (same and replicas_of(old) == replicas_of(obj))):
-        return Coming(own=own)  # a no-op for the scheduler, whatever its controller is still at
+        return PodChange(own=own)  # a no-op for the scheduler, whatever its controller is still at
     grows = old is not None and replicas_of(obj) > replicas_of(old)
     if own and not same:
         before = pod_template_of(old, paths) if old is not None and grows else None
@@ -125,7 +125,7 @@ def _of_change(
     return replace(found, creates_claims=obj) if simulated else found
 
 
-def still_to_come(
+def not_yet_scheduled(
     obj: ApiObject, wanted: int, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]
 ) -> Sequence[Pod]:
     """Return the Pods, of `wanted` Pods, that are not scheduled yet, for an object that was admitted a moment ago.
@@ -145,24 +145,24 @@ def still_to_come(
         return () if _has_a_place(pod) or pod.terminal or pod.terminating else (pod,)
     placed = [pod for pod in pods_of(cluster, obj) if _has_a_place(pod)]
     pods = new_pods(cluster, obj, template.object, wanted, placed).pods
-    return pods[:1] if _goes_in_order(obj) else pods
+    return pods[:1] if _is_ordered(obj) else pods
 
 
 def _has_a_place(pod: Pod) -> bool:
     return bool(pod.node_name or pod.nominated_node_name)
 
 
-def _scaled(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> Coming:
+def _scaled(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> PodChange:
     """Return the missing Pods of a workload whose template does not change."""
     pods, bare = (new := new_pods(cluster, obj, template, own=own)).pods, new.without_claims
-    if not _goes_in_order(obj):
-        return Coming(pods, own, without_claims=bare)
-    waits = _first_that_waits(obj, own)
+    if not _is_ordered(obj):
+        return PodChange(pods, own, without_claims=bare)
+    waits = _first_pending(obj, own)
     arriving = pods if waits is None else _before(obj, own, pods, waits)
-    return Coming(arriving, own, one_by_one=True, without_claims=bare)
+    return PodChange(arriving, own, one_by_one=True, without_claims=bare)
 
 
-def asks_for_no_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], *, fewer: bool = False) -> bool:
+def creates_no_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], *, fewer: bool = False) -> bool:
     """Report whether an update changes neither the Pods of an object nor their number.
 
     `fewer`: also accept a smaller number. For a Pod: whether kube-scheduler has nothing to do. Raises InvalidObject.
@@ -190,12 +190,12 @@ def _is_over(old: ApiObject) -> bool:
     return group_kind(old) == "batch/Job" and is_finished(old)
 
 
-def _goes_in_order(obj: ApiObject) -> bool:
+def _is_ordered(obj: ApiObject) -> bool:
     """Report whether each Pod is created after the Pod before it runs."""
     return group_kind(obj) == "apps/StatefulSet" and text(obj, "spec", "podManagementPolicy") != "Parallel"
 
 
-def _first_that_waits(obj: ApiObject, own: Sequence[Pod]) -> int | None:
+def _first_pending(obj: ApiObject, own: Sequence[Pod]) -> int | None:
     """Return the lowest ordinal of a StatefulSet whose Pod is Pending; None if no Pod is Pending.
 
     An ordered StatefulSet creates, deletes and replaces no Pod until that Pod runs. Source: pkg/controller/statefulset,
@@ -213,16 +213,16 @@ def _before(obj: ApiObject, own: Sequence[Pod], missing: Sequence[Pod], ordinal:
     return missing[: ordinal - start - present]
 
 
-def _single(subject: ReviewedObject, obj: ApiObject, cluster: ClusterSnapshot, *, pods_defaulted: bool) -> Coming:
+def _single(subject: ReviewedObject, obj: ApiObject, cluster: ClusterSnapshot, *, pods_defaulted: bool) -> PodChange:
     """Return the effects of a bare Pod that is created, or whose last scheduling gate is removed."""
     from forewarn.policies.cluster.admission import admitted, with_priority
     from forewarn.policies.objects.pod import Pod
 
     if subject.old is not None and not _is_let_go(subject.old, obj):
-        return Coming()
+        return PodChange()
     pod = with_priority(Pod.from_api(obj), cluster) if pods_defaulted else admitted(obj, cluster)
     whole = without_missing_claims(pod, cluster)
-    return Coming((whole,), without_claims=whole is not pod)
+    return PodChange((whole,), without_claims=whole is not pod)
 
 
 def _is_let_go(old: ApiObject, obj: ApiObject) -> bool:
@@ -243,7 +243,7 @@ def _same_template(
     stored = pod_template_of(old, paths)
     if stored is None:
         return False
-    return stored.object == template if subject.old is not None else holds(stored.object, template)
+    return stored.object == template if subject.old is not None else contains(stored.object, template)
 
 
 def _stored(subject: ReviewedObject, cluster: ClusterSnapshot) -> ApiObject | None:
@@ -254,7 +254,7 @@ def _stored(subject: ReviewedObject, cluster: ClusterSnapshot) -> ApiObject | No
 
 def _rollout(
     cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...], before: ApiObject | None
-) -> Coming:
+) -> PodChange:
     """Return the effects of a changed template, by the kind's controller.
 
     `before`: the template of existing Pods, if the workload also grows.
@@ -266,12 +266,12 @@ def _rollout(
         return _of_stateful_set(cluster, obj, template, own)
     if kind == "apps/DaemonSet":
         return _of_daemon_set(cluster, obj, template, own)
-    return Coming(new_pods(cluster, obj, template, own=own).pods, own)
+    return PodChange(new_pods(cluster, obj, template, own=own).pods, own)
 
 
 def _of_deployment(
     cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...], before: ApiObject | None
-) -> Coming:
+) -> PodChange:
     """Return the effects of a changed template of a Deployment.
 
     New Pods are created beside old ones that run or are terminating; each one that runs allows the next. If the
@@ -281,13 +281,13 @@ def _of_deployment(
     replicas = replicas_of(obj)
     if text(obj, "spec", "strategy", "type") == "Recreate":  # what is scaled first goes again before it has a place
         pods = new_pods(cluster, obj, template, len(own) + replicas, own).pods
-        return Coming(pods, own, {0: own}, replicas, ended_first=len(own))
+        return PodChange(pods, own, {0: own}, replicas, deleted_first=len(own))
     missing = new_pods(cluster, obj, before, own=own).pods if before is not None else ()
     pods = new_pods(cluster, obj, template, len(own) + len(missing) + replicas, own).pods[len(missing) :]
     surge, unavailable = min(max_surge(obj, replicas), replicas), max_unavailable(obj, replicas)
     arriving = Chained(missing, pods) if missing else pods
     most = max(surge + unavailable, 1)
-    return Coming(arriving, own, {}, most, ended_first=min(unavailable, len(own)), beside_old=True)
+    return PodChange(arriving, own, {}, most, deleted_first=min(unavailable, len(own)), keeps_old=True)
 
 
 def _is_rolling(obj: ApiObject) -> bool:
@@ -298,7 +298,7 @@ def _is_rolling(obj: ApiObject) -> bool:
 
 def _scaled_while_rolled_out(
     cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]
-) -> Coming | None:
+) -> PodChange | None:
     """Return the effects of more replicas of a Deployment that still has old Pods; None if it has none.
 
     All its ReplicaSets grow. The Deployment may already have as many Pods as requested, or more, because some surge.
@@ -310,31 +310,31 @@ def _scaled_while_rolled_out(
     surge, unavailable = max_surge(obj, replicas_of(obj)), max_unavailable(obj, replicas_of(obj))
     missing = max(replicas_of(obj) - new, replicas_of(obj) + surge - len(own), 0)
     pods = new_pods(cluster, obj, template, len(own) + missing, own).pods
-    return Coming(pods, own, window=max(surge + unavailable, 1), beside_old=True, rolled_out=obj, under_way=True)
+    return PodChange(pods, own, window=max(surge + unavailable, 1), keeps_old=True, rolled_out=obj, under_way=True)
 
 
-def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> Coming:
+def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> PodChange:
     """Return the effects of a changed template of a StatefulSet.
 
     Missing ordinals are created first, then each Pod is replaced, from the highest ordinal to the lowest.
     """
     missing = new_pods(cluster, obj, template, own=own).pods
-    if _goes_in_order(obj) and (waits := _first_that_waits(obj, own)) is not None:
-        return Coming(_before(obj, own, missing, waits), own, one_by_one=True)
+    if _is_ordered(obj) and (waits := _first_pending(obj, own)) is not None:
+        return PodChange(_before(obj, own, missing, waits), own, one_by_one=True)
     if text(obj, "spec", "updateStrategy", "type") == "OnDelete":
-        return Coming(missing, own, one_by_one=_goes_in_order(obj))
+        return PodChange(missing, own, one_by_one=_is_ordered(obj))
     name, start = ref_of(obj).name, start_ordinal(obj)
     least = start + (int32(obj, "spec", "updateStrategy", "rollingUpdate", "partition") or 0)
     ordinals = {ordinal_of(pod.name, name): pod for pod in own}
-    due = sorted((n for n in ordinals if least <= n < start + replicas_of(obj)), reverse=True)[:_MOST_STEPS]
+    due = sorted((n for n in ordinals if least <= n < start + replicas_of(obj)), reverse=True)[:_MAX_STEPS]
     if not due:
-        return Coming(missing, own)
+        return PodChange(missing, own)
     ended: dict[int, Sequence[Pod]] = {}
     successors: list[Pod] = []
     for number in due:
         ended[len(missing) + len(successors)] = (ordinals[number],)
         successors.append(_ordinal(cluster, obj, template, number))
-    return Coming(Chained(missing, successors), own, ended, 1, one_by_one=True, ended_first=1)
+    return PodChange(Chained(missing, successors), own, ended, 1, one_by_one=True, deleted_first=1)
 
 
 def _ordinal(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, number: int) -> Pod:
@@ -343,17 +343,17 @@ def _ordinal(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, numb
     return new_pods(cluster, only, template, 1, ()).pods[0]
 
 
-def _of_daemon_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> Coming:
+def _of_daemon_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> PodChange:
     """Return the effects of a changed template of a DaemonSet.
 
     Nodes without a Pod get one. On other nodes the old Pod terminates first, unless the DaemonSet surges.
     """
     everywhere = new_pods(cluster, obj, template, own=()).pods
     if text(obj, "spec", "updateStrategy", "type") == "OnDelete" or not isinstance(everywhere, DaemonPods):
-        return Coming(new_pods(cluster, obj, template, own=own).pods, own)
+        return PodChange(new_pods(cluster, obj, template, own=own).pods, own)
     surge, unavailable = surge_and_unavailable(obj, len(everywhere))
     nodes = frozenset(everywhere.nodes)
     if surge:
-        return Coming(everywhere, own, beside_old=True)
+        return PodChange(everywhere, own, keeps_old=True)
     ended = tuple(pod for pod in own if pod.node_name in nodes)
-    return Coming(everywhere, own, {0: ended}, ended_first=min(unavailable, len(ended)))
+    return PodChange(everywhere, own, {0: ended}, deleted_first=min(unavailable, len(ended)))

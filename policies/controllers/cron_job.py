@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _NEXT_SCHEDULE_DELTA: Final = 0.1
 """Seconds that upstream adds to the scheduled time, because clocks differ."""
-_MOST_ZONE: Final = 64
+_MAX_ZONE: Final = 64
 
 
 class CronJobStatus(NamedTuple):
@@ -53,7 +53,7 @@ def _zone(obj: ApiObject) -> tzinfo:
     name = text(obj, "spec", "timeZone")
     if not name:
         return UTC
-    if len(name) > _MOST_ZONE:
+    if len(name) > _MAX_ZONE:
         raise InvalidSchedule("unknown time zone")
     try:
         return ZoneInfo(name)
@@ -81,14 +81,14 @@ def most_recent(schedule: CronSchedule, earliest: float, now: float) -> float | 
         return first
     skipped = int((now - first) // (second - first)) - 1
     found, upcoming = first, schedule.next(first + max(skipped, 0) * (second - first))
-    for _ in range(_MOST_MISSED):
+    for _ in range(_MAX_MISSED):
         if upcoming is None or upcoming > now:
             break
         found, upcoming = upcoming, schedule.next(upcoming)
     return found
 
 
-_MOST_MISSED: Final = 10_000
+_MAX_MISSED: Final = 10_000
 
 
 def _start(view: View, state: WorkloadState, known: CronJobStatus, due: float, now: float) -> list[Action]:

@@ -28,7 +28,7 @@ _DESCRIPTORS: Final = {
     "@hourly": "0 * * * *",
 }
 _STAR: Final = ("*", "?", "*/1", "?/1")
-_MOST_YEARS: Final = 5
+_MAX_YEARS: Final = 5
 """Number of years after which the search for the next time stops."""
 _LONGEST: Final = 256
 _FIRST: Final = datetime(2, 1, 1, tzinfo=UTC).timestamp()
@@ -65,7 +65,7 @@ class CronSchedule(NamedTuple):
             return None
         moment = datetime.fromtimestamp(max(after, _FIRST), self.zone).replace(second=0, microsecond=0)
         moment += timedelta(minutes=1)
-        last = moment.year + _MOST_YEARS
+        last = moment.year + _MAX_YEARS
         while moment.year <= last:
             if moment.month not in self.months or not self._is_due_on(moment):
                 moment = moment.replace(hour=0, minute=0) + timedelta(days=1)

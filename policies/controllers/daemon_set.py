@@ -117,7 +117,7 @@ def _revision_of(pod: PodState, status: DaemonSetStatus) -> str:
     return pod.pod.labels.get(CONTROLLER_REVISION, status.first)
 
 
-def is_concerned(view: View, key: Key, old: Node | None, new: Node) -> bool:
+def triggers_sync(view: View, key: Key, old: Node | None, new: Node) -> bool:
     """Report whether a new or changed node triggers a sync of a DaemonSet.
 
     A deleted node triggers no sync, so Pods that wait for its deletion wait until the next change. Source: `addNode`,
@@ -131,7 +131,7 @@ def is_concerned(view: View, key: Key, old: Node | None, new: Node) -> bool:
     is_there = any(_is_of(pod.pod, key) for pod in view.pods_on(new.name))
     if nodes_that_should_run(template, anywhere, {new.name: new}):
         return not is_there
-    return is_there and not may_stay(template, anywhere, new)
+    return is_there and not may_continue(template, anywhere, new)
 
 
 def _is_of(pod: Pod, key: Key) -> bool:
@@ -215,7 +215,7 @@ def nodes_that_should_run(template: ApiObject, anywhere: Pod, nodes: Mapping[str
     ]
 
 
-def may_stay(template: ApiObject, anywhere: Pod, node: Node) -> bool:
+def may_continue(template: ApiObject, anywhere: Pod, node: Node) -> bool:
     """Report whether a Pod may continue on a node where the controller would not create it.
 
     Source: `NodeShouldRunDaemonPod`.
@@ -242,7 +242,7 @@ def _manage(this: _Daemons) -> tuple[list[str], list[PodState]]:
         pods = this.on.get(name)
         if pods is None:
             create += [name] if name in this.should_run else []
-        elif name in this.should_run or may_stay(this.status.template, this.anywhere, nodes[name]):
+        elif name in this.should_run or may_continue(this.status.template, this.anywhere, nodes[name]):
             needed, doomed = _on_one_node(this, name, pods)
             create += needed
             delete += doomed

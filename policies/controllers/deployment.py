@@ -44,7 +44,7 @@ from forewarn.policies.objects.fields import (
     string_map,
     text,
 )
-from forewarn.policies.objects.workload import holds
+from forewarn.policies.objects.workload import contains
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,7 +82,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     state = view.workload(key)
     if state is None:
         return []
-    state, actions = _told_of_pause(state, now)
+    state, actions = _pause_condition(state, now)
     sizes = sorted((_size(view, owned, now) for owned in view.owned(key)), key=lambda size: size.age)
     found = find_new_replica_set(template_of(state.object), [size.state.object for size in sizes])
     new = next((size for size in sizes if size.state.object is found), None)
@@ -92,7 +92,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     if updates and rollout.new is not None and not paused:  # `isScalingEvent` writes it, and who comes after it again
         return [*actions, *updates, UpdateConflict(rollout.new.state.key)]
     if not updates:
-        rollout, updates = _told_of_revision(rollout)
+        rollout, updates = _rollback_revision(rollout)
     actions += updates
     if paused or _is_scaling(rollout):
         actions += scale_in_proportion(rollout)
@@ -103,7 +103,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     return actions + _progress(rollout, actions)
 
 
-def _told_of_pause(state: WorkloadState, now: float) -> tuple[WorkloadState, list[Action]]:
+def _pause_condition(state: WorkloadState, now: float) -> tuple[WorkloadState, list[Action]]:
     """Return a Deployment that was paused or resumed with its new status, and the write.
 
     The progress deadline starts again. Source: `checkPausedConditions`.
@@ -115,7 +115,7 @@ def _told_of_pause(state: WorkloadState, now: float) -> tuple[WorkloadState, lis
     return replace(state, status=status), [SetStatus(state.key, status)]
 
 
-def _told_of_revision(rollout: Rollout) -> tuple[Rollout, list[Action]]:
+def _rollback_revision(rollout: Rollout) -> tuple[Rollout, list[Action]]:
     """Return a Deployment that rolled back to an older ReplicaSet with its new revision, and the write.
 
     Source: `getNewReplicaSet`, `SetDeploymentRevision`.
@@ -152,7 +152,7 @@ def find_new_replica_set(template: ApiObject, sets: Sequence[ApiObject]) -> ApiO
         if without_hash(template_of(replica_set)) == bare:
             return replica_set
     newest = max(sets, key=revision_of, default=None)
-    return newest if newest is not None and holds(template_of(newest), bare) else None
+    return newest if newest is not None and contains(template_of(newest), bare) else None
 
 
 def revision_of(replica_set: ApiObject) -> tuple[int, str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
 
 
-class BudgetStatus(NamedTuple):
+class PdbStatus(NamedTuple):
     """Counts of the Pods that the PDB selects."""
 
     disruptions_allowed: int = 0
@@ -32,11 +32,11 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:  # noqa: ARG001
     state = view.workload(key)
     if state is None:
         return []
-    status = budget_status(view, state)
+    status = pdb_status(view, state)
     return [] if status == state.status else [SetStatus(key, status)]
 
 
-def budget_status(view: View, state: WorkloadState) -> BudgetStatus:
+def pdb_status(view: View, state: WorkloadState) -> PdbStatus:
     """Return the current status of the PDB. Raises InvalidObject.
 
     If the scale of a Pod's controller is required but unknown, no disruptions are allowed: upstream `failSafe`.
@@ -44,42 +44,42 @@ def budget_status(view: View, state: WorkloadState) -> BudgetStatus:
     pods = [tally for tally in view.selected(state, partial(_selector, state.object)) if tally.pods]
     counted = _expected(view, state.object, pods)
     if counted is None:
-        known = state.status if isinstance(state.status, BudgetStatus) else BudgetStatus()
+        known = state.status if isinstance(state.status, PdbStatus) else PdbStatus()
         return known._replace(disruptions_allowed=0)
     expected, desired = counted
     healthy = sum(tally.healthy for tally in pods)
     allowed = max(healthy - desired, 0) if expected > 0 else 0
-    return BudgetStatus(allowed, healthy, desired, expected)
+    return PdbStatus(allowed, healthy, desired, expected)
 
 
-def _selector(budget: ApiObject) -> LabelSelector | None:
+def _selector(pdb: ApiObject) -> LabelSelector | None:
     """Return the selector of a PDB. Raises InvalidObject.
 
     An empty selector matches all Pods; a missing or invalid one (None) matches none.
     """
     try:
-        nil = at(budget, "spec", "selector") is None
-        return None if nil else parse_label_selector(mapping(budget, "spec", "selector"))
+        nil = at(pdb, "spec", "selector") is None
+        return None if nil else parse_label_selector(mapping(pdb, "spec", "selector"))
     except InvalidSelector:
         return None
 
 
-def _expected(view: View, budget: ApiObject, pods: Sequence[Tally]) -> tuple[int, int] | None:
+def _expected(view: View, pdb: ApiObject, pods: Sequence[Tally]) -> tuple[int, int] | None:
     """Return (expected Pods, Pods that must be healthy); None if the scale is unknown. Source:
     `getExpectedPodCount`.
     """
-    least = at(budget, "spec", "minAvailable")
-    if at(budget, "spec", "maxUnavailable") is not None:
+    least = at(pdb, "spec", "minAvailable")
+    if at(pdb, "spec", "maxUnavailable") is not None:
         expected = expected_scale(view, pods)
         if expected is None:
             return None
-        return expected, max(expected - scaled(budget, ("spec", "maxUnavailable"), expected, up=True), 0)
+        return expected, max(expected - scaled(pdb, ("spec", "maxUnavailable"), expected, up=True), 0)
     if least is None:
         return 0, 0
     if isinstance(least, int):
         return sum(tally.pods for tally in pods), least
     expected = expected_scale(view, pods)
-    return None if expected is None else (expected, scaled(budget, ("spec", "minAvailable"), expected, up=True))
+    return None if expected is None else (expected, scaled(pdb, ("spec", "minAvailable"), expected, up=True))
 
 
 _SCALED = ("apps/Deployment", "apps/ReplicaSet", "apps/StatefulSet", "/ReplicationController")

@@ -26,7 +26,7 @@ _BACKOFF: Final = 10.0
 _MAX_BACKOFF: Final = 600.0
 _BATCH_PERIOD: Final = 1.0
 _COMPLETE: Final = frozenset({"Complete", "SuccessCriteriaMet"})
-_MOST_INDEXES: Final = 100_000
+_MAX_INDEXES: Final = 100_000
 """Maximum completion index that is read: upstream limits completions of an indexed Job with high parallelism to it."""
 _LONGEST: Final = 1 << 20
 _DIGITS: Final = 10
@@ -70,7 +70,7 @@ class _Job(NamedTuple):
 
     @property
     def active(self) -> list[PodState]:
-        return [pod for pod in self.pods if pod.active and not pod.gone]
+        return [pod for pod in self.pods if pod.active and not pod.removed]
 
     @property
     def indexed(self) -> bool:
@@ -78,7 +78,7 @@ class _Job(NamedTuple):
 
     @property
     def terminating(self) -> list[PodState]:
-        return [pod for pod in self.pods if pod.terminating and not pod.gone and not pod.pod.terminal]
+        return [pod for pod in self.pods if pod.terminating and not pod.removed and not pod.pod.terminal]
 
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
@@ -88,10 +88,10 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
         return []
     known = state.status if isinstance(state.status, JobStatus) else JobStatus()
     if known.finished:
-        return [ReleasePod(key, pod.pod.uid) for pod in view.pods_of(key) if pod.gone]
+        return [ReleasePod(key, pod.pod.uid) for pod in view.pods_of(key) if pod.removed]
     pods = view.pods_of(key)
-    this = _Job(view, state, pods, _with_ended(known, state.object, pods, now), now)
-    actions: list[Action] = [ReleasePod(key, pod.pod.uid) for pod in pods if pod.gone]
+    this = _Job(view, state, pods, _with_finished(known, state.object, pods, now), now)
+    actions: list[Action] = [ReleasePod(key, pod.pod.uid) for pod in pods if pod.removed]
     status, further = _manage(this)
     actions += further
     doomed = {action.name for action in further if isinstance(action, DeletePod)}
@@ -102,13 +102,13 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     return actions
 
 
-def _with_ended(known: JobStatus, job: ApiObject, pods: Sequence[PodState], now: float) -> JobStatus:
+def _with_finished(known: JobStatus, job: ApiObject, pods: Sequence[PodState], now: float) -> JobStatus:
     """Return the status after counting the Pods that have terminated since the previous sync."""
     uncounted = [pod for pod in pods if pod.pod.uid not in known.counted]
     done = [pod for pod in uncounted if pod.pod.phase == "Succeeded"]
     failed = [pod for pod in uncounted if _is_failed(pod, job)]
     counted = known.counted.union(pod.pod.uid for pod in (*done, *failed))
-    present = frozenset(pod.pod.uid for pod in pods if not pod.gone)
+    present = frozenset(pod.pod.uid for pod in pods if not pod.removed)
     return _counted(known, job, done, failed, now)._replace(counted=present & counted)
 
 
@@ -151,7 +151,7 @@ def _indexes_in(listed: str, completions: int) -> frozenset[int]:
         first, dash, last = part.partition("-")
         last = last if dash else first
         if first.isascii() and first.isdigit() and last.isascii() and last.isdigit():
-            indexes = range(int(first[:_DIGITS]), min(int(last[:_DIGITS]) + 1, completions, _MOST_INDEXES))
+            indexes = range(int(first[:_DIGITS]), min(int(last[:_DIGITS]) + 1, completions, _MAX_INDEXES))
             charge(1 + len(indexes) // 8)
             found.update(indexes)
     return frozenset(found)
@@ -166,7 +166,7 @@ def _is_failed(pod: PodState, job: ApiObject) -> bool:
     """Report whether a Pod has failed; a removed Pod has, unless it succeeded. Source: `isPodFailed`."""
     if pod.pod.phase == "Succeeded":
         return False
-    if pod.pod.phase == "Failed" or pod.gone:
+    if pod.pod.phase == "Failed" or pod.removed:
         return True
     return pod.terminating and not only_replaces_failed(job)
 

@@ -49,7 +49,7 @@ NO_HASH: Final = "new"
 """The pod-template-hash of a ReplicaSet that does not exist yet; hashes of upstream contain no `e`."""
 
 
-MOST_IN_TURN: Final = 5_000
+MAX_SEQUENTIAL: Final = 5_000
 """Maximum Pods of one object that are predicted one after the other; the outcome of further Pods is unknown."""
 
 
@@ -106,11 +106,11 @@ def _new_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, 
 def without_missing_claims(pod: Pod, cluster: ClusterSnapshot) -> Pod:
     """Return the Pod without volumes of claims that do not exist yet: ephemeral and pending claims."""
 
-    def is_coming(volume: Volume) -> bool:
+    def is_created_later(volume: Volume) -> bool:
         claim = (pod.namespace, volume.claim_of(pod.name) or "")
         return (volume.ephemeral or claim in cluster.pending_claims) and claim not in cluster.objects.claims
 
-    volumes = tuple(v for v in pod.spec.volumes if not is_coming(v))
+    volumes = tuple(v for v in pod.spec.volumes if not is_created_later(v))
     return pod if volumes == pod.spec.volumes else replace(pod, spec=replace(pod.spec, volumes=volumes))
 
 
@@ -147,11 +147,11 @@ def _with_claims(cluster: ClusterSnapshot, obj: ApiObject, wanted: int, pods: Nu
 
     every = {*templates}
 
-    def lacks(pod: Pod) -> bool:
+    def is_missing(pod: Pod) -> bool:
         return len(claims_of(pod)) < len(every) or without_missing_claims(pod, cluster) is not pod
 
     made = NumberedPods(bare, pods.numbers, range(len(pods)))
-    missing = any(map(lacks, made[:MOST_IN_TURN]))
+    missing = any(map(is_missing, made[:MAX_SEQUENTIAL]))
     return NewPods(wanted, NumberedPods(bare, pods.numbers, range(len(pods)), finish), missing)
 
 

@@ -29,10 +29,12 @@ def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     charge(len(strangers) * len(workloads))
     for part in workloads:
         strangers -= part.identities
-    others = [alike for part in parts for owner in strangers for alike in part.get(owner, _NONE).values()]
+    others = [is_uniform for part in parts for owner in strangers for is_uniform in part.get(owner, _NONE).values()]
     charge(len(others))
     matches = Matches(selector)
-    return [pod for alike in others if matches.labels(alike[0].labels) for pod in alike if _is_there(pod)]
+    return [
+        pod for is_uniform in others if matches.labels(is_uniform[0].labels) for pod in is_uniform if _is_there(pod)
+    ]
 
 
 def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
@@ -44,7 +46,9 @@ def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
         _identity(w) for p in derived(here.workloads, _by_controller) for w in p.controlled.get(itself, ())
     }
     parts = derived(here.pods, _by_owner)
-    found = [pod for part in parts for owner in of_it for alike in part.get(owner, _NONE).values() for pod in alike]
+    found = [
+        pod for part in parts for owner in of_it for is_uniform in part.get(owner, _NONE).values() for pod in is_uniform
+    ]
     charge(len(found))
     return found
 
@@ -86,8 +90,8 @@ def _by_owner(pods: Mapping[Any, Pod]) -> dict[_Identity | None, dict[int, list[
     charge(len(pods))
     found: dict[_Identity | None, dict[int, list[Pod]]] = {}
     for pod in pods.values():
-        alike = found.setdefault(pod.owner[:2] if pod.owner is not None else None, {})
-        alike.setdefault(id(pod.labels), []).append(pod)
+        is_uniform = found.setdefault(pod.owner[:2] if pod.owner is not None else None, {})
+        is_uniform.setdefault(id(pod.labels), []).append(pod)
     return found
 
 

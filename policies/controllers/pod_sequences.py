@@ -61,7 +61,7 @@ class NumberedPods(Sequence[Pod]):
         self.like, self.numbers, self._indexes, self._finish = like, numbers, indexes, finish
 
     @property
-    def alike(self) -> bool:
+    def is_uniform(self) -> bool:
         """Whether the Pods differ only in their names."""
         return self._finish is None
 

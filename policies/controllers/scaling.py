@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, ref_of
 
-_MOST_DIGITS: Final = 18
+_MAX_DIGITS: Final = 18
 """Maximum digits of a percentage, which upstream's Atoi reads in 64 bits."""
 
 
@@ -21,7 +21,7 @@ def scaled(obj: ApiObject, path: tuple[str, ...], total: int, *, up: bool, defau
         return max(value, 0)
     number = value.removesuffix("%") if isinstance(value, str) and value.endswith("%") else ""
     number = number.lstrip("0") or number[:1]
-    if not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
+    if not (number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS):
         raise InvalidObject("must be a whole number or a percentage", path, ref_of(obj))
     share = int(number) * total
     return -(-share // 100) if up else share // 100

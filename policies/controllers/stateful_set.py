@@ -198,7 +198,7 @@ def claim_name(template: str, pod_name: str) -> str:
     return f"{template}-{pod_name}"
 
 
-MOST_AT_ONCE: Final = 500
+MAX_AT_ONCE: Final = 500
 """Maximum Pods that one sync of a Parallel set creates; upstream limits its batches too."""
 
 
@@ -209,7 +209,7 @@ def _places(by_ordinal: Mapping[int, PodState], ordinals: range) -> list[tuple[i
     has the first MOST_AT_ONCE, and one for the rest of each gap.
     """
     places: list[tuple[int, PodState | None]] = []
-    left, following = MOST_AT_ONCE, ordinals.start
+    left, following = MAX_AT_ONCE, ordinals.start
     for ordinal in (*sorted(n for n in by_ordinal if n in ordinals), ordinals.stop):
         gap = range(following, ordinal)
         missing = gap[: max(left, 1)]
@@ -225,7 +225,7 @@ def _process(this: _Set) -> list[Action]:
     """Return the writes of a sync, after requested and condemned Pods are known. Source: `updateStatefulSet`."""
     actions: list[Action] = []
     for ordinal, pod in this.replicas:
-        if pod is None and len(actions) >= MOST_AT_ONCE:
+        if pod is None and len(actions) >= MAX_AT_ONCE:
             continue
         if _process_replica(this, ordinal, pod, actions) and this.monotonic:
             return actions

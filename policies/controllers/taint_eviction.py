@@ -35,7 +35,7 @@ def evict(
     left: dict[str, Eviction] = {}
     deletes: list[DeletePod] = []
     for pod in pods:
-        if _hears_nothing_new(pod):
+        if _is_unaffected(pod):
             continue
         seconds = tolerated_for(evicting, pod.pod.spec.tolerations)
         if seconds is None:
@@ -55,12 +55,12 @@ def evict_scheduled(
 
     The previous evictions remain. Source: `handleNodeUpdate`.
     """
-    known = [(pod, scheduled[pod.pod.uid]) for pod in pods if pod.pod.uid in scheduled and not _hears_nothing_new(pod)]
+    known = [(pod, scheduled[pod.pod.uid]) for pod in pods if pod.pod.uid in scheduled and not _is_unaffected(pod)]
     deletes = [DeletePod(pod.pod.namespace, pod.pod.name) for pod, eviction in known if eviction.due <= now]
     return deletes, {pod.pod.uid: eviction for pod, eviction in known if eviction.due > now}
 
 
-def _hears_nothing_new(pod: PodState) -> bool:
+def _is_unaffected(pod: PodState) -> bool:
     """Return True for a Pod that taint eviction ignores: terminal, or terminating for another reason than preemption.
 
     The taint replaces preemption as the reason. Source: `addConditionAndDeletePod`.

@@ -23,9 +23,9 @@ class PodState:
     """A Pod with its times, in seconds since 1970.
 
     `created`: in whole seconds, as stored. `ready`: since when, None if not ready. `deleted`: the time of its DELETE,
-    in whole seconds. `finished`: when its containers terminated by themselves. `gone`: no longer stored; only Jobs see
-    such Pods. `disrupted`: it has the condition DisruptionTarget from a component other than kube-scheduler; `pod` has
-    kube-scheduler's. `restarts`: the maximum for a container and for a sidecar. `template`: its template, if known.
+    in whole seconds. `finished`: when its containers terminated by themselves. `removed`: no longer stored; only Jobs
+    see such Pods. `disrupted`: it has the condition DisruptionTarget from a component other than kube-scheduler; `pod`
+    has kube-scheduler's. `restarts`: the maximum for a container and for a sidecar. `template`: its template, if known.
     """
 
     pod: Pod
@@ -33,7 +33,7 @@ class PodState:
     ready: float | None = None
     deleted: float | None = None
     finished: float | None = None
-    gone: bool = False
+    removed: bool = False
     disrupted: bool = False
     restarts: tuple[int, int] = (0, 0)
     deletion_cost: int = 0

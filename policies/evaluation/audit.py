@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
-from forewarn.policies.metering import MOST_WORK, never
+from forewarn.policies.metering import MAX_WORK, never
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import ALL_SCHEDULED, Target
@@ -57,12 +57,12 @@ def audit(
     *,
     now: datetime,
     expired: Callable[[], bool] = never,
-    most_work: int = MOST_WORK,
+    max_work: int = MAX_WORK,
     disclose: Disclose = Disclose.NAMES,
 ) -> list[Finding]:
     """The findings of a cluster, the most severe first. `subjects`: its `stored_objects`.
 
-    `expired`, `most_work`, `disclose`: as in `evaluate`.
+    `expired`, `max_work`, `disclose`: as in `evaluate`.
     """
     heard = config._replace(unheard=config.unheard | _OF_ARRIVALS)
     found = evaluate(
@@ -73,8 +73,8 @@ def audit(
             phase=Phase.LINT,
             now=now,
             expired=expired,
-            whole_cluster=True,
-            most_work=most_work,
+            with_cluster_rules=True,
+            max_work=max_work,
             disclose=disclose,
         )
     )
@@ -90,7 +90,7 @@ def unsuppressed(
     suppressions = [*of_annotations(subjects), *of_configuration(config.options.ignored)]
     if not suppressions:
         return found, 0
-    left, suppressed = suppress(found, suppressions, config.told, now.date(), with_cluster=True)
+    left, suppressed = suppress(found, suppressions, config.severity_of, now.date(), with_cluster=True)
     return _worst_first(left), suppressed
 
 

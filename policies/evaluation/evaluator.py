@@ -18,7 +18,7 @@ from forewarn.policies.kinds.registry import (
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
 )
-from forewarn.policies.metering import MOST_WORK, CutShort, TooLarge, metered, never
+from forewarn.policies.metering import MAX_WORK, CutShort, TooLarge, metered, never
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, group_kind
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.objects.workload import parts_of
@@ -54,10 +54,10 @@ _ALONE: Final = {
     POD_GROUP: Target.POD_GROUP,
     GROUP_TEMPLATES: Target.POD_GROUP,
 }
-MOST_PROBLEMS: Final = 10
+MAX_PROBLEMS: Final = 10
 """Maximum problems of one rule for one object; further ones are only counted."""
-_MOST_COUNTED: Final = 1_000
-_MOST_CHARACTERS: Final = 2_000
+_MAX_COUNTED: Final = 1_000
+_MAX_CHARACTERS: Final = 2_000
 """Maximum characters of a message."""
 _NOT_EVALUATED: Final = "not evaluated: "
 _OF_PARTS: Final = frozenset((
@@ -82,9 +82,9 @@ class EvaluationRequest(NamedTuple):
     `cluster`: None if unknown. `expired`: returns true if the time for predictions is used up; other rules always
     complete. `predicted`: receives every impact that the rules use. `recall`: gives known impacts. `disclose`: what
     `Finding.for_requester` names; `Finding.text` names everything. `shown`: how much of a prediction
-    `Finding.for_requester` contains; called after the prediction. `judged`: the objects of the change set to evaluate
-    (default: all); the others only define and use names. `whole_cluster`: also evaluate the rules about the whole
-    cluster. `most_work`: units of work (`policies.metering`) after which a prediction stops.
+    `Finding.for_requester` contains; called after the prediction. `evaluated`: the objects of the change set to
+    evaluate (default: all); the others only define and use names. `with_cluster_rules`: also evaluate the rules about
+    the whole cluster. `max_work`: units of work (`policies.metering`) after which a prediction stops.
     """
 
     change_set: ChangeSet
@@ -97,9 +97,9 @@ class EvaluationRequest(NamedTuple):
     recall: Recall | None = None
     disclose: Disclose = Disclose.NAMES
     shown: Callable[[], Shown] = lambda: EXACT
-    judged: Sequence[ReviewedObject] | None = None
-    whole_cluster: bool = False
-    most_work: int = MOST_WORK
+    evaluated: Sequence[ReviewedObject] | None = None
+    with_cluster_rules: bool = False
+    max_work: int = MAX_WORK
 
 
 def evaluate(request: EvaluationRequest) -> list[Finding]:
@@ -117,11 +117,11 @@ def evaluate(request: EvaluationRequest) -> list[Finding]:
         request.shown,
     )
     predictions = context.once(Predicted, request.recall)
-    with metered(request.expired, request.most_work):
-        wholes = _OF_MANY if request.whole_cluster else _OF_MANY[:1]
-        subjects = change_set.subjects if request.judged is None else request.judged
+    with metered(request.expired, request.max_work):
+        wholes = _OF_MANY if request.with_cluster_rules else _OF_MANY[:1]
+        subjects = change_set.subjects if request.evaluated is None else request.evaluated
         subjects = (*wholes, *_parts(subjects, config.options.class_paths))
-        findings = (finding for subject in subjects for finding in _judge(subject, context, config))
+        findings = (finding for subject in subjects for finding in _evaluate(subject, context, config))
         found = {finding.order: finding for finding in findings}
     for impact in predictions.found:
         request.predicted(impact)
@@ -151,13 +151,13 @@ def count_open(
     config: Config,
     cluster: ClusterSnapshot | None,
     now: datetime,
-    judged: Sequence[ReviewedObject] | None = None,
+    evaluated: Sequence[ReviewedObject] | None = None,
 ) -> int:
     """Number of objects that class-not-allowed cannot evaluate, because it depends on the user or on unknown labels."""
     if not config.options.allowed_classes:
         return 0
     context = Context(change_set, cluster, config.options, Phase.LINT, now, lambda: False, _exempt(config, now))
-    return sum(1 for subject in (change_set.subjects if judged is None else judged) if _is_open(subject, context))
+    return sum(1 for subject in (change_set.subjects if evaluated is None else evaluated) if _is_open(subject, context))
 
 
 def _is_open(subject: ReviewedObject, context: Context) -> bool:
@@ -168,7 +168,7 @@ def _is_open(subject: ReviewedObject, context: Context) -> bool:
         return False
 
 
-def _judge(subject: ReviewedObject, context: Context, config: Config) -> list[Finding]:
+def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list[Finding]:
     """The findings about one object. An unreadable field is reported once, by a rule that names it, if there is one."""
     findings: list[Finding] = []
     faults: list[InvalidObject] = []
@@ -183,7 +183,7 @@ def _judge(subject: ReviewedObject, context: Context, config: Config) -> list[Fi
     for rule, severity, action in rules:
         try:
             problems = rule.check(subject, context)
-            if not _stands_for_many(subject):
+            if not _is_template_of_many(subject):
                 problems = _bounded(problems)
             findings += (_finding(subject, p, rule.ID, severity, action, reader) for p in problems)
         except CutShort as why:
@@ -202,7 +202,7 @@ def _judge(subject: ReviewedObject, context: Context, config: Config) -> list[Fi
     return findings
 
 
-def _stands_for_many(subject: ReviewedObject) -> bool:
+def _is_template_of_many(subject: ReviewedObject) -> bool:
     return subject is _FILES or subject is _CLUSTER
 
 
@@ -216,10 +216,10 @@ def _parts(subjects: Sequence[ReviewedObject], paths: Mapping[str, tuple[ClassPa
 
 def _bounded(problems: Iterator[Problem]) -> Iterator[Problem]:
     """The first MOST_PROBLEMS problems, and one more with the number of others."""
-    yield from islice(problems, MOST_PROBLEMS)
-    more = sum(1 for _ in islice(problems, _MOST_COUNTED))
+    yield from islice(problems, MAX_PROBLEMS)
+    more = sum(1 for _ in islice(problems, _MAX_COUNTED))
     if more:
-        count = f"more than {_MOST_COUNTED}" if more == _MOST_COUNTED else str(more)
+        count = f"more than {_MAX_COUNTED}" if more == _MAX_COUNTED else str(more)
         yield Problem(f"{count} more like these in this object", remediation="fix the reported ones first")
 
 
@@ -238,19 +238,19 @@ def _of_unevaluated(action: Action, why: CutShort, subject: ReviewedObject, conf
     """
     if not isinstance(why, TooLarge):
         return Action.WARN if action is Action.DENY else action
-    return Action.AUDIT if action is Action.DENY and _asks_for_no_more(subject, config) else action
+    return Action.AUDIT if action is Action.DENY and _adds_nothing(subject, config) else action
 
 
-def _asks_for_no_more(subject: ReviewedObject, config: Config) -> bool:
+def _adds_nothing(subject: ReviewedObject, config: Config) -> bool:
     """True for an update that changes nothing that rules evaluate, or removes Pods."""
     if subject.operation is not Operation.UPDATE or subject.old is None:
         return False
     if subject.object.get("spec") == subject.old.get("spec"):
         return True
-    from forewarn.policies.controllers.changes import asks_for_no_pods  # only when something is too large
+    from forewarn.policies.controllers.changes import creates_no_pods  # only when something is too large
 
     try:
-        return asks_for_no_pods(subject, config.options.pod_template_paths, fewer=True)
+        return creates_no_pods(subject, config.options.pod_template_paths, fewer=True)
     except (CutShort, InvalidObject):
         return False
 
@@ -261,7 +261,7 @@ def _in_force(target: Target, phase: Phase, config: Config) -> Iterator[tuple[Ru
     for rule in (*_RULES_BY_TARGET[target], *foreign):
         severity, action = config.severity(rule), config.action(rule, target)
         heard = rule.SEVERITY if phase is Phase.LINT else rule.ACTION
-        if action is not Action.OFF and heard is not None and config.hears(rule):
+        if action is not Action.OFF and heard is not None and config.runs(rule):
             yield rule, severity or Severity.ERROR, action
 
 
@@ -277,7 +277,7 @@ def _target(subject: ReviewedObject, context: Context) -> Target | None:
     """The target whose rules apply to an object; None for none. Raises InvalidObject."""
     if subject.part:
         return Target.PART if subject.object else Target.UNRENDERED
-    if _stands_for_many(subject):
+    if _is_template_of_many(subject):
         return Target.FILE if subject is _FILES else Target.CLUSTER
     kind = group_kind(subject.object or subject.old or NOTHING)
     deleted = subject.operation is Operation.DELETE
@@ -288,7 +288,7 @@ def _target(subject: ReviewedObject, context: Context) -> Target | None:
 
         LimitRange.from_api(subject.object)  # no rule is about it, but others count with it
     known = _target_of(kind, subject.operation)
-    return known or (Target.TEMPLATE if _holds_a_template(subject, context) else Target.OTHER)
+    return known or (Target.TEMPLATE if _has_template(subject, context) else Target.OTHER)
 
 
 def _target_of(kind: str, operation: Operation) -> Target | None:
@@ -300,7 +300,7 @@ def _target_of(kind: str, operation: Operation) -> Target | None:
     return _ALONE.get(kind)
 
 
-def _holds_a_template(subject: ReviewedObject, context: Context) -> bool:
+def _has_template(subject: ReviewedObject, context: Context) -> bool:
     """True for an object with a Pod template, also if the object is too large for the cache: its rules then report that
     they were not evaluated. Raises InvalidObject."""
     try:
@@ -315,7 +315,7 @@ def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, p
     In the webhook, the API server has decoded the object before.
     """
     severity = config.severity(parse_error)
-    if phase is Phase.LINT and severity is not None and config.hears(parse_error):
+    if phase is Phase.LINT and severity is not None and config.runs(parse_error):
         problem = Problem(f"{field_path(fault.path)}: {fault.problem}", fault.path, "write a value of this type")
         yield _finding(subject, problem, parse_error.ID, severity, Action.WARN)
 
@@ -343,10 +343,10 @@ def _finding(
         location=problem.location or subject.locate(problem.path),
         severity=severity if problem.severity is None else max(severity, problem.severity),
         rule=rule,
-        object=problem.object or (NO_OBJECT if _stands_for_many(subject) else subject.ref),
-        text=full.limited(_MOST_CHARACTERS),
+        object=problem.object or (NO_OBJECT if _is_template_of_many(subject) else subject.ref),
+        text=full.limited(_MAX_CHARACTERS),
         action=Action.AUDIT if problem.severity is Severity.NOTE else action,
-        path=cut(field_path(problem.path), _MOST_CHARACTERS),
+        path=cut(field_path(problem.path), _MAX_CHARACTERS),
         detail=detail,
-        for_requester=None if limited in (None, full) else limited.limited(_MOST_CHARACTERS),
+        for_requester=None if limited in (None, full) else limited.limited(_MAX_CHARACTERS),
     )

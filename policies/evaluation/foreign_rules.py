@@ -61,7 +61,7 @@ def _loaded(name: str, found: Mapping[str, EntryPoint]) -> Rule:
     try:
         return _checked(entry, name)
     except (Exception, SystemExit) as error:
-        return _Broken(name, f"cannot be loaded: {_said(error)}", f"report it to the authors of {entry.value}")
+        return _Broken(name, f"cannot be loaded: {_error_text(error)}", f"report it to the authors of {entry.value}")
 
 
 def _checked(entry: EntryPoint, name: str) -> Rule:
@@ -106,7 +106,7 @@ class _Guarded:
         except (CutShort, InvalidObject):
             raise
         except (Exception, SystemExit) as error:
-            message = f"not evaluated: the rule failed: {_said(error)}"
+            message = f"not evaluated: the rule failed: {_error_text(error)}"
             fix = "report it to the authors of the rule"
             yield Problem(message, remediation=fix, severity=Severity.WARNING)
 
@@ -144,6 +144,6 @@ def _sound(problem: Any) -> Problem:
     return Problem(" ".join(message.split()), path, " ".join(fix.split()), detail=detail, severity=severity)
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {cut(text, _LONGEST)}" if text else type(error).__name__

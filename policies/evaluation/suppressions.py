@@ -13,7 +13,17 @@ from datetime import date
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.findings import NO_OBJECT, NOWHERE, Finding, Location, ObjectRef, Severity, Text, cut, printable
+from forewarn.policies.findings import (
+    NO_LOCATION,
+    NO_OBJECT,
+    Finding,
+    Location,
+    ObjectRef,
+    Severity,
+    Text,
+    cut,
+    printable,
+)
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.file import invalid_suppression, unused_suppression
 from forewarn.policies.rules.support.names import nearest
@@ -68,7 +78,7 @@ class Suppression(NamedTuple):
 class Verdict(NamedTuple):
     """The findings to report, and the number of suppressed ones."""
 
-    kept: list[Finding]
+    findings: list[Finding]
     suppressed: int
 
 
@@ -138,9 +148,9 @@ def suppress(
         if not covering:
             kept.append(finding)
     count = len(findings) - len(kept)
-    kept += _told(invalid_suppression, ((s, faults[id(s)]) for s in suppressions if id(s) in faults), severity)
+    kept += _reported(invalid_suppression, ((s, faults[id(s)]) for s in suppressions if id(s) in faults), severity)
     unused = ((s, _UNUSED.format(", ".join(idle))) for s in valid if (idle := _idle(s, used, with_cluster, read)))
-    kept += _told(unused_suppression, unused, severity)
+    kept += _reported(unused_suppression, unused, severity)
     return Verdict(sorted(kept, key=lambda finding: finding.order), count)
 
 
@@ -197,7 +207,7 @@ def _idle(s: Suppression, used: set[tuple[int, str]], with_cluster: bool, read: 
     return [r for r in s.rules if (id(s), r) not in used and r not in untold]
 
 
-def _told(
+def _reported(
     rule: Rule, faults: Iterable[tuple[Suppression, str]], severity: Callable[[Rule], Severity | None]
 ) -> Iterator[Finding]:
     heard = severity(rule)
@@ -205,7 +215,7 @@ def _told(
         return
     for suppression, message in faults:
         about = suppression.object or NO_OBJECT
-        yield Finding(suppression.location or NOWHERE, heard, rule.ID, about, Text(message, _FIXES[rule.ID]))
+        yield Finding(suppression.location or NO_LOCATION, heard, rule.ID, about, Text(message, _FIXES[rule.ID]))
 
 
 _FIXES: Final = {

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 ANY: Final = "any"
-MOST: Final = 10_000
+MAX: Final = 10_000
 """Maximum expectations of one run."""
 _LONGEST: Final = 1000
 """Maximum characters of a text."""
@@ -51,7 +51,7 @@ class Expectation(NamedTuple):
     """An expectation.
 
     `run`: these Pods run at the end as before, `within` a number of seconds. `pending`: none of these Pods is Pending.
-    `pushed_out`: none of these Pods is preempted, `by` one of those Pods. `fit`: see Fit.
+    `preempted`: none of these Pods is preempted, `by` one of those Pods. `fit`: see Fit.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Expectation(NamedTuple):
     run: PodPattern | None = None
     within: float | None = None
     pending: PodPattern | None = None
-    pushed_out: PodPattern | None = None
+    preempted: PodPattern | None = None
     by: PodPattern = PodPattern()
     fit: Fit | None = None
 
@@ -71,8 +71,8 @@ def read_expectations(values: Iterable[tuple[Any, int]]) -> Iterator[Expectation
     for value, line in values:
         for entry in value if isinstance(value, list) else [value]:
             number += 1
-            if number > MOST:
-                raise ValueError(f"more than {MOST} expectations")
+            if number > MAX:
+                raise ValueError(f"more than {MAX} expectations")
             try:
                 yield _expectation(entry, line)
             except ValueError as fault:
@@ -94,7 +94,7 @@ def _expectation(entry: Any, line: int) -> Expectation:
     if "noPending" in told:
         found = found._replace(pending=_selector(told["noPending"], "noPending"))
     if "noPreemption" in told:
-        found = found._replace(pushed_out=_selector(told["noPreemption"], "noPreemption"))
+        found = found._replace(preempted=_selector(told["noPreemption"], "noPreemption"))
     if "by" in told:
         found = found._replace(by=_selector(told["by"], "by"))
     if "fit" in told:
@@ -103,11 +103,11 @@ def _expectation(entry: Any, line: int) -> Expectation:
 
 
 def _checked(found: Expectation) -> Expectation:
-    if found.run is None and found.pending is None and found.pushed_out is None and found.fit is None:
+    if found.run is None and found.pending is None and found.preempted is None and found.fit is None:
         raise ValueError("expect must have one of run, noPending, noPreemption, fit")
     if found.within is not None and found.run is None:
         raise ValueError("within needs run")
-    if found.by != PodPattern() and found.pushed_out is None:
+    if found.by != PodPattern() and found.preempted is None:
         raise ValueError("by needs noPreemption")
     if found.fit is not None and found.when.operation:
         raise ValueError("fit is evaluated on the current cluster; remove when")

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.controllers.stateful_set import ordinal_of
 from forewarn.policies.disclosure import count_range
 from forewarn.policies.forecast.replacements import AFTER_TERMINATION, Replacements
-from forewarn.policies.forecast.waiting import may_be_helped, waiting_in_turn
-from forewarn.policies.kube_apiserver.quota import QuotaRoom
+from forewarn.policies.forecast.waiting import may_be_helped, pending_in_order
+from forewarn.policies.kube_apiserver.quota import RemainingQuota
 from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.fields import NOTHING, at
 from forewarn.policies.scheduling.schedule_one import Prediction
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.scheduling.snapshot import Snapshot
 
-MOST_CYCLES: Final = 200
+MAX_CYCLES: Final = 200
 """Maximum scheduling cycles of one cascade."""
-MOST_WORK: Final = 150_000
+MAX_WORK: Final = 150_000
 """Maximum units of work of one cascade, if work is limited."""
 _JOB_BACKOFF: Final = 10.0
 """Seconds until a Job first recreates a deleted Pod."""
@@ -45,20 +45,20 @@ _JOB_BACKOFF: Final = 10.0
 class Aftermath(NamedTuple):
     """The result of the cascade.
 
-    `replaced`: number of victims that a controller recreates. `lost`: number of other victims. `pushed_out`: number of
+    `replaced`: number of victims that a controller recreates. `lost`: number of other victims. `preempted`: number of
     Pods that replacements preempt. `levels`: depth of the cascade. `pending`: replacements that stay Pending.
-    `refused`: replacements that a quota still rejects at the end, included in `replaced`. `left_out`: Pending Pods that
+    `rejected`: replacements that a quota still rejects at the end, included in `replaced`. `omitted`: Pending Pods that
     were not evaluated. `known` False: time or work was used up.
     """
 
     replaced: int = 0
     lost: int = 0
-    pushed_out: int = 0
+    preempted: int = 0
     levels: int = 0
     pending: int = 0
     known: bool = True
-    refused: int = 0
-    left_out: int = 0
+    rejected: int = 0
+    omitted: int = 0
 
     def to_dict(self) -> dict[str, object]:
         """Return the counts that are not zero under their JSON names; `{"incomplete": True}` if the cascade is
@@ -69,21 +69,21 @@ class Aftermath(NamedTuple):
         told = {
             "replaced": self.replaced,
             "notReplaced": self.lost,
-            "preempted": self.pushed_out,
+            "preempted": self.preempted,
             "cascadeDepth": self.levels,
             "pending": self.pending,
-            "rejectedByQuota": self.refused,
-            "pendingNotEvaluated": self.left_out,
+            "rejectedByQuota": self.rejected,
+            "pendingNotEvaluated": self.omitted,
         }
         return {key: number for key, number in told.items() if number}
 
     def to_coarse_dict(self) -> dict[str, object]:
-        """Return `to_dict` with the lower end of a range for each count, without the depth and `left_out`."""
+        """Return `to_dict` with the lower end of a range for each count, without the depth and `omitted`."""
         if not self.known:
             return self.to_dict()
-        counts = self.replaced, self.lost, self.pushed_out, self.pending, self.refused
-        replaced, lost, pushed_out, pending, refused = (count_range(count).lowest or 0 for count in counts)
-        return Aftermath(replaced, lost, pushed_out, 0, pending, True, refused).to_dict()
+        counts = self.replaced, self.lost, self.preempted, self.pending, self.rejected
+        replaced, lost, preempted, pending, rejected = (count_range(count).lowest or 0 for count in counts)
+        return Aftermath(replaced, lost, preempted, 0, pending, True, rejected).to_dict()
 
 
 NOT_KNOWN: Final = Aftermath(known=False)
@@ -104,11 +104,11 @@ def aftermath_of(
     cluster. `waiting`: the Pending Pods, by default all of the cluster.
     """
     going = [victim for prediction in preempting for victim in prediction.victims if not victim.terminating]
-    if len(going) > MOST_CYCLES:
+    if len(going) > MAX_CYCLES:
         raise CutShort("too many victims to follow")
-    room = QuotaRoom(quotas_of or cluster.quotas_of)
-    waiting = waiting_in_turn(cluster) if waiting is None else waiting
-    cascade = _Cascade(cluster, snapshot, {prediction.node for prediction in preempting}, room, waiting)
+    capacity = RemainingQuota(quotas_of or cluster.quotas_of)
+    waiting = pending_in_order(cluster) if waiting is None else waiting
+    cascade = _Cascade(cluster, snapshot, {prediction.node for prediction in preempting}, capacity, waiting)
     for victim in going:
         cascade.evict(victim, 0, is_replaced=victim.identity not in own)
     return cascade.run()
@@ -132,34 +132,39 @@ class _Cascade:
     """The event loop of the cascade: victims terminate, controllers recreate Pods, the scheduler tries them."""
 
     def __init__(
-        self, cluster: ClusterSnapshot, snapshot: Snapshot, nodes: Iterable[str], room: QuotaRoom, waiting: Waiting
+        self,
+        cluster: ClusterSnapshot,
+        snapshot: Snapshot,
+        nodes: Iterable[str],
+        capacity: RemainingQuota,
+        waiting: Waiting,
     ) -> None:
         """Start without events.
 
         `nodes`: the nodes with victims. Pods nominated to these nodes are Pending in addition to those of `waiting`.
         """
-        self._cluster, self._snapshot, self._room = cluster, snapshot, room
+        self._cluster, self._snapshot, self._capacity = cluster, snapshot, capacity
         self._now = 0.0
         self._numbers = count(1)
-        self._replacements = Replacements(cluster, room, self._numbers)
+        self._replacements = Replacements(cluster, capacity, self._numbers)
         self._due: list[tuple[float, int, Pod | _Waiting]] = []
         """A heap of (time, sequence number, terminating victim or replacement)."""
         nominated = (snapshot.objects.nominated.get(name, ()) for name in nodes)
         self._waiting = [_Waiting(pod, 0, is_new=False) for pods in (*nominated, waiting.pods) for pod in pods]
-        self._left_out = waiting.left_out
-        self._refused: list[_Waiting] = []
+        self._omitted = waiting.omitted
+        self._rejected: list[_Waiting] = []
         """Pods that a quota rejected; their controllers retry."""
         self._held: list[_Waiting] = []
         """Pods of ordered StatefulSets, which the controller creates once the Pods of lower ordinals are scheduled."""
         self._cycles = 0
-        self._replaced = self._lost = self._pushed_out = self._levels = 0
+        self._replaced = self._lost = self._preempted = self._levels = 0
 
     def run(self) -> Aftermath:
         """Process all events in order of time and return the result. Raises CutShort."""
         while self._due:
             self._now = self._due[0][0]
             ended: list[Pod] = []
-            made, self._refused = self._refused, []
+            made, self._rejected = self._rejected, []
             while self._due and self._due[0][0] == self._now:
                 what = heappop(self._due)[2]
                 if isinstance(what, _Waiting):
@@ -170,24 +175,24 @@ class _Cascade:
             self._let_in(self._in_order(made))
             self._try({victim.node_name for victim in ended})
             self._let_go()
-        pending, refused = sum(waiting.level > 0 for waiting in self._waiting), len(self._refused)
+        pending, rejected = sum(waiting.level > 0 for waiting in self._waiting), len(self._rejected)
         never = len(self._held)
         return Aftermath(
             self._replaced - never,
             self._lost + never,
-            self._pushed_out,
+            self._preempted,
             self._levels,
             pending,
-            refused=refused,
-            left_out=self._left_out,
+            rejected=rejected,
+            omitted=self._omitted,
         )
 
     def evict(self, victim: Pod, level: int, *, is_replaced: bool = True) -> None:
         """Delete a victim of a preemptor of this level, and plan its replacement unless `is_replaced` is False."""
         if level:
-            self._pushed_out, self._levels = self._pushed_out + 1, max(self._levels, level)
-        gone = self._now + victim.spec.termination_grace_period
-        heappush(self._due, (gone, next(self._numbers), victim))
+            self._preempted, self._levels = self._preempted + 1, max(self._levels, level)
+        deleted = self._now + victim.spec.termination_grace_period
+        heappush(self._due, (deleted, next(self._numbers), victim))
         if not is_replaced:
             return
         replacement = self._replacements.of(victim)
@@ -196,8 +201,8 @@ class _Cascade:
             return
         self._replaced += 1
         kind = victim.owner.kind if victim.owner else ""
-        when = gone if kind in AFTER_TERMINATION else self._now + (_JOB_BACKOFF if kind == "Job" else 0.0)
-        asked = self._replacements.as_counted(replacement) if self._room.limits(victim.namespace) else None
+        when = deleted if kind in AFTER_TERMINATION else self._now + (_JOB_BACKOFF if kind == "Job" else 0.0)
+        asked = self._replacements.as_counted(replacement) if self._capacity.limits(victim.namespace) else None
         heappush(self._due, (when, next(self._numbers), _Waiting(replacement, level + 1, asked=asked)))
 
     def _in_order(self, made: Iterable[_Waiting]) -> Iterator[_Waiting]:
@@ -241,22 +246,22 @@ class _Cascade:
         for waiting in made:
             pod, asked = waiting.pod, waiting.asked
             alike = id(at(asked or NOTHING, "spec", "containers")), pod.priority_class_name
-            if asked is None or (alike not in vain and self._room.take(pod.namespace, asked)):
+            if asked is None or (alike not in vain and self._capacity.take(pod.namespace, asked)):
                 self._waiting.append(waiting)
             else:
                 vain.add(alike)
-                self._refused.append(waiting)
+                self._rejected.append(waiting)
 
     def _end(self, victims: Iterable[Pod]) -> None:
         """Remove terminated victims from the snapshot, and release their quota."""
-        gone = []
+        deleted = []
         for victim in victims:
-            if self._room.limits(victim.namespace):
-                self._room.give_back(victim.namespace, self._replacements.as_counted(victim))
+            if self._capacity.limits(victim.namespace):
+                self._capacity.give_back(victim.namespace, self._replacements.as_counted(victim))
             info = self._snapshot.get(victim.node_name)
-            gone += [pod for pod in info.pods if pod.identity == victim.identity] if info else []
-        if gone:
-            self._snapshot = self._snapshot.with_pods((), gone)
+            deleted += [pod for pod in info.pods if pod.identity == victim.identity] if info else []
+        if deleted:
+            self._snapshot = self._snapshot.with_pods((), deleted)
 
     def _try(self, emptied: Collection[str]) -> None:
         """Schedule the new Pods, and the Pending Pods that capacity on the `emptied` nodes may help, highest priority
@@ -270,7 +275,7 @@ class _Cascade:
             if not is_woken and not may_be_helped(waiting.pod, self._snapshot, emptied):
                 continue
             self._cycles += 1
-            if self._cycles > MOST_CYCLES:
+            if self._cycles > MAX_CYCLES:
                 raise CutShort("too much comes after it")
             waiting.is_new = False
             prediction = Prediction(self._snapshot, waiting.pod)

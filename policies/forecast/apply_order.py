@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.controllers.new_pods import MOST_IN_TURN
+from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL
 from forewarn.policies.forecast.placement import Placement, new_pods_of
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.scheduling.bulk import rejecting_plugins
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.queue.pod_info import Key, QueuedPodInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
 
-_MOST_TRIES: Final = 5
+_MAX_TRIES: Final = 5
 """Maximum number of attempts for one Pod: many Pods with affinity to each other would be tried for each new Pod."""
 
 
@@ -38,13 +38,13 @@ _MOST_TRIES: Final = 5
 class Arrival:
     """A new Pod and its predictions so far.
 
-    `pushed_out_by`: key of the later Pod that preempts it, or empty. `overtaken`: the Pod is nominated to a node, but
+    `preempted_by`: key of the later Pod that preempts it, or empty. `overtaken`: the Pod is nominated to a node, but
     later Pods of higher priority will take the capacity of the victims there.
     """
 
     pod: Pod
     predictions: list[Prediction] = field(default_factory=list)
-    pushed_out_by: str = ""
+    preempted_by: str = ""
     overtaken: bool = False
 
     @property
@@ -77,13 +77,13 @@ class Applied:
         """The final predictions of all new Pods."""
         return [prediction for placement in self.placed for prediction in placement.predictions]
 
-    def turn_of(self, prediction: Prediction) -> dict[str, object]:
+    def attempts_of(self, prediction: Prediction) -> dict[str, object]:
         """Return JSON members for a Pod's prediction: `attempts` if more than one, `preemptedBy`, `overtaken`."""
         arrival = self.arrivals.get((prediction.pod.namespace, prediction.pod.name))
         if arrival is None:
             return {}
         tries = len(arrival.predictions)
-        again = {"preemptedBy": arrival.pushed_out_by} if arrival.pushed_out_by else {}
+        again = {"preemptedBy": arrival.preempted_by} if arrival.preempted_by else {}
         overtaken = {"overtaken": True} if arrival.overtaken else {}
         return {**({"attempts": tries} if tries > 1 else {}), **again, **overtaken}
 
@@ -95,7 +95,7 @@ def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], repli
     """
     scheduler = _Scheduler(cluster.scheduling)
     found: list[tuple[Placement, Sequence[Pod]] | InvalidObject] = []
-    left = MOST_IN_TURN
+    left = MAX_SEQUENTIAL
     for obj in objects:
         try:
             new, name = new_pods_of(cluster, obj, replicas)
@@ -104,9 +104,9 @@ def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], repli
             continue
         pods = [named for pod in new.pods[:left] if (named := scheduler.arrive(pod)) is not None]
         left -= len(pods)
-        existing, left_out = max(new.wanted - len(new.pods), 0), len(new.pods) - len(pods)
-        found.append((Placement(name, (), new.wanted, existing, new.without_claims, left_out), pods))
-    scheduler.see_who_is_overtaken()
+        existing, omitted = max(new.wanted - len(new.pods), 0), len(new.pods) - len(pods)
+        found.append((Placement(name, (), new.wanted, existing, new.without_claims, omitted), pods))
+    scheduler.find_overtaken()
     return Applied(tuple(_with_predictions(found, scheduler.arrivals)), scheduler.arrivals)
 
 
@@ -127,7 +127,7 @@ class _Scheduler:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._tries = 0
-        self._ending: set[tuple[str, str]] = set()
+        self._terminating: set[tuple[str, str]] = set()
         """(identity, node) of the victims."""
         self._named: Counter[Key] = Counter()
         self.arrivals: dict[Key, Arrival] = {}
@@ -165,7 +165,7 @@ class _Scheduler:
 
     def _try(self, info: QueuedPodInfo) -> None:
         arrival = self.arrivals[info.key]
-        if len(arrival.predictions) >= _MOST_TRIES:
+        if len(arrival.predictions) >= _MAX_TRIES:
             self._queue.done(info.pod)
             return
         prediction = Prediction(self._snapshot, info.pod)
@@ -182,15 +182,15 @@ class _Scheduler:
             if prediction.outcome == "preempts":
                 info.pod = replace(info.pod, nominated_node_name=prediction.node)
             self._queue.add_unschedulable_if_not_present(info)
-            self._push_out(prediction, before)
+            self._preempt(prediction, before)
 
-    def _push_out(self, prediction: Prediction, before: Snapshot) -> None:
+    def _preempt(self, prediction: Prediction, before: Snapshot) -> None:
         """Record which new Pods this prediction preempts, and requeue new Pods that lose their nomination to it."""
         for victim in prediction.victims:
-            self._ending.add((victim.identity, victim.node_name))
+            self._terminating.add((victim.identity, victim.node_name))
             pushed = self.arrivals.get((victim.namespace, victim.name))
             if pushed is not None and not victim.terminating:
-                pushed.pushed_out_by = prediction.pod.key
+                pushed.preempted_by = prediction.pod.key
         node = prediction.node
         stay = {pod.identity for pod in self._snapshot.objects.nominated.get(node, ())}
         for pod in before.objects.nominated.get(node, ()):
@@ -207,7 +207,7 @@ class _Scheduler:
             ASSIGNED_POD_DELETE, pod, None, lambda other: other.effective_priority <= pod.effective_priority
         )
 
-    def see_who_is_overtaken(self) -> None:
+    def find_overtaken(self) -> None:
         """Set `overtaken` on nominated Pods that will not fit on their node after the victims terminate.
 
         Such a Pod loses the capacity to later Pods of higher priority. Its nomination remains if all victims on the
@@ -215,9 +215,9 @@ class _Scheduler:
         """
         nominated = self._snapshot.objects.nominated
         ours = [p for pods in nominated.values() for p in pods if (p.namespace, p.name) in self.arrivals]
-        nodes = [info for name in {name for _, name in self._ending} if (info := self._snapshot.get(name))]
-        gone = [pod for info in nodes for pod in info.pods if (pod.identity, info.name) in self._ending]
-        in_the_end = self._snapshot.with_pods((), gone)
+        nodes = [info for name in {name for _, name in self._terminating} if (info := self._snapshot.get(name))]
+        deleted = [pod for info in nodes for pod in info.pods if (pod.identity, info.name) in self._terminating]
+        in_the_end = self._snapshot.with_pods((), deleted)
         for pod in ours:
             there = Prediction(in_the_end, pod).feasible
             self.arrivals[pod.namespace, pod.name].overtaken = pod.nominated_node_name not in there

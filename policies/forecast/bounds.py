@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 
-MOST_PREEMPTIONS: Final = 500
+MAX_PREEMPTIONS: Final = 500
 """Maximum preemptions by the Pods of one object if work is limited."""
-MOST_DAEMONS: Final = 2_000
+MAX_DAEMONS: Final = 2_000
 """Maximum preemptions by the Pods of a DaemonSet, which are predicted together."""
-MOST_VICTIMS: Final = 3_000
+MAX_VICTIMS: Final = 3_000
 """Maximum victims of one object if work is limited."""
-MOST_PLACED: Final = 20_000
+MAX_PLACED: Final = 20_000
 """Maximum Pods of one object that are added to the snapshot together."""
-MOST_REHEARSED: Final = 100
+MAX_REHEARSED: Final = 100
 """Maximum Pods of a simulated rollout; of a larger one, only the first Pods are predicted."""
-MOST_REHEARSING: Final = 200_000
+MAX_REHEARSAL_WORK: Final = 200_000
 """Maximum units of work for the simulation of a rollout, if work is limited."""
 
 
 def check_extents(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> None:
     """Raise CutShort if the Pod template, the metadata, the selector or the volume claim templates are too large."""
     from forewarn.policies.objects.extent import (
-        MOST_REQUIREMENTS,
-        MOST_VOLUMES,
+        MAX_REQUIREMENTS,
+        MAX_VOLUMES,
         check_extent,
         check_metadata_extent,
         exceeds,
@@ -49,10 +49,10 @@ def check_extents(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]])
         conditions = at(selector, "matchExpressions") if isinstance(selector, dict) else None
         labels = at(selector, "matchLabels") if isinstance(selector, dict) else None
         conditions_of_it = (
-            (part, "requirements in its selector", MOST_REQUIREMENTS) for part in (selector, conditions, labels)
+            (part, "requirements in its selector", MAX_REQUIREMENTS) for part in (selector, conditions, labels)
         )
         claims = at(subject.object, "spec", "volumeClaimTemplates")
-        for part, what, most in (*conditions_of_it, (claims, "volumeClaimTemplates", MOST_VOLUMES)):
+        for part, what, most in (*conditions_of_it, (claims, "volumeClaimTemplates", MAX_VOLUMES)):
             if isinstance(part, list | dict) and len(part) > most:
                 raise exceeds("the object", len(part), what, most)
 
@@ -64,5 +64,5 @@ def too_many_pods(most: int) -> TooLarge:
 
 def too_many_preemptions(most: int) -> TooLarge:
     """Return the error for an object whose Pods cause more than `most` preemptions, or too many victims."""
-    victims = f"or {MOST_VICTIMS} victims"
+    victims = f"or {MAX_VICTIMS} victims"
     return TooLarge(f"forewarn evaluates at most {most} preemptions {victims} of one object", "ask for fewer Pods")

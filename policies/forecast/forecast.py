@@ -5,28 +5,28 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from forewarn.policies.controllers.changes import asks_for_no_pods, coming
-from forewarn.policies.controllers.new_pods import MOST_IN_TURN, WITHOUT_CLAIMS, replicas_of
+from forewarn.policies.controllers.changes import creates_no_pods, pod_change
+from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, WITHOUT_CLAIMS, replicas_of
 from forewarn.policies.controllers.pod_sequences import DaemonPods, NumberedPods
-from forewarn.policies.forecast.aftermath import MOST_WORK, NOT_KNOWN, aftermath_of
+from forewarn.policies.forecast.aftermath import MAX_WORK, NOT_KNOWN, aftermath_of
 from forewarn.policies.forecast.bounds import (
-    MOST_DAEMONS,
-    MOST_PLACED,
-    MOST_PREEMPTIONS,
-    MOST_REHEARSED,
-    MOST_REHEARSING,
-    MOST_VICTIMS,
+    MAX_DAEMONS,
+    MAX_PLACED,
+    MAX_PREEMPTIONS,
+    MAX_REHEARSAL_WORK,
+    MAX_REHEARSED,
+    MAX_VICTIMS,
     check_extents,
     too_many_pods,
     too_many_preemptions,
 )
-from forewarn.policies.forecast.impact import MOST_SHOWN, Impact
+from forewarn.policies.forecast.impact import MAX_SHOWN, Impact
 from forewarn.policies.forecast.later_snapshots import BINDING, filled, with_all, with_daemons, without
-from forewarn.policies.forecast.waiting import made_anew, may_be_helped, waiting_in_turn
+from forewarn.policies.forecast.waiting import may_be_helped, pending_in_order, replacement_of
 from forewarn.policies.metering import CutShort, TooLarge, limited, meter, metered
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.workload import pod_template_of
-from forewarn.policies.scheduling.bulk import on_each_node, room_for
+from forewarn.policies.scheduling.bulk import capacity_for, on_each_node
 from forewarn.policies.scheduling.missing_lists import assumptions, lists_storage
 from forewarn.policies.scheduling.pod_groups import is_scheduled_by_group
 from forewarn.policies.scheduling.responsible import not_scheduled, unmodelled
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.controllers.changes import Coming
+    from forewarn.policies.controllers.changes import PodChange
     from forewarn.policies.forecast.waiting import Waiting
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import ResourceQuota
@@ -89,23 +89,23 @@ class Forecast:
         """
 
         try:
-            if asks_for_no_pods(subject, self._paths):
+            if creates_no_pods(subject, self._paths):
                 return None
             check_extents(subject, self._paths)
-            found = coming(subject, self._cluster, self._paths, pods_defaulted=self._pods_defaulted)
+            found = pod_change(subject, self._cluster, self._paths, pods_defaulted=self._pods_defaulted)
             if found.pods:
-                self._cluster.check_kept(found.pods[0].namespace)
+                self._cluster.check_retained(found.pods[0].namespace)
         except CutShort as why:
-            return _not_looked_at(subject, self._paths, why)
+            return _not_evaluated(subject, self._paths, why)
         except InvalidObject:
             return None  # other rules say what is wrong with it
         if not found.pods or not_scheduled(found.pods[0], self._snapshot()):
             return None
         return self._of_pods(subject, found, most)
 
-    def _of_pods(self, subject: ReviewedObject, found: Coming, most: int | None) -> Impact:
+    def _of_pods(self, subject: ReviewedObject, found: PodChange, most: int | None) -> Impact:
 
-        impact, pod = _begun(found), found.pods[0]
+        impact, pod = _initial_impact(found), found.pods[0]
         why_not = unmodelled(pod, self._snapshot())
         is_grouped = is_scheduled_by_group(pod, self._snapshot())
         if why_not and not is_grouped:
@@ -123,7 +123,7 @@ class Forecast:
         done = self._with_aftermath(subject, done) if wanted and done.aftermath is None else done
         return self._with_assumptions(done, pod)
 
-    def _of_group(self, found: Coming, impact: Impact, most: int | None, why_not: str) -> Impact:
+    def _of_group(self, found: PodChange, impact: Impact, most: int | None, why_not: str) -> Impact:
         """Return the impact of new Pods that kube-scheduler schedules with their PodGroup.
 
         `why_not`: why the Pods are not predicted one by one. Raises CutShort.
@@ -133,9 +133,9 @@ class Forecast:
         arriving = found.pods[: 1 if found.one_by_one else most]
         if not arriving:
             return impact._replace(rest="refused")
-        if len(arriving) > MOST_IN_TURN:
-            raise too_many_pods(MOST_IN_TURN)
-        is_rollout = found.rolled_out is not None or any(found.ended.values()) or found.creates_claims is not None
+        if len(arriving) > MAX_SEQUENTIAL:
+            raise too_many_pods(MAX_SEQUENTIAL)
+        is_rollout = found.rolled_out is not None or any(found.deleted.values()) or found.creates_claims is not None
         before = self._in_groups.get((arriving[0].namespace, arriving[0].spec.pod_group), ())
         group = None if is_rollout else group_forecast(self._snapshot(), (*before, *arriving))
         if group is None or group.outcome == "not-predicted":
@@ -155,12 +155,12 @@ class Forecast:
         assumed = assumptions(self._cluster.objects, (pod,), victims=victims)
         return impact._replace(assumes=(*assumed, *impact.assumes))
 
-    def _in_full(self, found: Coming, impact: Impact, most: int | None) -> Impact:
+    def _in_full(self, found: PodChange, impact: Impact, most: int | None) -> Impact:
         """Return the impact by simulation for a rollout and for Pods with new claims, else one by one.
 
         If a rollout is too large, its first Pods are predicted and `first_only` is set. Raises CutShort.
         """
-        too_many = max(len(found.pods), len(found.own)) > MOST_REHEARSED
+        too_many = max(len(found.pods), len(found.own)) > MAX_REHEARSED
         is_rollout = found.rolled_out is not None
         try:
             done = None if too_many else self._rehearsed(found, impact, most)
@@ -171,13 +171,13 @@ class Forecast:
         done = self._one_by_one(found, impact, most) if done is None else done
         return done._replace(first_only=too_many and is_rollout and done.fitting < done.new)
 
-    def _one_by_one(self, found: Coming, impact: Impact, most: int | None) -> Impact:
+    def _one_by_one(self, found: PodChange, impact: Impact, most: int | None) -> Impact:
         """Return the impact without a simulation. Raises CutShort."""
 
         done = self._limited(found, impact, most)
         return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if found.without_claims else done
 
-    def _rehearsed(self, found: Coming, impact: Impact, most: int | None) -> Impact | None:
+    def _rehearsed(self, found: PodChange, impact: Impact, most: int | None) -> Impact | None:
         """Return the impact by simulation; None if the change is predicted without one. Raises CutShort."""
         change = found.rolled_out or found.creates_claims
         if change is None or (most is not None and not self._stored_quotas):
@@ -189,43 +189,43 @@ class Forecast:
         from forewarn.policies.forecast.rehearsal import rehearse
 
         try:
-            with metered(self._expired, MOST_REHEARSING):
-                waiting = waiting_in_turn(self._cluster, impact.own | self._placed)
+            with metered(self._expired, MAX_REHEARSAL_WORK):
+                waiting = pending_in_order(self._cluster, impact.own | self._placed)
                 emptied = without(self._snapshot(), found.own)
                 plain = most is None and not found.under_way and not found.without_claims
-                fits = plain and self._have_room(found.pods)
-                if fits and not _help_anybody(waiting, emptied, found.own):
+                fits = plain and self._all_fit(found.pods)
+                if fits and not _help_pending(waiting, emptied, found.own):
                     self._next = partial(with_all, emptied, found.pods)
                     return impact._replace(fitting=impact.new)
                 creates = found.rolled_out is None and not found.own  # else what is stored must be known
-                came = rehearse(self._cluster, self._snapshot(), change, waiting, creates=creates)
+                arrived = rehearse(self._cluster, self._snapshot(), change, waiting, creates=creates)
         except InvalidObject:
             return None
-        unknown = found.creates_claims is not None and came.has_unknown_volumes
-        if unknown or any(prediction.outcome != "pending" for prediction in came.pending):
+        unknown = found.creates_claims is not None and arrived.has_unknown_volumes
+        if unknown or any(prediction.outcome != "pending" for prediction in arrived.pending):
             return None
-        self._next = lambda: came.snapshot
-        self._placed.update(came.let_in)
+        self._next = lambda: arrived.snapshot
+        self._placed.update(arrived.let_in)
         if found.under_way:  # the number of new Pods with the old template is unknown
-            impact = impact._replace(new=max(impact.new, came.made, len(came.preempting) + len(came.pending)))
-        fitting = max(min(came.made, impact.new) - len(came.preempting) - len(came.pending), 0)
-        missing = impact.new - fitting - len(came.preempting) - len(came.pending)
+            impact = impact._replace(new=max(impact.new, arrived.made, len(arrived.preempting) + len(arrived.pending)))
+        fitting = max(min(arrived.made, impact.new) - len(arrived.preempting) - len(arrived.pending), 0)
+        missing = impact.new - fitting - len(arrived.preempting) - len(arrived.pending)
         return impact._replace(
-            predictions=(*came.preempting, *came.pending),
+            predictions=(*arrived.preempting, *arrived.pending),
             fitting=fitting,
-            rest="" if missing <= 0 else "refused" if came.refused else "later",
-            by_waiting=came.by_waiting,
-            let_in=came.let_in,
-            aftermath=came.aftermath if self._aftermath and (came.preempting or came.by_waiting) else None,
+            rest="" if missing <= 0 else "refused" if arrived.rejected else "later",
+            by_waiting=arrived.by_waiting,
+            let_in=arrived.let_in,
+            aftermath=arrived.aftermath if self._aftermath and (arrived.preempting or arrived.by_waiting) else None,
         )
 
-    def _have_room(self, pods: Sequence[Pod]) -> bool:
+    def _all_fit(self, pods: Sequence[Pod]) -> bool:
         """Return True if all these Pods fit besides all current Pods, including the old Pods of the workload."""
 
-        if not _alike(pods):
+        if not _are_equivalent(pods):
             return False
-        room = room_for(self._snapshot(), pods[0])
-        return room is not None and room.total >= len(pods)
+        capacity = capacity_for(self._snapshot(), pods[0])
+        return capacity is not None and capacity.total >= len(pods)
 
     def _with_aftermath(self, subject: ReviewedObject, impact: Impact) -> Impact:
         """Return the impact with the cascade; NOT_KNOWN as cascade if time or work is used up."""
@@ -234,36 +234,36 @@ class Forecast:
         try:
             if self._expired():
                 raise CutShort("time is up")
-            with metered(self._expired, MOST_WORK):
+            with metered(self._expired, MAX_WORK):
                 itself = impact.own | impact.let_in
-                waiting = waiting_in_turn(self._cluster, impact.own | self._placed)
+                waiting = pending_in_order(self._cluster, impact.own | self._placed)
                 preempting = (*impact.preempting, *impact.by_waiting)
                 comes = aftermath_of(self._cluster, self._snapshot(), preempting, itself, quotas_of, waiting)
         except (CutShort, InvalidObject):
             comes = NOT_KNOWN
         return impact._replace(aftermath=comes)
 
-    def _limited(self, found: Coming, impact: Impact, most: int | None) -> Impact:
+    def _limited(self, found: PodChange, impact: Impact, most: int | None) -> Impact:
         """Return the impact of at most `most` new Pods. A quota rejects the others, unless old Pods terminate first."""
-        refused = most is not None and most < len(found.pods) and not found.ended_first
-        arriving = found.pods[:most] if refused else found.pods
+        rejected = most is not None and most < len(found.pods) and not found.deleted_first
+        arriving = found.pods[:most] if rejected else found.pods
         if not arriving:
             return impact._replace(rest="refused")
         self._waiting = None
         let_in: dict[str, Prediction] = {}
-        if gone := found.ended.get(0):
-            self._next = partial(without, self._snapshot(), gone)
-            self._let_in(gone, impact, let_in)
-        done = self._at_once(arriving, impact, found) if not any(found.ended) else None
-        done = self._in_turn(arriving, impact, found, let_in) if done is None else done
+        if deleted := found.deleted.get(0):
+            self._next = partial(without, self._snapshot(), deleted)
+            self._let_in(deleted, impact, let_in)
+        done = self._at_once(arriving, impact, found) if not any(found.deleted) else None
+        done = self._sequentially(arriving, impact, found, let_in) if done is None else done
         if let_in:
             self._placed.update(let_in)
             preempt = tuple(p for p in let_in.values() if p.outcome == "preempts")
             placed = frozenset(identity for identity, p in let_in.items() if p.outcome == "fits")
             done = done._replace(let_in=placed, by_waiting=preempt)
-        return done._replace(rest="refused") if refused and done.rest in ("", "later") else done
+        return done._replace(rest="refused") if rejected and done.rest in ("", "later") else done
 
-    def _at_once(self, arriving: Sequence[Pod], impact: Impact, found: Coming) -> Impact | None:
+    def _at_once(self, arriving: Sequence[Pod], impact: Impact, found: PodChange) -> Impact | None:
         """Return the impact if all Pods fit or a DaemonSet has one for each node; None if they must be predicted one by
         one.
         """
@@ -271,19 +271,19 @@ class Forecast:
         if isinstance(arriving, DaemonPods):
             on_each = on_each_node(self._snapshot(), arriving.anywhere, arriving.nodes)
             return None if on_each is None else self._on_each_node(arriving, impact, on_each)
-        if len(arriving) == 1 or not _alike(arriving):
+        if len(arriving) == 1 or not _are_equivalent(arriving):
             return None
-        room = room_for(self._snapshot(), arriving[0])
-        if room is None or (room.total < len(arriving) and room.by_node is None):
+        capacity = capacity_for(self._snapshot(), arriving[0])
+        if capacity is None or (capacity.total < len(arriving) and capacity.by_node is None):
             return None
-        if room.total >= len(arriving):
+        if capacity.total >= len(arriving):
             self._next = partial(with_all, self._snapshot(), arriving)
             return impact._replace(fitting=len(arriving))
-        assert room.by_node is not None
-        if room.total > MOST_PLACED:
-            return impact._replace(fitting=room.total).stopped(too_many_pods(MOST_PLACED))
-        self._next = partial(filled, self._snapshot(), arriving[: room.total], room.by_node)
-        return self._in_turn(arriving[room.total :], impact._replace(fitting=room.total), found, {})
+        assert capacity.by_node is not None
+        if capacity.total > MAX_PLACED:
+            return impact._replace(fitting=capacity.total).stopped(too_many_pods(MAX_PLACED))
+        self._next = partial(filled, self._snapshot(), arriving[: capacity.total], capacity.by_node)
+        return self._sequentially(arriving[capacity.total :], impact._replace(fitting=capacity.total), found, {})
 
     def _on_each_node(self, arriving: DaemonPods, impact: Impact, found: OnEachNode) -> Impact:
         """Predict the Pods of a DaemonSet, which affect each other only through the PDBs of their victims."""
@@ -293,10 +293,10 @@ class Forecast:
         placed = [node for node in arriving.nodes if node in found.fits]
         victims = 0
         for node, candidate in found.others:
-            if limited() and (len(predictions) >= MOST_DAEMONS or victims >= MOST_VICTIMS):
+            if limited() and (len(predictions) >= MAX_DAEMONS or victims >= MAX_VICTIMS):
                 before = arriving.nodes.index(node) - len(predictions)
                 found_so_far = impact._replace(predictions=tuple(predictions), fitting=before)
-                return found_so_far.stopped(too_many_preemptions(MOST_DAEMONS))
+                return found_so_far.stopped(too_many_preemptions(MAX_DAEMONS))
             work.charge(1 + BINDING)
             known = VectorizedAnswer([], [node] if candidate else [], candidate)
             predictions.append(Prediction(snapshot, arriving.of(node), known))
@@ -304,7 +304,9 @@ class Forecast:
         self._next = partial(with_daemons, snapshot, arriving, placed, predictions)
         return impact._replace(predictions=tuple(predictions), fitting=len(placed))
 
-    def _in_turn(self, arriving: Sequence[Pod], impact: Impact, found: Coming, let_in: dict[str, Prediction]) -> Impact:
+    def _sequentially(
+        self, arriving: Sequence[Pod], impact: Impact, found: PodChange, let_in: dict[str, Prediction]
+    ) -> Impact:
         """Predict each Pod after the Pods before it. `let_in`: predictions of Pending Pods by identity; extended
         here.
         """
@@ -312,7 +314,7 @@ class Forecast:
         predictions: list[Prediction] = []
         begun, pushing, victims, waiting = self._snapshot(), 0, 0, 0
         try:
-            for place, pod in enumerate(arriving[:MOST_IN_TURN]):
+            for place, pod in enumerate(arriving[:MAX_SEQUENTIAL]):
                 if predictions and self._expired():
                     return impact._replace(predictions=tuple(predictions), rest="unknown")
                 self._end_before(place, found, impact, let_in)
@@ -323,17 +325,17 @@ class Forecast:
                     return done._replace(why_not=why_not)
                 self._next = prediction.in_the_end if found.one_by_one else prediction.snapshot_after
                 predictions.append(
-                    prediction if outcome == "pending" else prediction.settled(begun, MOST_SHOWN - len(predictions) > 0)
+                    prediction if outcome == "pending" else prediction.settled(begun, MAX_SHOWN - len(predictions) > 0)
                 )
-                self._come_back(prediction.victims, let_in)
+                self._add_replacements(prediction.victims, let_in)
                 pushing, victims = pushing + (outcome == "preempts"), victims + len(prediction.victims)
                 waiting += outcome == "pending" or (outcome == "preempts" and not found.one_by_one)
-                if limited() and (pushing >= MOST_PREEMPTIONS or victims >= MOST_VICTIMS):
-                    raise too_many_preemptions(MOST_PREEMPTIONS)
+                if limited() and (pushing >= MAX_PREEMPTIONS or victims >= MAX_VICTIMS):
+                    raise too_many_preemptions(MAX_PREEMPTIONS)
                 if found.window is not None and waiting >= found.window:
                     rest = "later" if len(predictions) < len(arriving) else ""
                     return impact._replace(predictions=tuple(predictions), rest=rest)
-                if outcome == "pending" and _alike(arriving):
+                if outcome == "pending" and _are_equivalent(arriving):
                     # A StatefulSet that goes in order creates no Pod before the one that stays Pending is ready.
                     rest = "later" if found.one_by_one else "pending"
                     return impact._replace(
@@ -342,15 +344,15 @@ class Forecast:
         except CutShort as why:
             return impact._replace(predictions=tuple(predictions)).stopped(why)
         impact = impact._replace(predictions=tuple(predictions))
-        return impact.stopped(too_many_pods(MOST_IN_TURN)) if len(predictions) < len(arriving) else impact
+        return impact.stopped(too_many_pods(MAX_SEQUENTIAL)) if len(predictions) < len(arriving) else impact
 
-    def _end_before(self, place: int, found: Coming, impact: Impact, let_in: dict[str, Prediction]) -> None:
+    def _end_before(self, place: int, found: PodChange, impact: Impact, let_in: dict[str, Prediction]) -> None:
         """Remove the old Pods that terminate before the new Pod with index `place`. The caller does it for index 0."""
-        if place and (gone := found.ended.get(place)):
-            self._next = partial(without, self._snapshot(), gone)
-            self._let_in(gone, impact, let_in)
+        if place and (deleted := found.deleted.get(place)):
+            self._next = partial(without, self._snapshot(), deleted)
+            self._let_in(deleted, impact, let_in)
 
-    def _let_in(self, gone: Sequence[Pod], impact: Impact, let_in: dict[str, Prediction]) -> None:
+    def _let_in(self, deleted: Sequence[Pod], impact: Impact, let_in: dict[str, Prediction]) -> None:
         """Predict the Pending Pods that may use the capacity of deleted Pods before the controller creates new ones.
 
         Adds the Pods that fit or preempt to `let_in` and to the snapshot. Raises CutShort.
@@ -359,8 +361,8 @@ class Forecast:
         if not self._cluster.waiting_pods:
             return
         if self._waiting is None:
-            self._waiting = waiting_in_turn(self._cluster, impact.own | self._placed)
-        nodes = {pod.node_name for pod in gone if pod.node_name}
+            self._waiting = pending_in_order(self._cluster, impact.own | self._placed)
+        nodes = {pod.node_name for pod in deleted if pod.node_name}
         for pod in self._waiting.pods:
             if self._expired():
                 raise CutShort("time is up")
@@ -371,29 +373,31 @@ class Forecast:
                 self._next = prediction.snapshot_after
                 let_in[pod.identity] = prediction
 
-    def _come_back(self, victims: Sequence[Pod], let_in: Mapping[str, Prediction]) -> None:
+    def _add_replacements(self, victims: Sequence[Pod], let_in: Mapping[str, Prediction]) -> None:
         """Add the replacements of victims that were Pending before to the Pending Pods."""
 
-        again = [made_anew(let_in[v.identity].pod) for v in victims if v.identity in let_in and v.owner is not None]
+        again = [
+            replacement_of(let_in[v.identity].pod) for v in victims if v.identity in let_in and v.owner is not None
+        ]
         if again and self._waiting is not None:
             self._waiting = self._waiting._replace(pods=(*self._waiting.pods, *again))
 
 
-def _begun(found: Coming) -> Impact:
+def _initial_impact(found: PodChange) -> Impact:
     """Return the impact before any prediction."""
     own = frozenset(pod.identity for pod in found.own)
     priority = found.pods[-1].effective_priority
-    return Impact((), len(found.pods), priority, own, beside_old=found.beside_old, ended_first=found.ended_first)
+    return Impact((), len(found.pods), priority, own, keeps_old=found.keeps_old, deleted_first=found.deleted_first)
 
 
-def _help_anybody(waiting: Waiting, snapshot: Snapshot, gone: Sequence[Pod]) -> bool:
+def _help_pending(waiting: Waiting, snapshot: Snapshot, deleted: Sequence[Pod]) -> bool:
     """Return True if a Pending Pod may use the capacity of these deleted Pods. Raises CutShort."""
 
-    nodes = {pod.node_name for pod in gone if pod.node_name}
-    return bool(waiting.left_out) or any(may_be_helped(pod, snapshot, nodes) for pod in waiting.pods)
+    nodes = {pod.node_name for pod in deleted if pod.node_name}
+    return bool(waiting.omitted) or any(may_be_helped(pod, snapshot, nodes) for pod in waiting.pods)
 
 
-def _not_looked_at(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], why: CutShort) -> Impact | None:
+def _not_evaluated(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], why: CutShort) -> Impact | None:
     """Return the impact of an object that is too large to read; None if it has no Pods."""
 
     try:
@@ -408,13 +412,13 @@ def _not_looked_at(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]
     return Impact((), new, None).stopped(why) if new else None
 
 
-def _alike(pods: Sequence[Pod]) -> bool:
+def _are_equivalent(pods: Sequence[Pod]) -> bool:
     """Return True if kube-scheduler treats all these Pods equally."""
-    from forewarn.policies.controllers.new_pods import MOST_IN_TURN
+    from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL
 
-    if isinstance(pods, NumberedPods) and pods.alike:
+    if isinstance(pods, NumberedPods) and pods.is_uniform:
         return True
-    if len(pods) > MOST_IN_TURN:
+    if len(pods) > MAX_SEQUENTIAL:
         return False
     first = pods[0]
     return all(

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.schedule_one import Prediction
 
 
-MOST_SHOWN: Final = 10
+MAX_SHOWN: Final = 10
 """Maximum preemptions, and names in each, in JSON: the annotations of an object may have 256 KiB."""
 _ORDERED: Final = 200
-MOST_NAMED: Final = 3
+MAX_NAMED: Final = 3
 """Maximum names of victims in a message."""
 
 
@@ -32,13 +32,14 @@ class Impact(NamedTuple):
     number of other Pods that fit. `rest`: the outcome of the remaining Pods: "pending", like the last predicted Pod;
     "unknown", if time or work was used up; "refused", if a quota rejects them; "later", if the controller creates them
     after the Pods before them run; "not-predicted", if kube-scheduler's decision is not modelled (`why_not`: the
-    reason). `own`: identities of the workload's current Pods. `priority`: None if unknown. `beside_old`: a rollout
-    creates the Pods while old ones exist. `ended_first`: number of old Pods that are deleted before the outcome of the
-    first new Pod is known. `aftermath`: the cascade; None without victims, or if not requested. `let_in`: identities of
-    Pending Pods that get the capacity of old Pods before the new Pods; preempting these affects no running Pod.
-    `by_waiting`: predictions of other Pending Pods, which preempt with that capacity. `excess`: the exceeded limit;
-    None if time was used up. `first_only`: the rollout is too large for a simulation, so only its first Pods are
-    predicted. `group`: the forecast for the PodGroup of the new Pods; `rest` is then "group" unless all of them fit.
+    reason). `own`: identities of the workload's current Pods. `priority`: None if unknown. `keeps_old`: a rollout
+    creates the Pods while old ones exist. `deleted_first`: number of old Pods that are deleted before the outcome of
+    the first new Pod is known. `aftermath`: the cascade; None without victims, or if not requested. `let_in`:
+    identities of Pending Pods that get the capacity of old Pods before the new Pods; preempting these affects no
+    running Pod. `by_waiting`: predictions of other Pending Pods, which preempt with that capacity. `excess`: the
+    exceeded limit; None if time was used up. `first_only`: the rollout is too large for a simulation, so only its first
+    Pods are predicted. `group`: the forecast for the PodGroup of the new Pods; `rest` is then "group" unless all of
+    them fit.
     """
 
     predictions: tuple[Prediction, ...]
@@ -47,8 +48,8 @@ class Impact(NamedTuple):
     own: frozenset[str] = frozenset()
     rest: str = ""
     fitting: int = 0
-    beside_old: bool = False
-    ended_first: int = 0
+    keeps_old: bool = False
+    deleted_first: int = 0
     aftermath: Aftermath | None = None
     let_in: frozenset[str] = frozenset()
     by_waiting: tuple[Prediction, ...] = ()
@@ -74,7 +75,7 @@ class Impact(NamedTuple):
         """True if Pods of the workload are preempted only if new Pods are scheduled before the rollout deletes old
         Pods.
         """
-        return self.beside_old and self.ended_first > 0 and self.preempts_own
+        return self.keeps_old and self.deleted_first > 0 and self.preempts_own
 
     @property
     def preempts_own(self) -> bool:
@@ -84,7 +85,7 @@ class Impact(NamedTuple):
     @property
     def brings(self) -> int:
         """Number of Pods that the workload has after the change; 0 if the new Pods replace old ones."""
-        if self.beside_old or self.ended_first:
+        if self.keeps_old or self.deleted_first:
             return 0
         return len(self.own) + (self.predicted if self.rest == "refused" else self.new)
 
@@ -117,10 +118,12 @@ class Impact(NamedTuple):
         told |= {"newPods": self.new, "predicted": self.predicted}
         told |= self._of_group(audience)
         if preempting := self.preempting:
-            told["preemptions"] = [_told(prediction, audience) for prediction in preempting[:MOST_SHOWN]]
+            told["preemptions"] = [_preemption_as_dict(prediction, audience) for prediction in preempting[:MAX_SHOWN]]
             told |= _more("Preemptions", len(preempting))
         if self.by_waiting:
-            told["byPendingPods"] = [_told(prediction, audience) for prediction in self.by_waiting[:MOST_SHOWN]]
+            told["byPendingPods"] = [
+                _preemption_as_dict(prediction, audience) for prediction in self.by_waiting[:MAX_SHOWN]
+            ]
             told |= _more("ByPendingPods", len(self.by_waiting))
         if self.aftermath is not None:
             told["cascade"] = self.aftermath.to_dict()
@@ -139,7 +142,7 @@ class Impact(NamedTuple):
         return told
 
     def _of_group(self, audience: Audience) -> dict[str, object]:
-        return {} if self.group is None else {"podGroup": self.group.told(audience)}
+        return {} if self.group is None else {"podGroup": self.group.as_annotation(audience)}
 
     def _to_coarse_dict(self, audience: Audience) -> dict[str, object]:
         """Return `to_dict` with the lower ends of ranges instead of numbers, and one entry for all preemptions."""
@@ -175,14 +178,14 @@ class Impact(NamedTuple):
             raise TooLarge(*self.excess, detail={**self.to_dict(), "basis": "rollout"})
 
 
-def _told(prediction: Prediction, audience: Audience) -> dict[str, object]:
+def _preemption_as_dict(prediction: Prediction, audience: Audience) -> dict[str, object]:
     """Return one preemption as a JSON object. Only audiences with full access get node names."""
     shown = shown_pods(prediction.victims, audience)
-    told: dict[str, object] = {"victims": [*shown.named[:MOST_SHOWN]], **_more("Victims", len(shown.named))}
+    told: dict[str, object] = {"victims": [*shown.named[:MAX_SHOWN]], **_more("Victims", len(shown.named))}
     if audience.sees_all:
         nodes = prediction.best_nodes
         told["node"] = prediction.nominated_node
-        told |= {"orAnyOf": nodes[:MOST_SHOWN], **_more("Nodes", len(nodes))} if len(nodes) > 1 else {}
+        told |= {"orAnyOf": nodes[:MAX_SHOWN], **_more("Nodes", len(nodes))} if len(nodes) > 1 else {}
     if prediction.may_be_others:
         told["byChance"] = True
     if shown.other_priorities is not None:
@@ -195,7 +198,7 @@ def _merged(predictions: Sequence[Prediction], audience: Audience) -> dict[str, 
     others.
     """
     shown = shown_pods(victims_of(tuple(predictions)), audience)
-    told: dict[str, object] = {"victims": [*shown.named[:MOST_SHOWN]], **_more("Victims", len(shown.named))}
+    told: dict[str, object] = {"victims": [*shown.named[:MAX_SHOWN]], **_more("Victims", len(shown.named))}
     told["byChance"] = True
     if shown.other_priorities is not None:
         told |= {"unnamedVictims": shown.others.lowest, "unnamedPriorities": [*shown.other_priorities]}
@@ -203,7 +206,7 @@ def _merged(predictions: Sequence[Prediction], audience: Audience) -> dict[str, 
 
 
 def _more(what: str, count: int) -> dict[str, object]:
-    return {f"more{what}": count - MOST_SHOWN} if count > MOST_SHOWN else {}
+    return {f"more{what}": count - MAX_SHOWN} if count > MAX_SHOWN else {}
 
 
 def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:
@@ -222,6 +225,6 @@ def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:
 
 def _first_few(pods: list[Pod]) -> list[Pod]:
     """Return the Pods with the alphabetically first MOST_NAMED names at the front."""
-    first = nsmallest(MOST_NAMED, pods, key=lambda pod: pod.key)
+    first = nsmallest(MAX_NAMED, pods, key=lambda pod: pod.key)
     named = {id(pod) for pod in first}
     return [*first, *(pod for pod in pods if id(pod) not in named)]

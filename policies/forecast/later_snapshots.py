@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.forecast.bounds import MOST_PLACED, too_many_pods
+from forewarn.policies.forecast.bounds import MAX_PLACED, too_many_pods
 from forewarn.policies.metering import each, meter
 from forewarn.policies.scheduling.schedule_one import Prediction
 
@@ -23,8 +23,8 @@ BINDING: Final = 12
 
 def with_all(snapshot: Snapshot, pods: Sequence[Pod]) -> Snapshot:
     """Return the snapshot after scheduling these Pods one after the other. Raises TooLarge above MOST_PLACED Pods."""
-    if len(pods) > MOST_PLACED:
-        raise too_many_pods(MOST_PLACED)
+    if len(pods) > MAX_PLACED:
+        raise too_many_pods(MAX_PLACED)
     for pod in pods:
         snapshot = Prediction(snapshot, pod).snapshot_after()
     return snapshot
@@ -49,11 +49,11 @@ def with_daemons(
     return placed.with_preemptions([(p.pod, p.node, p.victims) for p in each(pushing, BINDING)])
 
 
-def without(snapshot: Snapshot, gone: Sequence[Pod]) -> Snapshot:
+def without(snapshot: Snapshot, deleted: Sequence[Pod]) -> Snapshot:
     """Return the snapshot without these Pods. Only identity and node must match."""
     left: list[Pod] = []
-    for name in {pod.node_name for pod in gone}:
+    for name in {pod.node_name for pod in deleted}:
         info = snapshot.get(name)
-        identities = {pod.identity for pod in gone if pod.node_name == name}
+        identities = {pod.identity for pod in deleted if pod.node_name == name}
         left += [pod for pod in info.pods if pod.identity in identities] if info is not None else []
     return snapshot.with_pods((), left)

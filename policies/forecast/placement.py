@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.new_pods import (
-    MOST_IN_TURN,
+    MAX_SEQUENTIAL,
     NewPods,
     new_pods,
     without_missing_claims,
@@ -41,7 +41,7 @@ class Placement:
     wanted: int = 1
     existing: int = 0
     without_claims: bool = False
-    left_out: int = 0
+    omitted: int = 0
     """New Pods beyond the limit."""
     rollout: Impact | None = None
     """The impact of the rollout if the object changes a stored workload's Pod template; `predictions` then omits new
@@ -74,9 +74,9 @@ def place(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None)
     Raises InvalidObject for an unreadable template or an unknown PriorityClass.
     """
     new, name = new_pods_of(cluster, obj, replicas)
-    existing, left_out = max(new.wanted - len(new.pods), 0), max(len(new.pods) - MOST_IN_TURN, 0)
-    predictions = place_pods(cluster, new.pods[:MOST_IN_TURN])
-    return Placement(name, predictions, new.wanted, existing, new.without_claims, left_out)
+    existing, omitted = max(new.wanted - len(new.pods), 0), max(len(new.pods) - MAX_SEQUENTIAL, 0)
+    predictions = place_pods(cluster, new.pods[:MAX_SEQUENTIAL])
+    return Placement(name, predictions, new.wanted, existing, new.without_claims, omitted)
 
 
 def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None) -> tuple[NewPods, str]:
@@ -108,20 +108,22 @@ def place_pods(cluster: ClusterSnapshot, pods: Iterable[Pod]) -> tuple[Predictio
 
     Each prediction includes the Pods before: bound, or nominated while their victims terminate.
     """
-    from forewarn.policies.scheduling.bulk import schedule_in_turn
+    from forewarn.policies.scheduling.bulk import schedule_sequentially
 
-    return tuple(schedule_in_turn(cluster.scheduling, pods))
+    return tuple(schedule_sequentially(cluster.scheduling, pods))
 
 
 def outcomes(predictions: Sequence[Prediction]) -> dict[str, int]:
-    """Count the Pods by `Prediction.outcome`, or as `waits` if all their victims are already terminating."""
+    """Count the Pods by `Prediction.outcome`, or as `waits_for_victims` if all their victims are already
+    terminating.
+    """
     counts: dict[str, int] = {}
     for prediction in predictions:
-        outcome = "waits" if waits(prediction) else prediction.outcome
+        outcome = "waits" if waits_for_victims(prediction) else prediction.outcome
         counts[outcome] = counts.get(outcome, 0) + 1
     return counts
 
 
-def waits(prediction: Prediction) -> bool:
+def waits_for_victims(prediction: Prediction) -> bool:
     """Report whether a Pod preempts, but all its victims are already terminating."""
     return prediction.outcome == "preempts" and all(victim.terminating for victim in prediction.victims)

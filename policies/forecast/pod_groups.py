@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 TIES: Final = (
     "each Pod uses the first of the best nodes by name; if nodes tie, kube-scheduler may select other nodes and victims"
 )
-MOST_MEMBERS: Final = 1_000
+MAX_MEMBERS: Final = 1_000
 """Maximum Pods of a PodGroup if work is limited: each of them has a scheduling cycle."""
 CLAIMS: Final = "kube-scheduler must bind volumes or allocate devices of its Pods"
-_MOST_NAMED: Final = 10
+_MAX_NAMED: Final = 10
 """Maximum names of victims in JSON: the annotations of an object may have 256 KiB."""
 
 
@@ -83,7 +83,7 @@ class GroupForecast(NamedTuple):
             "standing": [*self.notes, *self.assumes],
         }
 
-    def told(self, audience: Audience = OPEN) -> dict[str, object]:
+    def as_annotation(self, audience: Audience = OPEN) -> dict[str, object]:
         """Return the result for the annotation: victims that the audience may see by name, and numbers of the
         others.
         """
@@ -93,8 +93,8 @@ class GroupForecast(NamedTuple):
         if not audience.coarse:
             told |= {"pods": len(self.pods), **({"missing": self.missing} if self.missing else {})}
         if self.units:
-            told["victims"] = named[:_MOST_NAMED]
-            told |= {"moreVictims": len(named) - _MOST_NAMED} if len(named) > _MOST_NAMED else {}
+            told["victims"] = named[:_MAX_NAMED]
+            told |= {"moreVictims": len(named) - _MAX_NAMED} if len(named) > _MAX_NAMED else {}
             told["pdbViolations"] = min(self.num_pdb_violations, 1) if audience.coarse else self.num_pdb_violations
         if values and audience.coarse:
             band = priority_range(min(values), max(values))
@@ -131,8 +131,8 @@ def group_forecast(snapshot: Snapshot, pods: Sequence[Pod]) -> GroupForecast | N
     queued = [pod for pod in stored if not pod.node_name and pod.identity not in new]
     terminating = sum(pod.terminating for pod in queued)
     members = (*sorted((p for p in queued if not p.terminating), key=_by_time), *pods)
-    if limited() and len(members) > MOST_MEMBERS:
-        raise too_many_pods(MOST_MEMBERS)
+    if limited() and len(members) > MAX_MEMBERS:
+        raise too_many_pods(MAX_MEMBERS)
     found = _forecast(snapshot, group, members, terminating)
     notes = (TIES,) if found.outcome in ("fits", "preempts") else ()
     if len(members) > len(pods) and found.outcome != "not-predicted":

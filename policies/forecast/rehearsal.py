@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.cycle import Rejected
     from forewarn.policies.simulation.summary import Eviction
 
-MOST_OF_ONE: Final = 500
+MAX_PER_OBJECT: Final = 500
 """Maximum Pods of a workload, or nodes for a DaemonSet: each sync of its controller reads all of them."""
-MOST_STEPS: Final = 50_000
+MAX_STEPS: Final = 50_000
 _LOADING: Final = 20
 """Units of work to load a Pod or a workload."""
 _STEP: Final = 20
 """Units of work of a simulation step, without scheduling, which is charged separately."""
-_MOST_LEVELS: Final = 3
+_MAX_LEVELS: Final = 3
 """Maximum number of owners followed above the controller of a Pod."""
 _BY_THE_CLOCK: Final = ("batch/CronJob",)
 """Kinds that create workloads at set times, not for deleted Pods."""
@@ -68,7 +68,7 @@ class Rehearsal(NamedTuple):
     `made`: number of Pods that the workload created and that exist. `preempting`, `by_waiting`: Pods of the workload,
     and other Pending Pods, each with the running Pods that it preempted. `pending`: created Pods without a node at the
     end. `let_in`: identities of Pending Pods that got a node. `aftermath`: the cascade; None if the workload of a
-    victim is unknown. `snapshot`: the cluster at the end. `refused`: number of Pods that a quota rejects at the end.
+    victim is unknown. `snapshot`: the cluster at the end. `rejected`: number of Pods that a quota rejects at the end.
     """
 
     made: int
@@ -78,7 +78,7 @@ class Rehearsal(NamedTuple):
     let_in: frozenset[str]
     aftermath: Aftermath | None
     snapshot: Snapshot
-    refused: int = 0
+    rejected: int = 0
     has_unknown_volumes: bool = False
     """True if an unknown provisioner decides, so that Pods stay Pending only in the simulation."""
 
@@ -111,7 +111,7 @@ class _Run(Simulation):
         self, cluster: ClusterSnapshot, snapshot: Snapshot, change: ApiObject, waiting: Waiting, *, creates: bool
     ) -> None:
         _check(change)
-        self._cluster, self._change, self._begun, self._waiting = cluster, change, snapshot, waiting
+        self._cluster, self._change, self._initial_impact, self._waiting = cluster, change, snapshot, waiting
         self._creates = creates
         kind, *names = read_workload(change).key
         self._own = kind, "/".join(names)
@@ -143,7 +143,7 @@ class _Run(Simulation):
         super().__init__(world, cache=self._over, clock=_Clock(QUEUE_STARTS))
         self.scheduler.before_preemption = self._before_preemption
         self.scheduler.algorithm.recurring = recurring_cycles_of(snapshot)
-        self.most_steps = MOST_STEPS
+        self.max_steps = MAX_STEPS
 
     def _defaulted(self, obj: ApiObject) -> ApiObject:
         return with_limit_range_defaults(obj, self._cluster.limit_ranges_of(text(obj, "metadata", "namespace")))
@@ -151,7 +151,7 @@ class _Run(Simulation):
     # What is loaded
 
     def _load(self, _random: object) -> None:
-        for info in self._begun.node_infos:
+        for info in self._initial_impact.node_infos:
             charge(2)
             self.api.nodes[info.name] = info.node
             self.cache.node_tree.put(info.node)
@@ -166,7 +166,7 @@ class _Run(Simulation):
             charge(_LOADING)
             self._take_in(pod)
             self._load_pod(pod)
-        self._waited = self._who_waits()
+        self._waited = self._pending_pods()
         self.timeline.events.clear()
         self.controllers.set_statuses()
 
@@ -180,7 +180,7 @@ class _Run(Simulation):
         top = None if owner is None else self._stored(owner)
         if top is None:
             return False
-        for _ in range(_MOST_LEVELS):  # who owns whom is what somebody wrote
+        for _ in range(_MAX_LEVELS):  # who owns whom is what somebody wrote
             above = (
                 None if top.controller is None or top.controller[0] in _BY_THE_CLOCK else self._stored(top.controller)
             )
@@ -196,7 +196,7 @@ class _Run(Simulation):
         workloads = [top, *(read_workload(workload.object) for workload in controlled(self._cluster, top.object))]
         pods = owned_pods_of(self._cluster, top.object)
         looked_at = len(self.api.nodes) if top.key[0] == DAEMON_SET else len(pods)
-        if looked_at > MOST_OF_ONE:
+        if looked_at > MAX_PER_OBJECT:
             raise CutShort("a workload has too many pods, or nodes, to look at")
         charge(_LOADING * (len(workloads) + len(pods)))
         for each in workloads:
@@ -267,7 +267,7 @@ class _Run(Simulation):
         own: dict[str, list[int]] = {}
         others: dict[str, list[int]] = {}
         for number, (pod, candidate, _) in enumerate(self._preemptions):
-            if self._who_ran(pod, candidate):
+            if self._running_victims(pod, candidate):
                 if self._is_own(pod.key):
                     own.setdefault(pod.uid, []).append(number)
                 elif pod.identity in waited:
@@ -280,51 +280,51 @@ class _Run(Simulation):
             tuple(map(self._together, own.values())),
             tuple(map(self._together, others.values())),
             tuple(pending),
-            frozenset(waited & self._over.came),
+            frozenset(waited & self._over.arrived),
             None if self._unknown else self._aftermath({*own, *others}, evictions),
             self.cache.snapshot(),
-            sum(each.missing for one, each in self.controllers.refusals.by_workload() if one == self._own),
+            sum(each.missing for one, each in self.controllers.rejections.by_workload() if one == self._own),
             bool(self.storage.not_modelled),
         )
 
     def _is_own(self, key: str) -> bool:
         return self.timeline.origins[key].workload == self._own
 
-    def _who_ran(self, preemptor: Pod, candidate: Candidate) -> list[Pod]:
+    def _running_victims(self, preemptor: Pod, candidate: Candidate) -> list[Pod]:
         """Return the victims that ran at the start and that nothing else deleted before."""
         evicted = (victim for victim in candidate.victims if (preemptor.key, victim.key) in self._evicted)
-        return [victim for victim in evicted if victim.identity not in self._over.came]
+        return [victim for victim in evicted if victim.identity not in self._over.arrived]
 
     def _together(self, numbers: Sequence[int]) -> Prediction:
         """Merge the preemptions of one Pod into one prediction: all victims, and the last node."""
         made = [self._preemptions[number] for number in numbers]
         pod, last = made[-1].pod, made[-1].candidate
-        gone = [victim for each in made for victim in self._who_ran(pod, each.candidate)]
-        candidate = Candidate(last.node_name, tuple(gone), sum(each.candidate.num_pdb_violations for each in made))
+        deleted = [victim for each in made for victim in self._running_victims(pod, each.candidate)]
+        candidate = Candidate(last.node_name, tuple(deleted), sum(each.candidate.num_pdb_violations for each in made))
         by_chance = any(each.answer.by_chance for each in made)
-        return Prediction(self._begun, pod, made[-1].answer._replace(candidate=candidate, by_chance=by_chance))
+        return Prediction(self._initial_impact, pod, made[-1].answer._replace(candidate=candidate, by_chance=by_chance))
 
     def _aftermath(self, firsts: Iterable[str], evictions: Sequence[Eviction]) -> Aftermath:
         """Return the cascade after the preemptors with these uids, without Pods of the workload itself."""
         first = set(firsts)
         preemptors = {pod.key for pod, *_ in self._preemptions if pod.uid in first}
-        gone = [each for each in evictions if each.by in preemptors and each.origin.workload != self._own]
+        deleted = [each for each in evictions if each.by in preemptors and each.origin.workload != self._own]
         more = [each for each in evictions if each.by not in preemptors and not self._is_own(each.by)]
-        replaced = sum(each.origin.controlled for each in gone)
-        waiting = self._who_waits()
+        replaced = sum(each.origin.controlled for each in deleted)
+        waiting = self._pending_pods()
         pending = (max(count - self._waited[one], 0) for one, count in waiting.items() if one != self._own)
-        missing = sum(each.missing for one, each in self.controllers.refusals.by_workload() if one != self._own)
+        missing = sum(each.missing for one, each in self.controllers.rejections.by_workload() if one != self._own)
         return Aftermath(
             replaced,
-            len(gone) - replaced,
+            len(deleted) - replaced,
             len(more),
             max((max(each.level - 1, 1) for each in more), default=0),
             sum(pending),
-            refused=missing,
-            left_out=self._waiting.left_out,
+            rejected=missing,
+            omitted=self._waiting.omitted,
         )
 
-    def _who_waits(self) -> Counter[tuple[str, str]]:
+    def _pending_pods(self) -> Counter[tuple[str, str]]:
         """Count the Pods without a node by workload."""
         origins, pods = self.timeline.origins, (state.pod for state in self.api.pods.values())
         return Counter(origins[pod.key].workload for pod in pods if not pod.node_name and not pod.terminal)
@@ -347,7 +347,7 @@ def _latest_start(pods: Mapping[Any, Pod]) -> float:
 def _check(obj: ApiObject) -> None:
     """Raise CutShort for a workload with too many Pods or too large fields."""
     for field in ("replicas", "parallelism", "completions"):
-        if (int32(obj, "spec", field) or 0) > MOST_OF_ONE:
+        if (int32(obj, "spec", field) or 0) > MAX_PER_OBJECT:
             raise CutShort("a workload asks for too many pods")
     template = template_of(obj)
     check_extent(at(template, "spec"))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.kube_apiserver.quota import QuotaRoom
+    from forewarn.policies.kube_apiserver.quota import RemainingQuota
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
 
@@ -39,8 +39,8 @@ class _Made(NamedTuple):
 class Replacements:
     """The replacement Pods of one cascade. `numbers`: sequence numbers for unique names."""
 
-    def __init__(self, cluster: ClusterSnapshot, room: QuotaRoom, numbers: Iterator[int]) -> None:
-        self._cluster, self._room, self._numbers = cluster, room, numbers
+    def __init__(self, cluster: ClusterSnapshot, capacity: RemainingQuota, numbers: Iterator[int]) -> None:
+        self._cluster, self._capacity, self._numbers = cluster, capacity, numbers
         self._templates: dict[tuple[str, str, str], _Made | None] = {}
         self._counted: dict[tuple[int, int], ApiObject] = {}
         """(milli CPU, bytes of memory) -> a Pod spec with these requests."""
@@ -93,7 +93,7 @@ class Replacements:
         check_metadata_extent(at(template, "metadata"))
         obj = made_of(namespace, owner, template)
         pod = admitted(obj, self._cluster)
-        if not self._room.limits(namespace):
+        if not self._capacity.limits(namespace):
             return _Made(pod, NOTHING)
         return _Made(pod, mapping(with_limit_range_defaults(obj, self._cluster.limit_ranges_of(namespace)), "spec"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from forewarn.policies.controllers.changes import coming
+from forewarn.policies.controllers.changes import pod_change
 from forewarn.policies.forecast.apply_order import Applied, place_in_order
 from forewarn.policies.forecast.forecast import Forecast
 from forewarn.policies.forecast.impact import Impact
@@ -28,7 +28,7 @@ def place_rollout(cluster: ClusterSnapshot, obj: ApiObject) -> Placement | None:
     InvalidObject.
     """
     subject = ReviewedObject(obj)
-    found = coming(subject, cluster, POD_TEMPLATE_PATHS)
+    found = pod_change(subject, cluster, POD_TEMPLATE_PATHS)
     if found.rolled_out is None:
         return None
     impact = Forecast(cluster, POD_TEMPLATE_PATHS, never, aftermath=False).of(subject)

@@ -41,7 +41,7 @@ class CacheOverSnapshot(SchedulerCache):
         self._known = snapshot.objects.workloads
         self._has_more = False
         """True after a change since the last snapshot."""
-        self.came: set[str] = set()
+        self.arrived: set[str] = set()
         """Identities of Pods that were assigned to a node."""
 
     def snapshot(self) -> Snapshot:
@@ -83,7 +83,7 @@ class CacheOverSnapshot(SchedulerCache):
     def assume(self, pod: Pod, node: str) -> None:
         """See SchedulerCache."""
         self._assumed.add(pod.uid)
-        self.came.add(pod.identity)
+        self.arrived.add(pod.identity)
         self._swap(pod, self._now.bound(pod, node))
 
     def _swap(self, pod: Pod, new: Pod | None) -> None:
@@ -117,12 +117,12 @@ class CacheOverSnapshot(SchedulerCache):
 
     def _count(self, pod: Pod, healthy: int) -> None:
         """Add `healthy` (may be negative) to the allowed disruptions of the PDBs that select the Pod."""
-        for budget in self._now.budgets.get(pod.namespace, ()) if healthy else ():
+        for pdb in self._now.pdbs.get(pod.namespace, ()) if healthy else ():
             charge()
-            if budget.selects(pod.labels):
-                key = budget.namespace, budget.name
-                allowed = self._allowed[key] = self._allowed.get(key, budget.disruptions_allowed) + healthy
-                self._charged[key] = replace(self._charged.get(key, budget), disruptions_allowed=max(allowed, 0))
+            if pdb.selects(pod.labels):
+                key = pdb.namespace, pdb.name
+                allowed = self._allowed[key] = self._allowed.get(key, pdb.disruptions_allowed) + healthy
+                self._charged[key] = replace(self._charged.get(key, pdb), disruptions_allowed=max(allowed, 0))
 
     def nominate(self, old: Pod | None, new: Pod | None) -> None:
         """See SchedulerCache."""

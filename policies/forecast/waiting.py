@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
 
-MOST_WAITING: Final = 100
+MAX_PENDING: Final = 100
 """Maximum number of evaluated Pending Pods, in the order of the scheduling queue."""
 _FEW_NODES: Final = 64
 """Number of nodes above which a scheduling cycle is cheaper than a check of each node."""
@@ -28,14 +28,14 @@ _LOOKING: Final = 3
 
 
 class Waiting(NamedTuple):
-    """Pending Pods in the order in which the scheduler tries them. `left_out`: number of further Pending Pods."""
+    """Pending Pods in the order in which the scheduler tries them. `omitted`: number of further Pending Pods."""
 
     pods: tuple[Pod, ...] = ()
-    left_out: int = 0
+    omitted: int = 0
 
 
-def waiting_in_turn(cluster: ClusterSnapshot, apart: Collection[str] = ()) -> Waiting:
-    """Return the Pending Pods except `apart` (identities), by priority, then by creation time. Raises CutShort.
+def pending_in_order(cluster: ClusterSnapshot, excluded: Collection[str] = ()) -> Waiting:
+    """Return the Pending Pods except `excluded` (identities), by priority, then by creation time. Raises CutShort.
 
     Nominated Pods, which wait for their victims, and gated Pods are left out. Upstream's queue sorts by the time of the
     last attempt instead of creation. Source: upstream `PrioritySort`.
@@ -45,15 +45,15 @@ def waiting_in_turn(cluster: ClusterSnapshot, apart: Collection[str] = ()) -> Wa
     free = [
         pod
         for pod in cluster.waiting_pods.values()
-        if not pod.nominated_node_name and not pod.spec.gated and pod.identity not in apart
+        if not pod.nominated_node_name and not pod.spec.gated and pod.identity not in excluded
     ]
-    first = nsmallest(MOST_WAITING, free, key=lambda pod: (-pod.effective_priority, pod.created or 0, pod.key))
+    first = nsmallest(MAX_PENDING, free, key=lambda pod: (-pod.effective_priority, pod.created or 0, pod.key))
     ours = tuple(pod for pod in first if not not_predicted(pod, snapshot))
     unknown = sum(not not_scheduled(pod, snapshot) for pod in first) - len(ours)
     return Waiting(ours, len(free) - len(first) + unknown)
 
 
-def made_anew(pod: Pod) -> Pod:
+def replacement_of(pod: Pod) -> Pod:
     """Return the replacement Pod that the controller creates."""
     return replace(pod, uid=f"{pod.identity}+")
 
@@ -64,10 +64,10 @@ def may_be_helped(pod: Pod, snapshot: Snapshot, nodes: Collection[str]) -> bool:
     if len(nodes) > _FEW_NODES:
         return True
     infos = (info for name in nodes if (info := snapshot.get(name)) is not None)
-    return any(_has_room(pod, info) for info in infos)
+    return any(_fits(pod, info) for info in infos)
 
 
-def _has_room(pod: Pod, info: NodeInfo) -> bool:
+def _fits(pod: Pod, info: NodeInfo) -> bool:
     charge(_LOOKING)
     if not any(insufficient_resources(pod, info)):
         return True

@@ -18,8 +18,8 @@ class KindSpec(NamedTuple):
 
     `view`: module and class in policies.objects that decode an object (`from_api`); imported with the first object,
     which keeps the start of the linter fast. `table`: the field of `ClusterObjects` that plugins read; a new one is a
-    field in scheduling/cluster_objects.py. `template`: the path of the Pod template. `is_judged`: rules evaluate the
-    kind although it has no Pod template. `comes_along`: the linter reads the kind, the webhook does not evaluate it.
+    field in scheduling/cluster_objects.py. `template`: the path of the Pod template. `is_evaluated`: rules evaluate the
+    kind although it has no Pod template. `is_auxiliary`: the linter reads the kind, the webhook does not evaluate it.
     `verbs`: the RBAC verbs of the webhook. `optional`: the webhook works without the kind if it is not served or may
     not be watched.
     """
@@ -31,8 +31,8 @@ class KindSpec(NamedTuple):
     table: str = ""
     template: tuple[str, ...] = ()
     namespaced: bool = True
-    is_judged: bool = False
-    comes_along: bool = False
+    is_evaluated: bool = False
+    is_auxiliary: bool = False
     verbs: tuple[str, ...] = ("list", "watch")
     optional: bool = False
 
@@ -67,13 +67,13 @@ def _storage(kind: str, plural: str, table: str, api_version: str = "storage.k8s
 
 KINDS: Final = (
     KindSpec("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "priority_class:PriorityClass",
-             namespaced=False, is_judged=True, verbs=("get", "list", "watch")),
-    KindSpec("v1", "Namespace", "namespaces", "namespace:Namespace", "namespaces", namespaced=False, is_judged=True),
-    KindSpec("v1", "ResourceQuota", "resourcequotas", "resource_quota:ResourceQuota", is_judged=True),
-    KindSpec("v1", "LimitRange", "limitranges", "limit_range:LimitRange", comes_along=True),
+             namespaced=False, is_evaluated=True, verbs=("get", "list", "watch")),
+    KindSpec("v1", "Namespace", "namespaces", "namespace:Namespace", "namespaces", namespaced=False, is_evaluated=True),
+    KindSpec("v1", "ResourceQuota", "resourcequotas", "resource_quota:ResourceQuota", is_evaluated=True),
+    KindSpec("v1", "LimitRange", "limitranges", "limit_range:LimitRange", is_auxiliary=True),
     KindSpec("v1", "Node", "nodes", "node:Node", "nodes", namespaced=False),
     KindSpec("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", "disruption_budget:PodDisruptionBudget",
-             "budgets", comes_along=True),
+             "pdbs", is_auxiliary=True),
     _storage("StorageClass", "storageclasses", "storage_classes"),
     _storage("CSIDriver", "csidrivers", "csi_drivers"),
     _storage("CSINode", "csinodes", "csi_nodes"),
@@ -81,7 +81,7 @@ KINDS: Final = (
     _storage("VolumeAttachment", "volumeattachments", "attachments"),
     _storage("PersistentVolume", "persistentvolumes", "volumes", "v1"),
     _storage("PersistentVolumeClaim", "persistentvolumeclaims", "claims", "v1")._replace(
-        namespaced=True, comes_along=True
+        namespaced=True, is_auxiliary=True
     ),
     KindSpec("v1", "Service", "services", "service:Service", "services"),
     _workload("v1", "ReplicationController", "replicationcontrollers"),
@@ -92,7 +92,7 @@ KINDS: Final = (
     _workload("apps/v1", "DaemonSet", "daemonsets"),
     _workload("batch/v1", "Job", "jobs"),
     _workload("batch/v1", "CronJob", "cronjobs", "spec", "jobTemplate", "spec", "template"),
-    KindSpec("v1", "Pod", "pods", "pod:Pod", is_judged=True),
+    KindSpec("v1", "Pod", "pods", "pod:Pod", is_evaluated=True),
 )  # fmt: skip
 """All kinds that `policies.cluster.cache.Cache` stores. Pods are last, after the objects that they refer to."""
 
@@ -114,24 +114,24 @@ DEVICE_TAINT_RULES: Final = _devices("DeviceTaintRule", "devicetaintrules", "dev
 
 def _groups(kind: str, plural: str, view: str, table: str) -> KindSpec:
     return KindSpec(
-        "scheduling.k8s.io/v1beta1", kind, plural, f"pod_group:{view}", table, is_judged=True, optional=True
+        "scheduling.k8s.io/v1beta1", kind, plural, f"pod_group:{view}", table, is_evaluated=True, optional=True
     )
 
 
-APART: Final = (
+SEPARATE_KINDS: Final = (
     DEVICE_TAINT_RULES,
     _groups("PodGroup", "podgroups", "PodGroup", "pod_groups"),
     _groups("Workload", "workloads", "GroupTemplates", "group_templates"),
 )
 """Optional kinds of the cache, each independent of the others: Kubernetes 1.37 and later."""
-OPTIONAL: Final = (*DEVICES, *APART)
+OPTIONAL: Final = (*DEVICES, *SEPARATE_KINDS)
 
 BY_GROUP_KIND: Final[Mapping[str, KindSpec]] = {spec.group_kind: spec for spec in (*KINDS, *OPTIONAL)}
 POD_TEMPLATE_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
     spec.group_kind: spec.template for spec in KINDS if spec.template
 }
 """`group/Kind` of each built-in workload -> the path of its Pod template."""
-LINTED: Final = tuple(spec.group_kind for spec in (*KINDS, *OPTIONAL) if spec.is_judged or spec.comes_along)
+LINTED: Final = tuple(spec.group_kind for spec in (*KINDS, *OPTIONAL) if spec.is_evaluated or spec.is_auxiliary)
 """Kinds of the linter without a Pod template."""
 
 DEFAULT_NAMESPACE: Final = "default"

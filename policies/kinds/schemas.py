@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 CRD: Final = "apiextensions.k8s.io/CustomResourceDefinition"
 _DEEPEST: Final = 60
-_MOST_SCHEMAS: Final = 200_000
+_MAX_SCHEMAS: Final = 200_000
 """The maximum number of schemas of fields in one definition: the largest known definition has 30,000."""
-_MOST_PATHS: Final = 1_000
+_MAX_PATHS: Final = 1_000
 
 
 def class_paths_of(definition: Mapping[str, Any]) -> tuple[str, tuple[ClassPath, ...]]:
@@ -30,12 +30,12 @@ def class_paths_of(definition: Mapping[str, Any]) -> tuple[str, tuple[ClassPath,
         for version in (*(versions if isinstance(versions, list) else ()), {"schema": spec.get("validation")})
         for path in _paths(_mapping(_mapping(_mapping(version).get("schema")).get("openAPIV3Schema")))
     )
-    return kind, tuple(found)[:_MOST_PATHS]
+    return kind, tuple(found)[:_MAX_PATHS]
 
 
 def _paths(root: Mapping[str, Any]) -> Iterator[ClassPath]:
     """Yield the paths in one schema: to Pod templates, and to PriorityClass names outside Pod templates."""
-    left = _MOST_SCHEMAS
+    left = _MAX_SCHEMAS
     stack: list[tuple[tuple[str, ...], Any]] = [(("spec",), _mapping(root.get("properties")).get("spec"))]
     while stack and left:
         left -= 1

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _COMMENT: Final = re.compile(r"(?:^|(?<=[ \t]))#[ \t]*forewarn:[ \t]*(.*)")
 _NOTHING: Final = re.compile(r"[ \t\r]*(?:#.*|---[ \t\r]*(?:#.*)?)?")
-MOST: Final = 10_000
+MAX: Final = 10_000
 """The maximum number of comments that are read in one file."""
 
 
@@ -36,7 +36,7 @@ def _comments(lines: list[str], file: str) -> Iterator[Comment]:
         match = _COMMENT.search(line) if "forewarn:" in line else None
         if match is not None:
             found += 1
-            if found > MOST:
+            if found > MAX:
                 return
             own = (number, number)
             if not line[: match.start()].strip():

@@ -36,7 +36,7 @@ Linear time: every alternative ends on its line, and those with an end mark have
 _SURE: Final = "{{"
 """Template syntax that breaks YAML everywhere except in text; others are reported only on the line of an error."""
 _OPENS_BLOCK: Final = re.compile(r"(?:^|[\s:-])[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\r?$")
-_MOST_LINES: Final = 2_000
+_MAX_LINES: Final = 2_000
 """The maximum number of lines above braces that are searched for the start of a block scalar."""
 _FIX_SYNTAX: Final = "fix the syntax here"
 _RENDER_FIRST: Final = "render the template first: `helm template … | forewarn lint -`"
@@ -65,7 +65,7 @@ def _braces(text: str, fault: int) -> re.Match[str] | None:
     """The template syntax that causes an error: on its line, or the first before it outside of text; None if none."""
     line_start = text.rfind("\n", 0, fault) + 1
     line_end = text.find("\n", fault)
-    left = _MOST_LINES
+    left = _MAX_LINES
     for match in islice(_BRACES.finditer(text, 0, len(text) if line_end < 0 else line_end), 1000):
         before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
         if "#" in before and (before.lstrip().startswith("#") or " #" in before):

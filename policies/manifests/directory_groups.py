@@ -10,7 +10,7 @@ from forewarn.policies.manifests.members import (
     CLUSTER_SCOPED,
     DEFINITIONS,
     LIMITS,
-    MOST_PAIRS,
+    MAX_PAIRS,
     SHARED,
     Group,
     Identity,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
-_MOST_DEFINITIONS: Final = 1_000_000
+_MAX_DEFINITIONS: Final = 1_000_000
 """Maximum number of limits and definitions that subdirectories see, so that no class is reported as missing."""
 
 
@@ -50,7 +50,7 @@ class Tree:
         found: dict[str, set[int]] = defaultdict(set)
         for number, (identity, places) in enumerate(homes.items()):
             if len(places) > 1 and (identity[1] or len({*places.values()}) > 1):
-                for branch in _apart({*places}):
+                for branch in _distinguishing({*places}):
                     found[branch].add(number)
         return found
 
@@ -76,7 +76,7 @@ class Tree:
         wide = _Wide(self.alternatives)
         for branch, own in by_branch.items():
             wide.add(chains[branch], self._wide(chains[branch], own))
-        far = len(by_branch) * max(wide.count, 1) <= _MOST_DEFINITIONS
+        far = len(by_branch) * max(wide.count, 1) <= _MAX_DEFINITIONS
         hidden = not far or (len(by_branch) > 1 and above is _NOTHING)
         self.unseen = wide.count if hidden else 0
         for branch, own in by_branch.items():
@@ -173,7 +173,7 @@ def _affordable(
     none.
     """
     definitions = {branch: [m for m in own if m.identity[0] in DEFINITIONS] for branch, own in by_branch.items()}
-    for seen, most in ((by_branch, MOST_PAIRS), (definitions, _MOST_DEFINITIONS)):
+    for seen, most in ((by_branch, MAX_PAIRS), (definitions, _MAX_DEFINITIONS)):
         sizes = {branch: len(found) for branch, found in seen.items()}
         if sum(sizes.get(outer, 0) for chain in chains.values() for outer in (SHARED, *chain)[: len(chain)]) <= most:
             return seen
@@ -190,7 +190,7 @@ def _common(directories: Iterable[str]) -> str:
     return os.path.commonpath(known) if known else ""
 
 
-def _apart(directories: set[str]) -> Iterator[str]:
+def _distinguishing(directories: set[str]) -> Iterator[str]:
     """The directories at which the paths to these directories differ: alternatives of each other."""
     common = _common(directories)
     for directory in directories:

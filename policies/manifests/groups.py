@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.manifests.directory_groups import Tree
-from forewarn.policies.manifests.members import MOST_PAIRS, Group, Member, group_of
+from forewarn.policies.manifests.members import MAX_PAIRS, Group, Member, group_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -75,8 +75,8 @@ def grouped(
     rest, patches, apart = _kustomized(rest, {k.directory: k for k in kustomizations})
     tree = Tree(rest, limits_stay=limits_stay)
     groups += tree.groups()
-    judged = tuple(group for group in groups if group.judged)
-    return Grouping(judged, tuple(sorted(tree.alternatives)), patches, apart, tree.unseen)
+    evaluated = tuple(group for group in groups if group.evaluated)
+    return Grouping(evaluated, tuple(sorted(tree.alternatives)), patches, apart, tree.unseen)
 
 
 def matches(file: str, pattern: str) -> bool:
@@ -98,7 +98,7 @@ def _kustomized(members: list[Member], known: Mapping[str, Kustomization]) -> tu
     bases = {path for k in known.values() for path in k.resources}
     patches = {path for k in known.values() for path in k.patches} & sizes.keys()
     copies: dict[str, dict[_Place, None]] = defaultdict(dict)
-    left, apart = MOST_PAIRS + len(members), 0
+    left, apart = MAX_PAIRS + len(members), 0
     for directory in [k for k in known if k not in bases]:
         found, steps = _reached(directory, known, sizes, left)
         left -= steps

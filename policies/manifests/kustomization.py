@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _RESOURCES: Final = ("resources", "bases", "components")
 _PATCHES: Final = ("patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "configurations")
-_MOST: Final = 10_000
+_MAX: Final = 10_000
 """The maximum number of entries of one list."""
 
 
@@ -54,7 +54,7 @@ def _paths(found: dict[str, Any], keys: tuple[str, ...]) -> Iterator[str]:
     """The local paths in these lists: texts, or the `path` of entries."""
     for key in keys:
         entries = found.get(key)
-        for entry in entries[:_MOST] if isinstance(entries, list) else ():
+        for entry in entries[:_MAX] if isinstance(entries, list) else ():
             path = entry.get("path") if isinstance(entry, dict) else entry
             if isinstance(path, str) and path and "\n" not in path and "\0" not in path and "://" not in path:
                 yield path

@@ -25,7 +25,7 @@ CLUSTER_SCOPED: Final = (PRIORITY_CLASS, NAMESPACE, WORKLOAD_PRIORITY_CLASS)
 """Kinds that an object may refer to regardless of the directory of their definition."""
 LIMITS: Final = (RESOURCE_QUOTA, LIMIT_RANGE)
 DEFINITIONS: Final = frozenset((*CLUSTER_SCOPED, *LIMITS, CLAIM))
-MOST_PAIRS: Final = 300_000
+MAX_PAIRS: Final = 300_000
 """Maximum objects of other branches in all groups together; above it, only limits and definitions are included."""
 SHARED: Final = ""
 """The branch of objects outside all branches."""
@@ -86,15 +86,15 @@ class Group(NamedTuple):
 
     name: str
     subjects: tuple[ReviewedObject, ...]
-    judged: tuple[ReviewedObject, ...]
+    evaluated: tuple[ReviewedObject, ...]
 
 
 def group_of(name: str, members: Sequence[Member], context: Sequence[Member] = ()) -> Group:
     """A group of the members. Objects of `context` belong to it, but their findings are not reported."""
     subjects = in_order([*context, *members])
     reported = {id(m.subject) for m in members if m.reported}
-    judged = tuple(new for old, new in subjects if id(old) in reported)
-    return Group(name, tuple(new for _, new in subjects if not new.is_partial), judged)
+    evaluated = tuple(new for old, new in subjects if id(old) in reported)
+    return Group(name, tuple(new for _, new in subjects if not new.is_partial), evaluated)
 
 
 def in_order(members: Sequence[Member]) -> list[tuple[ReviewedObject, ReviewedObject]]:

@@ -29,8 +29,8 @@ CLASS_VERSION: Final = "scheduling.k8s.io/v1"
 _NEAR: Final = 0.8
 _LONGEST_TYPE: Final = 200
 _NESTED_LISTS: Final = 20
-_LOOKED_AT: Final = 100
-_MOST_HELD: Final = 10_000
+_MAX_CHECKED: Final = 100
+_MAX_NESTED: Final = 10_000
 """Maximum number of objects or texts in one object."""
 _NESTED_TEXTS: Final = 3
 _OWN_KINDS: Final = frozenset(kind.rpartition("/")[2] for kind in (*LINTED, *POD_TEMPLATE_PATHS))
@@ -127,7 +127,7 @@ class ObjectFinder:
         elif kind in self._wanted:
             self._keep(value, kind, source(prefix), within)
         elif (kind in MANIFESTS or kind == CONFIG_MAP) and len(prefix) < 2 * _NESTED_LISTS:
-            yield from self._held(value, kind, source, prefix)
+            yield from self._nested(value, kind, source, prefix)
         elif (items := items_of(value)) is not None and len(prefix) < 2 * _NESTED_LISTS:
             for index, item in enumerate(items):
                 yield from self._take(item, source, (*prefix, "items", index), within)
@@ -148,15 +148,15 @@ class ObjectFinder:
         namespace = (_own_namespace(value) or self._namespace) if is_namespaced(kind) else ""
         self.subjects.append(ReviewedObject(value, namespace=namespace, source=source, within=within))
 
-    def _held(
+    def _nested(
         self, value: dict[str, Any], kind: str, source: Callable[[Path], Source], prefix: Path
     ) -> Iterator[FileDiagnostic]:
         """Process the objects inside an object, which may be text; yields problems."""
         before = len(self.subjects)
         within, parameters = str(ref_of(value, self._namespace)), Parameters(value)
-        for number, (where, manifest) in enumerate(_held_at(value, MANIFESTS.get(kind, ()))):
-            if number >= _MOST_HELD:
-                message = f"more than {_MOST_HELD} objects in one: forewarn skips the rest"
+        for number, (where, manifest) in enumerate(_nested_at(value, MANIFESTS.get(kind, ()))):
+            if number >= _MAX_NESTED:
+                message = f"more than {_MAX_NESTED} objects in one: forewarn skips the rest"
                 yield FileDiagnostic("parse-error", message, source(prefix).locate(()), "split the object into several")
                 break
             found = parameters.applied(manifest)
@@ -216,19 +216,19 @@ class ObjectFinder:
         if isinstance(value, str):
             fix = "write a Kubernetes object, or exclude the file"
             yield FileDiagnostic("parse-error", "plain text, not an object: kubectl rejects it", source.locate(()), fix)
-        elif any(isinstance(item, dict) and group_kind(item) in self._wanted for item in value[:_LOOKED_AT]):
+        elif any(isinstance(item, dict) and group_kind(item) in self._wanted for item in value[:_MAX_CHECKED]):
             fix = "separate the objects with ---, or wrap them in kind: List, items:"
             yield FileDiagnostic("parse-error", "a list of objects: kubectl rejects it", source.locate(()), fix)
 
 
-def _held_at(value: dict[str, Any], paths: Iterable[ClassPath]) -> Iterator[tuple[Path, Any]]:
+def _nested_at(value: dict[str, Any], paths: Iterable[ClassPath]) -> Iterator[tuple[Path, Any]]:
     return chain.from_iterable(found_at(value, path.steps) for path in paths)
 
 
 def _texts_of(value: dict[str, Any], kind: str) -> Iterator[tuple[Path, str]]:
     """The texts in an object that may name or define a PriorityClass."""
-    found = _held_at(value, TEXTS.get(kind, ()))
-    return (each for each in islice(found, _MOST_HELD) if isinstance(each[1], str) and CLASS_WORD in each[1])
+    found = _nested_at(value, TEXTS.get(kind, ()))
+    return (each for each in islice(found, _MAX_NESTED) if isinstance(each[1], str) and CLASS_WORD in each[1])
 
 
 def _is_only_compared(value: dict[str, Any], where: Path) -> bool:

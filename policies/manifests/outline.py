@@ -35,7 +35,7 @@ _NEAR: Final = 500
 class Outline(NamedTuple):
     """The objects that a template prints unchanged, those with unknown fields, and problems of the text."""
 
-    whole: list[ReviewedObject]
+    complete: list[ReviewedObject]
     partial: list[ReviewedObject]
     diagnostics: list[FileDiagnostic]
 
@@ -57,7 +57,7 @@ def outline(
             continue
         rest = _known(subject.object)
         if rest == subject.object and not any(masked.lost[lines.start : lines.stop]):
-            found.whole.append(subject)
+            found.complete.append(subject)
         elif _has_one_type(rest, subject, masked):
             has_namespace = at(subject.object, "metadata", "namespace") is not None
             place = RELEASE_NAMESPACE if has_namespace else subject.namespace

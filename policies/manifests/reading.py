@@ -33,7 +33,7 @@ MAX_DIAGNOSTICS: Final = 10_000
 """Maximum problems in the text of one file; a file with more is not a manifest."""
 
 _DEFINITION: Final = "CustomResourceDefinition"
-_WORTH: Final = 2_000
+_MIN_GRAMMAR_BYTES: Final = 2_000
 """Minimum bytes of a document for which a first pass with masked text is faster."""
 
 BROKEN: Final = frozenset(("parse-error", "template-braces"))
@@ -137,7 +137,7 @@ class _FileReader:
         for count, piece in enumerate(split(data, self._file, line, column)):
             document, fault = piece if isinstance(piece, tuple) else (piece, None)
             document = self._place.of(document) if self._place else document
-            if self._is_too_much(document, count):
+            if self._exceeds_limit(document, count):
                 return
             try:
                 if fault is not None:
@@ -146,7 +146,7 @@ class _FileReader:
             except Fault as found:
                 self.fault(document, found)
 
-    def _is_too_much(self, document: Document, count: int, start: int = 0) -> bool:
+    def _exceeds_limit(self, document: Document, count: int, start: int = 0) -> bool:
         """True if the file exceeds a limit from this document on; also records this as a problem."""
         if count >= MAX_DOCUMENTS:
             what = f"more than {MAX_DOCUMENTS} documents"
@@ -183,7 +183,7 @@ class _FileReader:
         if not sniff.laxer_than_kubectl(data) and sniff.only_grammar_matters(data):
             check(document)
             return True
-        return len(data) > _WORTH and is_plainly_grammar(document)
+        return len(data) > _MIN_GRAMMAR_BYTES and is_plainly_grammar(document)
 
     def _careful(self, document: Document) -> None:
         """Read a document by its nodes, with the problems in its wanted objects."""
@@ -216,7 +216,7 @@ class _FileReader:
         values, spans = JsonReader(text), Spans(document)
         position, count = values.skip(0), 0
         while position < len(text):
-            if self._is_too_much(document, count, position):
+            if self._exceeds_limit(document, count, position):
                 return
             try:
                 value, end = values.value(position)

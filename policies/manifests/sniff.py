@@ -68,11 +68,11 @@ _LONG: Final = 1 << 20
 _DEEP: Final = b" " * 200
 _DEEP_LIST: Final = b"- - - -"
 _ANY_TYPE: Final = re.compile(rb"(?<![^\s{,\"'-])(kind|apiVersion)[\"']?[ \t]*:[ \t]*[\"']?([A-Za-z]\w*)?")
-_MOST_KINDS: Final = 1_000
+_MAX_KINDS: Final = 1_000
 _ANY_KEY: Final = re.compile(rb"\n([ \t]*)(?:- +)*(?:[\"']?[A-Za-z][\w./-]*[\"']?)[ \t]*:(?=\s)")
 _TYPE_KEY: Final = re.compile(rb"\n([ \t]*)(?:- +)*[\"']?(?:kind|apiVersion)[\"']?[ \t]*:")
 _BRACES: Final = re.compile(rb"[\[\]{}]|(?<![\w\"'.-])[\"']?(kind|apiVersion)[\"']?\s*:|\"(?:[^\"\\\n]|\\.)*\"")
-_MOST_KEYS: Final = 100_000
+_MAX_KEYS: Final = 100_000
 _NO_TYPE: Final = re.compile(rb"\n(?:kind|apiVersion)[ \t]*:")
 
 
@@ -99,9 +99,9 @@ def named_kinds(data: bytes) -> set[str]:
 
     If there are very many, "" replaces the rest.
     """
-    found = [(match[1], match[2]) for match in islice(_ANY_TYPE.finditer(data), _MOST_KINDS)]
+    found = [(match[1], match[2]) for match in islice(_ANY_TYPE.finditer(data), _MAX_KINDS)]
     kinds = {(value or b"").decode() for key, value in found if key == b"kind"}
-    return kinds | ({""} if found and (not kinds or len(found) == _MOST_KINDS) else set())
+    return kinds | ({""} if found and (not kinds or len(found) == _MAX_KINDS) else set())
 
 
 def is_typed(data: bytes) -> bool:
@@ -113,7 +113,7 @@ def is_typed(data: bytes) -> bool:
     start = text.lstrip()[:2]
     if start[:1] in (b"{", b"[") and start not in (b"{{", b"{%", b"{#"):
         return _is_typed_in_braces(text)
-    columns = [len(match[1]) for match in islice(_ANY_KEY.finditer(b"\n" + text), _MOST_KEYS)]
+    columns = [len(match[1]) for match in islice(_ANY_KEY.finditer(b"\n" + text), _MAX_KEYS)]
     lowest = min(columns, default=0)
     return any(len(match[1]) <= lowest for match in _TYPE_KEY.finditer(b"\n" + text))
 
@@ -286,7 +286,7 @@ class _Texts:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._left = 2 * len(data) + _BYTES_BACK
+        self._remaining = 2 * len(data) + _BYTES_BACK
 
     def end(self, at: int) -> int:
         """The end of the block scalar or quoted text that contains a position; 0 if no such text can contain it.
@@ -296,12 +296,12 @@ class _Texts:
         data = self._data
         start = data.rfind(b"\n", 0, at) + 1
         above = data[start:at]
-        self._left -= len(above)
+        self._remaining -= len(above)
         indent = len(above) - len(above.lstrip(b" "))
-        while start and indent and self._left > 0:
+        while start and indent and self._remaining > 0:
             end, start = start - 1, data.rfind(b"\n", 0, start - 1) + 1
             line = data[start:end]
-            self._left -= len(line) + _A_LINE
+            self._remaining -= len(line) + _A_LINE
             text = line.lstrip(b" ")
             if len(line) - len(text) >= indent or not text.strip():
                 continue
@@ -310,7 +310,7 @@ class _Texts:
                 if b"#" not in line and _OPENS_BLOCK.search(line):
                     return _block(key).match(data, end + 1).end()  # type: ignore[union-attr]  # it matches nothing, too
                 if quote := _OPENS_QUOTES.match(line):
-                    self._left -= at - start
+                    self._remaining -= at - start
                     if _STILL_QUOTED[quote[1]].fullmatch(data, start + quote.end(), at):
                         return at
             indent = len(line) - len(text)

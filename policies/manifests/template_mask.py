@@ -32,7 +32,7 @@ _INDENT: Final = re.compile(r"\bn?indent\s++(\d{1,3})")
 _BEFORE_LINES: Final = re.compile(r"(?:.*:)?[ \t]*", re.DOTALL)
 _VISIBLE: Final = re.compile(r"\S")
 _CHARACTER: Final = re.compile(r"[^\r\n]")
-_MOST_ACTIONS: Final = 20_000
+_MAX_ACTIONS: Final = 20_000
 _LONGEST: Final = 1 << 20
 _DEEPEST: Final = 100
 _NO_COLUMN: Final = 1 << 30
@@ -66,7 +66,7 @@ class _Block(NamedTuple):
 def mask(text: str) -> Masked | None:
     """The text with its actions masked; None if an action has no end, or if there are too many."""
     actions = list(_actions(text)) if len(text) <= _LONGEST else None
-    if actions is None or len(actions) > _MOST_ACTIONS or (actions and actions[-1].end < 0):
+    if actions is None or len(actions) > _MAX_ACTIONS or (actions and actions[-1].end < 0):
         return None
     pieces, position = _Pieces(), 0
     for number, action in enumerate(actions):
@@ -82,7 +82,7 @@ def mask(text: str) -> Masked | None:
 def _actions(text: str) -> Iterator[_Action]:
     """The actions in a text, until the first one without an end, or one more than the maximum."""
     position, is_jinja = 0, "{%" in text
-    for _ in range(_MOST_ACTIONS + 1):
+    for _ in range(_MAX_ACTIONS + 1):
         opening = _OPENING.search(text, position)
         if opening is None:
             return

@@ -17,12 +17,12 @@ from forewarn.policies.objects.fields import InvalidObject, group_kind, ref_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST_KEPT: Final = 64 * 1024
+MAX_RETAINED: Final = 64 * 1024
 """Maximum bytes of memory of a stored workload or Pod."""
-_MOST_IN_A_NAMESPACE: Final = 256 * 1024
-_MOST_OF_THE_CLUSTER: Final = 4 * 1024 * 1024
+_MAX_IN_NAMESPACE: Final = 256 * 1024
+_MAX_IN_CLUSTER: Final = 4 * 1024 * 1024
 """Maximum bytes of memory of other cluster-scoped objects: a ResourceSlice may have 128 devices."""
-_MOST_PARTS: Final = 64
+_MAX_PARTS: Final = 64
 """Maximum fields or items of a part that are stored separately; a part with more is replaced as a whole."""
 _LEAST: Final = 384
 """Minimum bytes of memory for each part of an object.
@@ -31,26 +31,26 @@ With less, the whole part is replaced, because a placeholder needs almost as muc
 """
 
 
-class TooLargeToKeep(TooLarge, InvalidObject):
+class TooLargeToRetain(TooLarge, InvalidObject):
     """A prediction or rule read a part of a stored object that was too large to store.
 
     Commands handle it as an unreadable object, rules as an exceeded bound.
     """
 
-    def __init__(self, what: str, most: int = MOST_KEPT) -> None:
+    def __init__(self, what: str, most: int = MAX_RETAINED) -> None:
         super().__init__(f"{what} exceeds what forewarn keeps ({most // 1024} KiB)", "make it smaller")
 
 
-class _LeftOut:
+class _Omitted:
     """A placeholder for a part of an object that is not stored. Equal to any value with the same JSON text."""
 
-    def __init__(self, what: str, digest: bytes, most: int = MOST_KEPT) -> None:
+    def __init__(self, what: str, digest: bytes, most: int = MAX_RETAINED) -> None:
         """`what`: the object of the part. `most`: the maximum bytes that are stored of that object."""
         super().__init__()
         self.what, self.digest, self.most = what, digest, most
 
     def _fail(self, *_: object) -> NoReturn:
-        raise TooLargeToKeep(self.what, self.most)
+        raise TooLargeToRetain(self.what, self.most)
 
     __iter__ = __len__ = __getitem__ = __contains__ = __reversed__ = __repr__ = __or__ = __ror__ = __add__ = _fail
     __setitem__ = __delitem__ = keys = values = items = get = copy = _fail
@@ -58,7 +58,7 @@ class _LeftOut:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if isinstance(other, _LeftOut):
+        if isinstance(other, _Omitted):
             return self.digest == other.digest
         return isinstance(other, list | dict) and _digest(other) == self.digest
 
@@ -70,15 +70,15 @@ class _LeftOut:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.what, self.digest, self.most)
 
-    def __deepcopy__(self, _: object) -> _LeftOut:
+    def __deepcopy__(self, _: object) -> _Omitted:
         return self
 
 
-class LeftOutList(_LeftOut, list[Any]):
+class OmittedList(_Omitted, list[Any]):
     """A placeholder for a list."""
 
 
-class LeftOutObject(_LeftOut, dict[str, Any]):
+class OmittedObject(_Omitted, dict[str, Any]):
     """A placeholder for an object or map."""
 
 
@@ -88,53 +88,53 @@ def _digest(value: object) -> bytes:
     return sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).digest()
 
 
-def is_left_out(value: object) -> bool:
+def is_omitted(value: object) -> bool:
     """True if a part of an object is a placeholder."""
-    return isinstance(value, _LeftOut)
+    return isinstance(value, _Omitted)
 
 
-def most_kept(kind: str) -> int:
+def max_retained(kind: str) -> int:
     """Maximum bytes of memory of a stored object of a `group/Kind`."""
     spec = BY_GROUP_KIND.get(kind)
     if spec is None or spec.template or kind == POD:
-        return MOST_KEPT
-    return _MOST_IN_A_NAMESPACE if spec.namespaced else _MOST_OF_THE_CLUSTER
+        return MAX_RETAINED
+    return _MAX_IN_NAMESPACE if spec.namespaced else _MAX_IN_CLUSTER
 
 
-def as_kept(obj: dict[str, Any]) -> dict[str, Any]:
+def retained_part(obj: dict[str, Any]) -> dict[str, Any]:
     """The object with placeholders for the parts that exceed the limit of its kind."""
-    return bounded(obj, most_kept(group_kind(obj)))
+    return bounded(obj, max_retained(group_kind(obj)))
 
 
-def bounded(obj: dict[str, Any], most: int = MOST_KEPT) -> dict[str, Any]:
+def bounded(obj: dict[str, Any], most: int = MAX_RETAINED) -> dict[str, Any]:
     """The object; if it exceeds `most` bytes of memory, with placeholders for its largest parts."""
     if memory_of(obj, most) <= most:
         return obj
     ref = ref_of(obj)
     what = f"{ref.kind} {ref.namespace}/{ref.name}" if ref.namespace else f"{ref.kind} {ref.name}"
 
-    def left_out(value: Any) -> Any:
-        return (LeftOutObject if isinstance(value, dict) else LeftOutList)(what, _digest(value), most)
+    def omitted(value: Any) -> Any:
+        return (OmittedObject if isinstance(value, dict) else OmittedList)(what, _digest(value), most)
 
-    kept: dict[str, Any] = _bounded(obj, most, left_out)
+    kept: dict[str, Any] = _bounded(obj, most, omitted)
     return kept
 
 
-def _bounded(value: Any, most: int, left_out: Callable[[Any], Any]) -> Any:
+def _bounded(value: Any, most: int, omitted: Callable[[Any], Any]) -> Any:
     """The part within `most` bytes: its smallest children completely, the others as far as the limit allows."""
     parts = (
-        list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if len(value) <= _MOST_PARTS else []
+        list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if len(value) <= _MAX_PARTS else []
     )
-    if not 0 < len(parts) <= _MOST_PARTS or most < _LEAST * len(parts):
-        return left_out(value)
+    if not 0 < len(parts) <= _MAX_PARTS or most < _LEAST * len(parts):
+        return omitted(value)
     sizes = sorted(((memory_of(part, most), place) for place, (_, part) in enumerate(parts)))
     kept: dict[int, Any] = {}
     room = most - memory_of(dict.fromkeys(value) if isinstance(value, dict) else [None] * len(parts), most)
     for left, (size, place) in zip(range(len(parts), 0, -1), sizes, strict=True):
         part, share = parts[place][1], max(room, 0) // left
         if size > share and not isinstance(part, dict | list):
-            return left_out(value)
-        kept[place] = part if size <= share else _bounded(part, share, left_out)
+            return omitted(value)
+        kept[place] = part if size <= share else _bounded(part, share, omitted)
         room -= min(size, share)
     if isinstance(value, dict):
         return {key: kept[place] for place, (key, _) in enumerate(parts)}

@@ -84,7 +84,7 @@ class RequestPolicy(NamedTuple):
     default: int | None = None
     values: tuple[int, ...] = ()
     least: int | None = None
-    most: int | None = None
+    maximum: int | None = None
     step: int | None = None
 
 
@@ -171,8 +171,8 @@ class ResourceSlice:
             name=text(obj, "metadata", "name"),
             driver=text(obj, "spec", "driver"),
             pool=text(obj, "spec", "pool", "name"),
-            generation=_whole(obj, "spec", "pool", "generation"),
-            slices=_whole(obj, "spec", "pool", "resourceSliceCount"),
+            generation=_integer(obj, "spec", "pool", "generation"),
+            slices=_integer(obj, "spec", "pool", "resourceSliceCount"),
             place=_place(mapping(obj, "spec")),
             per_device=boolean(obj, "spec", "perDeviceNodeSelection"),
             devices=devices,
@@ -428,7 +428,7 @@ def _tolerations(holder: ApiObject) -> tuple[DeviceToleration, ...]:
             text(toleration, "operator"),
             text(toleration, "value"),
             text(toleration, "effect"),
-            None if toleration.get("tolerationSeconds") is None else _whole(toleration, "tolerationSeconds"),
+            None if toleration.get("tolerationSeconds") is None else _integer(toleration, "tolerationSeconds"),
         )
         for toleration in items(holder, "tolerations")
     )
@@ -524,6 +524,6 @@ def _place(holder: ApiObject) -> NodePlace:
     return NodePlace(text(holder, "nodeName"), boolean(holder, "allNodes"), selector)
 
 
-def _whole(obj: ApiObject, *path: str) -> int:
+def _integer(obj: ApiObject, *path: str) -> int:
     value = at(obj, *path)
     return value if isinstance(value, int) else int32(obj, *path) or 0

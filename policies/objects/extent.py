@@ -16,37 +16,37 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.fields import ApiObject
 
-MOST_CONTAINERS: Final = 500
+MAX_CONTAINERS: Final = 500
 """Maximum containers of a Pod, including init containers."""
-MOST_AMOUNTS: Final = 2_000
+MAX_AMOUNTS: Final = 2_000
 """Maximum requests and limits of all containers together."""
-MOST_RESOURCES: Final = 64
+MAX_RESOURCES: Final = 64
 """Maximum different resource names in requests and limits."""
-MOST_PORTS: Final = 500
-MOST_VOLUMES: Final = 500
-MOST_TOLERATIONS: Final = 500
-MOST_SPREAD: Final = 16
+MAX_PORTS: Final = 500
+MAX_VOLUMES: Final = 500
+MAX_TOLERATIONS: Final = 500
+MAX_SPREAD: Final = 16
 """Maximum topology spread constraints."""
-MOST_POD_TERMS: Final = 32
+MAX_POD_TERMS: Final = 32
 """Maximum terms of Pod affinity and anti-affinity, required and preferred."""
-MOST_NODE_TERMS: Final = 100
+MAX_NODE_TERMS: Final = 100
 """Maximum terms of node affinity, required and preferred."""
-MOST_REQUIREMENTS: Final = 1_000
+MAX_REQUIREMENTS: Final = 1_000
 """Maximum requirements in all selectors of a Pod together."""
-MOST_VALUES: Final = 5_000
+MAX_VALUES: Final = 5_000
 """Maximum values in all these requirements."""
 
-MOST_LABELS: Final = 500
-MOST_CHARACTERS: Final = 64 * 1024
+MAX_LABELS: Final = 500
+MAX_CHARACTERS: Final = 64 * 1024
 """Maximum characters of all labels, and of a name."""
-MOST_QUOTA_RESOURCES: Final = 500
+MAX_QUOTA_RESOURCES: Final = 500
 """Maximum resources that a ResourceQuota limits."""
-MOST_SCOPES: Final = 100
+MAX_SCOPES: Final = 100
 """Maximum scopes of a ResourceQuota, and expressions in its scopeSelector."""
-MOST_SCOPE_VALUES: Final = 2_000
+MAX_SCOPE_VALUES: Final = 2_000
 """Maximum names of PriorityClasses in these scopes."""
 
-MOST_QUOTAS: Final = 200
+MAX_QUOTAS: Final = 200
 """Maximum ResourceQuotas of a namespace, because each Pod is compared with each of them."""
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -72,18 +72,18 @@ def check_metadata_extent(metadata: Any) -> None:
     if not limited():
         return
     labels, name = _object(_object(metadata).get("labels")), _object(metadata).get("name")
-    if len(labels) > MOST_LABELS:
-        raise exceeds("the Pod", len(labels), "labels", MOST_LABELS)
+    if len(labels) > MAX_LABELS:
+        raise exceeds("the Pod", len(labels), "labels", MAX_LABELS)
     texts = (*labels, *labels.values(), name)
     characters = sum(len(text) for text in texts if isinstance(text, str))
-    if characters > MOST_CHARACTERS:
-        raise exceeds("the Pod", characters, "characters of labels", MOST_CHARACTERS)
+    if characters > MAX_CHARACTERS:
+        raise exceeds("the Pod", characters, "characters of labels", MAX_CHARACTERS)
 
 
 def check_quotas(count: int) -> None:
     """Raise TooLarge if a namespace has too many ResourceQuotas; also in offline commands."""
-    if count > MOST_QUOTAS:
-        raise exceeds("the namespace", count, "ResourceQuotas", MOST_QUOTAS)
+    if count > MAX_QUOTAS:
+        raise exceeds("the namespace", count, "ResourceQuotas", MAX_QUOTAS)
 
 
 def check_quota_extent(spec: Any, name: str = "") -> None:
@@ -96,11 +96,11 @@ def check_quota_extent(spec: Any, name: str = "") -> None:
     scopes, selector = _list(_object(spec).get("scopes")), _object(_object(spec).get("scopeSelector"))
     expressions = _list(selector.get("matchExpressions"))
     counts = [
-        ("resources", len(_object(_object(spec).get("hard"))), MOST_QUOTA_RESOURCES),
-        ("scopes", len(scopes) + len(expressions), MOST_SCOPES),
+        ("resources", len(_object(_object(spec).get("hard"))), MAX_QUOTA_RESOURCES),
+        ("scopes", len(scopes) + len(expressions), MAX_SCOPES),
     ]
-    values = sum(len(_list(_object(e).get("values"))) for e in expressions[:MOST_SCOPES])
-    for what, count, most in (*counts, ("names of classes", values, MOST_SCOPE_VALUES)):
+    values = sum(len(_list(_object(e).get("values"))) for e in expressions[:MAX_SCOPES])
+    for what, count, most in (*counts, ("names of classes", values, MAX_SCOPE_VALUES)):
         if count > most:
             raise exceeds(f"ResourceQuota {name}" if name else "the ResourceQuota", count, what, most)
 
@@ -108,14 +108,14 @@ def check_quota_extent(spec: Any, name: str = "") -> None:
 def _counts(spec: ApiObject) -> Iterator[tuple[str, int, int]]:
     """Yield (name, number, maximum) for each limited part of a Pod's spec, the cheapest to count first."""
     containers, inits = _list(spec.get("containers")), _list(spec.get("initContainers"))
-    yield "containers", len(containers) + len(inits), MOST_CONTAINERS
-    yield "volumes", len(_list(spec.get("volumes"))), MOST_VOLUMES
-    yield "tolerations", len(_list(spec.get("tolerations"))), MOST_TOLERATIONS
+    yield "containers", len(containers) + len(inits), MAX_CONTAINERS
+    yield "volumes", len(_list(spec.get("volumes"))), MAX_VOLUMES
+    yield "tolerations", len(_list(spec.get("tolerations"))), MAX_TOLERATIONS
     yield from _of_resources([spec, *map(_object, containers), *map(_object, inits)])
-    yield "ports", sum(len(_list(_object(c).get("ports"))) for c in (*containers, *inits)), MOST_PORTS
+    yield "ports", sum(len(_list(_object(c).get("ports"))) for c in (*containers, *inits)), MAX_PORTS
     selectors: list[ApiObject] = [{"matchLabels": spec.get("nodeSelector")}]
     spread = _list(spec.get("topologySpreadConstraints"))
-    yield "topology spread constraints", len(spread), MOST_SPREAD
+    yield "topology spread constraints", len(spread), MAX_SPREAD
     selectors += [_object(_object(constraint).get("labelSelector")) for constraint in spread]
     affinity = _object(spec.get("affinity"))
     if affinity:
@@ -131,15 +131,15 @@ def _of_resources(holders: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
         if isinstance(resources, Mapping):
             lists += [_object(resources.get("requests")), _object(resources.get("limits"))]
     amounts = sum(map(len, lists))
-    yield "requests and limits", amounts, MOST_AMOUNTS
-    if amounts > MOST_RESOURCES:
-        yield "resources", len({name for amounts_of in lists for name in amounts_of}), MOST_RESOURCES
+    yield "requests and limits", amounts, MAX_AMOUNTS
+    if amounts > MAX_RESOURCES:
+        yield "resources", len({name for amounts_of in lists for name in amounts_of}), MAX_RESOURCES
 
 
 def _of_node_affinity(affinity: ApiObject, selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
     required = _list(_object(affinity.get(_REQUIRED)).get("nodeSelectorTerms"))
     preferred = _list(affinity.get(_PREFERRED))
-    yield "terms of node affinity", len(required) + len(preferred), MOST_NODE_TERMS
+    yield "terms of node affinity", len(required) + len(preferred), MAX_NODE_TERMS
     selectors += [*map(_object, required), *(_object(_object(term).get("preference")) for term in preferred)]
 
 
@@ -149,21 +149,21 @@ def _of_pod_affinity(affinity: ApiObject, selectors: list[ApiObject]) -> Iterato
         for kind in ("podAffinity", "podAntiAffinity")
         for how in (_REQUIRED, _PREFERRED)
     ]
-    yield "terms of Pod affinity", sum(map(len, lists)), MOST_POD_TERMS
+    yield "terms of Pod affinity", sum(map(len, lists)), MAX_POD_TERMS
     for place, terms in enumerate(lists):
         for entry in terms:
             term = _object(_object(entry).get("podAffinityTerm")) if place % 2 else _object(entry)
             selectors += [_object(term.get("labelSelector")), _object(term.get("namespaceSelector"))]
             named = sum(len(_list(term.get(key))) for key in ("namespaces", "matchLabelKeys", "mismatchLabelKeys"))
-            yield "names in a term of affinity", named, MOST_REQUIREMENTS
+            yield "names in a term of affinity", named, MAX_REQUIREMENTS
 
 
 def _of_selectors(selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
     lists = [_list(s.get(key)) for s in selectors for key in ("matchExpressions", "matchFields")]
     labels = sum(len(_object(s.get("matchLabels"))) for s in selectors)
-    yield "requirements in selectors", labels + sum(map(len, lists)), MOST_REQUIREMENTS
+    yield "requirements in selectors", labels + sum(map(len, lists)), MAX_REQUIREMENTS
     values = sum(len(_list(_object(entry).get("values"))) for entries in lists for entry in entries)
-    yield "values in selectors", values, MOST_VALUES
+    yield "values in selectors", values, MAX_VALUES
 
 
 def _list(value: Any) -> list[Any]:

@@ -23,7 +23,7 @@ _LONGEST: Final = 253
 
 
 @lru_cache(maxsize=16384)
-def _kept(text: str) -> str:
+def _shared(text: str) -> str:
     return text
 
 
@@ -32,7 +32,7 @@ def once(text: str) -> str:
 
     Unlike `sys.intern`, which is permanent in Python 3.12, the cache is bounded.
     """
-    return _kept(text) if len(text) <= _LONGEST else text
+    return _shared(text) if len(text) <= _LONGEST else text
 
 
 @lru_cache(maxsize=256)
@@ -174,16 +174,16 @@ class Pod:
         labels = shared_labels({**self.labels, **topology})
         return replace(self, node_name=node_name, nominated_node_name="", labels=labels, created=None)
 
-    def ending(self) -> Pod:
+    def as_terminating(self) -> Pod:
         """The Pod as terminating, after kube-scheduler has evicted it. Source: upstream `prepareCandidate`."""
         if self.terminating:
             return self
         # A preemption has dozens of victims, and `replace` costs three times as much.
-        ending: tuple[Any, ...] = (*_UNTIL_ENDING(self), True, True, self.ready)
+        ending: tuple[Any, ...] = (*_BEFORE_TERMINATION(self), True, True, self.ready)
         return Pod(*ending)
 
 
-_UNTIL_ENDING: Final = attrgetter(*(f.name for f in fields(Pod)[:-3]))
+_BEFORE_TERMINATION: Final = attrgetter(*(f.name for f in fields(Pod)[:-3]))
 """Getter of all fields of a Pod in order, except the last three: terminating, preempted, ready."""
 
 

@@ -104,8 +104,8 @@ class PodAffinity:
 
 NO_POD_AFFINITY = PodAffinity()
 ALL_NAMESPACES: Final = ""
-_MOST_TERMS: Final = 64
-_MOST_NAMES: Final = 1_000
+_MAX_TERMS: Final = 64
+_MAX_NAMES: Final = 1_000
 
 
 def other_namespaces(spec: ApiObject, namespace: str) -> frozenset[str]:
@@ -118,9 +118,9 @@ def other_namespaces(spec: ApiObject, namespace: str) -> frozenset[str]:
     for term in _terms_of(spec.get("affinity")):
         names = term.get("namespaces")
         names = names if isinstance(names, list) else []
-        if term.get("namespaceSelector") is not None or len(names) > _MOST_NAMES:
+        if term.get("namespaceSelector") is not None or len(names) > _MAX_NAMES:
             found.add(ALL_NAMESPACES)
-        found.update(name for name in names[:_MOST_NAMES] if isinstance(name, str) and name != namespace)
+        found.update(name for name in names[:_MAX_NAMES] if isinstance(name, str) and name != namespace)
     return frozenset(found)
 
 
@@ -134,9 +134,9 @@ def _terms_of(affinity: object) -> Iterator[ApiObject]:
         for how in (_REQUIRED, _PREFERRED):
             entries = lists.get(how)
             entries = entries if isinstance(entries, list) else []
-            if len(entries) > _MOST_TERMS:
+            if len(entries) > _MAX_TERMS:
                 yield {"namespaceSelector": {}}
-            for entry in entries[:_MOST_TERMS]:
+            for entry in entries[:_MAX_TERMS]:
                 term = entry.get("podAffinityTerm") if how == _PREFERRED and isinstance(entry, dict) else entry
                 if isinstance(term, dict):
                     yield term

@@ -45,10 +45,10 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-_MOST_RECENT: Final = 8 * 1024
+_MAX_RECENT: Final = 8 * 1024
 _ALL_RECENT: Final = 1024 * 1024
 """Maximum characters of all recently used specs in the cache. Decoded specs need ten times as much memory."""
-MOST_TEXT: Final = 64 * 1024
+MAX_TEXT: Final = 64 * 1024
 """Maximum characters of the spec fields that forewarn reads, if work is metered."""
 
 
@@ -70,12 +70,12 @@ class Shared(Generic[K, V]):
     def get(self, key: K, make: Callable[[], V], size: int = 0) -> V:
         """The cached value of a key; calls `make` if there is none.
 
-        `size`: characters of the key; larger values than `_MOST_RECENT` are dropped once nothing references them.
+        `size`: characters of the key; larger values than `_MAX_RECENT` are dropped once nothing references them.
         """
         value = self._values.get(key)
         if value is None:
             value = self._values[key] = make()
-            if size <= _MOST_RECENT:
+            if size <= _MAX_RECENT:
                 self._keep(value, size)
         return value
 
@@ -151,8 +151,8 @@ def shared_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
 def read_pod_spec(pod: ApiObject) -> PodSpec:
     """The spec of a Pod, shared by equal Pods. Raises InvalidObject, TooLarge."""
     text = _spec_text(pod)
-    if len(text) > MOST_TEXT and limited():
-        problem = f"the Pod's spec has {len(text)} characters that count; forewarn evaluates at most {MOST_TEXT}"
+    if len(text) > MAX_TEXT and limited():
+        problem = f"the Pod's spec has {len(text)} characters that count; forewarn evaluates at most {MAX_TEXT}"
         raise TooLarge(problem, "shorten the Pod's spec")
     return _SPECS.get(text, lambda: _read(pod, len(text)), len(text))
 
@@ -304,7 +304,7 @@ def pod_requests(pod: ApiObject, status: ApiObject | None = None, *, infeasible:
     running = {} if status is None else _running(pod)
     containers = tuple(_container(pod, "containers", i, running) for i in _indexes(pod, "containers"))
     inits = tuple(_container(pod, "initContainers", i, running) for i in _indexes(pod, "initContainers"))
-    told = SILENT if status is None else _said(status, pod, ("status",))
+    told = SILENT if status is None else _status_resources(status, pod, ("status",))
     return PodRequests(
         containers=containers,
         init_containers=inits,
@@ -343,11 +343,11 @@ def _running(pod: ApiObject) -> dict[str, Running]:
     found: dict[str, Running] = {}
     for kind in ("containerStatuses", "initContainerStatuses"):
         for index, entry in enumerate(items(pod, "status", kind)):
-            found.setdefault(str(entry.get("name")), _said(entry, pod, ("status", kind, index)))
+            found.setdefault(str(entry.get("name")), _status_resources(entry, pod, ("status", kind, index)))
     return found
 
 
-def _said(status: ApiObject, pod: ApiObject, base: Path) -> Running:
+def _status_resources(status: ApiObject, pod: ApiObject, base: Path) -> Running:
     """The resources in one container status."""
     there = at(status, "resources", "requests") is not None
     return Running(

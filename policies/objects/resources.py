@@ -85,12 +85,12 @@ NOTHING_OCCUPIED: Final = PodResource()
 class Running(NamedTuple):
     """The resources in the kubelet's status of a container or Pod; None if absent.
 
-    `told`: true if the status has `resources`.
+    `reported`: true if the status has `resources`.
     """
 
     actuated: ResourceList | None = None
     allocated: ResourceList | None = None
-    told: bool = False
+    reported: bool = False
 
 
 SILENT: Final = Running()
@@ -149,7 +149,7 @@ class PodRequests:
         else:
             total = self._sum(self._effective if use_status else _requested, missing)
         if not skip_pod_level and self.pod_level_set:
-            raised = use_status and counting.pod_level and self.running.told
+            raised = use_status and counting.pod_level and self.running.reported
             effective = self._pod_level_effective if raised else self.pod_level
             for name in effective if counting.by_pod else self.pod_level:
                 if _supports_pod_level(name):
@@ -168,7 +168,7 @@ class PodRequests:
         Source: component-helpers before 1.37, `determineEffectiveRequests`.
         """
         running = container.running
-        if not running.told or (init and not container.restartable_init):
+        if not running.reported or (init and not container.restartable_init):
             return container.requests
         spec = {} if self.infeasible else container.requests
         return largest_of((spec, running.actuated or {}, running.allocated or {}))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from forewarn.policies.findings import NOWHERE, Location, ObjectRef, Path
+from forewarn.policies.findings import NO_LOCATION, Location, ObjectRef, Path
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.objects.fields import NOTHING, ref_of
 
@@ -36,7 +36,7 @@ class NoSource:
 
     def locate(self, path: Path, *, key: bool = False) -> Location:  # noqa: ARG002  (the protocol's signature)
         """Return NOWHERE."""
-        return NOWHERE
+        return NO_LOCATION
 
 
 NO_SOURCE: Final = NoSource()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.copies import replace
-from forewarn.policies.objects.bounded import TooLargeToKeep, is_left_out
+from forewarn.policies.objects.bounded import TooLargeToRetain, is_omitted
 from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.pod import Pod
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.fields import ApiObject
 
-MOST_TEXT: Final = 8 * 1024
+MAX_TEXT: Final = 8 * 1024
 """Maximum characters of the spec fields of a stored Pod; decoded, they need about ten times as much memory."""
 TOO_LARGE: Final = "the Pod exceeds what forewarn keeps of one"
 _PLAIN: Final = (
@@ -34,9 +34,9 @@ def stored_pod(obj: ApiObject) -> Pod:
     """
     try:
         pod = Pod.from_api(obj)
-        if pod.spec.size <= MOST_TEXT:
+        if pod.spec.size <= MAX_TEXT:
             return pod
-    except TooLargeToKeep:
+    except TooLargeToRetain:
         pass
     for hides, reduced in ((False, _without_wishes), (True, _with_requests), (True, _bare)):
         if (found := _read(obj, reduced)) is not None:
@@ -49,9 +49,9 @@ def _read(obj: ApiObject, reduced: Callable[[ApiObject], ApiObject]) -> Pod | No
     """The Pod after `reduced` has removed fields; None if it is still too large."""
     try:
         pod = Pod.from_api(reduced(obj))
-    except TooLargeToKeep:
+    except TooLargeToRetain:
         return None
-    return pod if pod.spec.size <= MOST_TEXT else None
+    return pod if pod.spec.size <= MAX_TEXT else None
 
 
 def _without_wishes(obj: ApiObject) -> ApiObject:
@@ -77,7 +77,7 @@ def _bare(obj: ApiObject) -> ApiObject:
     found: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod"}
     for part, keys in kept.items():
         holder = obj.get(part)
-        found[part] = {} if is_left_out(holder) else {key: at(obj, part, key) for key in keys}
+        found[part] = {} if is_omitted(holder) else {key: at(obj, part, key) for key in keys}
     return found
 
 

@@ -26,7 +26,7 @@ class Taint(NamedTuple):
     effect: str
 
     @property
-    def keeps_pods_away(self) -> bool:
+    def repels_pods(self) -> bool:
         """True if the effect is NoSchedule or NoExecute."""
         return self.effect in (NO_SCHEDULE, NO_EXECUTE)
 
@@ -63,7 +63,7 @@ def untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ..
     Ignores PreferNoSchedule. Source: upstream `FindMatchingUntoleratedTaint`.
     """
     for taint in taints:
-        if taint.keeps_pods_away and not tolerations_tolerate_taint(tolerations, taint):
+        if taint.repels_pods and not tolerations_tolerate_taint(tolerations, taint):
             return taint
     return None
 

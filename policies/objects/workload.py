@@ -63,7 +63,7 @@ def pod_template_of(obj: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> Pod
 
 def parts_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> Iterator[PodTemplate]:
     """The Pod templates in a custom resource; for a bare PriorityClass name, a template with only that name."""
-    left, kind = _MOST, group_kind(obj)
+    left, kind = _MAX, group_kind(obj)
     release = at(obj, *RELEASE_NAMESPACES.get(kind, ("",)))
     namespace = release if isinstance(release, str) else ""
     for path in paths.get(kind, ()):
@@ -84,17 +84,17 @@ def class_names_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and name))
 
 
-def holds(stored: Any, given: Any) -> bool:
+def contains(stored: Any, given: Any) -> bool:
     """True if the stored object contains all given fields; it may have additional defaults.
 
     Different notations of a quantity are equal: `1000m` and `1`.
     """
     if isinstance(given, Mapping):
         return isinstance(stored or NOTHING, Mapping) and all(
-            holds((stored or NOTHING).get(key), value) for key, value in given.items()
+            contains((stored or NOTHING).get(key), value) for key, value in given.items()
         )
     if isinstance(given, list) and isinstance(stored, list):
-        return len(given) == len(stored) and all(map(holds, stored, given))
+        return len(given) == len(stored) and all(map(contains, stored, given))
     if stored == given or (not stored and not given):
         return True
     from forewarn.policies.quantity import InvalidQuantity, parse_quantity  # the linter starts without it
@@ -105,11 +105,11 @@ def holds(stored: Any, given: Any) -> bool:
         return False
 
 
-_MOST: Final = 10_000
+_MAX: Final = 10_000
 """Maximum parts of one object that are read."""
 _COUNTS: Final = ("observedGeneration", "replicas", "currentNumberScheduled", "active")
 _OF_A_JOB: Final = (*_COUNTS, "startTime", "succeeded", "failed", "completedIndexes")
-_ENDING: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
+_FINISHING: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
 """Conditions of a Job that creates no more Pods."""
 
 
@@ -131,7 +131,7 @@ class Workload(NamedTuple):
         from forewarn.policies.objects.pod import Owner  # the linter starts without it
 
         owner = Owner.from_api(obj)
-        status = _kept_status(obj)
+        status = _retained_status(obj)
         kept = {key: value for key, value in obj.items() if key != "status"} | ({"status": status} if status else {})
         metadata = kept.get("metadata")
         if isinstance(metadata, Mapping):
@@ -139,7 +139,7 @@ class Workload(NamedTuple):
         return cls(ref_of(obj, "default"), bounded(kept), (owner.kind, owner.name) if owner else ("", ""))
 
 
-def _kept_status(obj: ApiObject) -> dict[str, Any]:
+def _retained_status(obj: ApiObject) -> dict[str, Any]:
     status = obj.get("status")
     if not isinstance(status, Mapping):
         return {}
@@ -149,7 +149,7 @@ def _kept_status(obj: ApiObject) -> dict[str, Any]:
     ending = [
         {"type": condition["type"], "status": "True"}
         for condition in (conditions if isinstance(conditions, list) else ())
-        if isinstance(condition, Mapping) and condition.get("status") == "True" and condition.get("type") in _ENDING
+        if isinstance(condition, Mapping) and condition.get("status") == "True" and condition.get("type") in _FINISHING
     ]
     kept = {key: status[key] for key in _OF_A_JOB if key in status}
-    return kept | ({"conditions": ending[: len(_ENDING)]} if ending else {})
+    return kept | ({"conditions": ending[: len(_FINISHING)]} if ending else {})

@@ -163,7 +163,7 @@ class Semantics:
         return self.minor >= 35 and self.enabled("DRAExtendedResource")
 
     @property
-    def coming_bindings_are_announced(self) -> bool:
+    def expected_bindings_are_announced(self) -> bool:
         """Whether kube-scheduler sets `nominatedNodeName` for a Pod whose binding is delayed."""
         return self.enabled("NominatedNodeNameForExpectation")
 
@@ -278,7 +278,7 @@ class Semantics:
         return self.minor >= 37
 
     @property
-    def first_violated_budget_ends_the_count(self) -> bool:
+    def pdb_count_ends_at_first_violation(self) -> bool:
         """Whether a potential victim that violates a PDB reduces none of the later PDBs."""
         return self.minor >= 37
 

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Location, Severity, one_line, plural
-from forewarn.policies.render.report import said
+from forewarn.policies.render.report import one_line_finding
 from forewarn.policies.render.table import page_table
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.findings import Finding, ObjectRef
 
-MOST_OF_A_RULE: Final = 20
+MAX_PER_RULE: Final = 20
 """Maximum findings of one rule in the text; JSON contains all."""
 
 
@@ -26,12 +26,12 @@ def render(findings: Sequence[Finding], paint: Callable[[str, str], str] = _plai
     """The report as lines. `findings`: in the order of `audit`."""
     for (severity, rule), group in groupby(findings, key=lambda finding: (finding.severity, finding.rule)):
         found = list(group)
-        for finding in found[:MOST_OF_A_RULE]:
+        for finding in found[:MAX_PER_RULE]:
             about = f"{finding.object}: " if str(finding.object) else ""
-            said = one_line(about + finding.message)
-            yield f"{paint(str(severity), str(severity))}: {said} {paint(f'[{rule}]', 'dim')}"
-        if len(found) > MOST_OF_A_RULE:
-            yield f"  and {len(found) - MOST_OF_A_RULE} more of {rule}; use -o json for all"
+            one_line_finding = one_line(about + finding.message)
+            yield f"{paint(str(severity), str(severity))}: {one_line_finding} {paint(f'[{rule}]', 'dim')}"
+        if len(found) > MAX_PER_RULE:
+            yield f"  and {len(found) - MAX_PER_RULE} more of {rule}; use -o json for all"
         for fix in dict.fromkeys(finding.remediation for finding in found if finding.remediation):
             yield f"  = Fix: {one_line(fix)}"
 
@@ -46,7 +46,7 @@ def render_summary(findings: Sequence[Finding], paint: Callable[[str, str], str]
         return finding.severity, finding.rule, finding.not_evaluated
 
     groups = [list(group) for _, group in groupby(sorted(findings, key=key), key=key)]
-    rows = [(str(group[0].severity), group[0].rule, len(group), said(group[0])) for group in groups]
+    rows = [(str(group[0].severity), group[0].rule, len(group), one_line_finding(group[0])) for group in groups]
     for number, line in enumerate(page_table(_HEADS, rows) if rows else ()):
         yield line if number else paint(line, "bold")
     if rows:

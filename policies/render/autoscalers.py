@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.autoscalers import Autoscalers
     from forewarn.policies.whatif.scale_up import NotHelped, Option, Plan, ScaleUp
 
-MOST_LINES: Final = 20
+MAX_LINES: Final = 20
 
 
 def lines(found: Autoscalers) -> Iterator[str]:
@@ -38,19 +38,19 @@ def _each(found: Autoscalers) -> Iterator[str]:
 
 def _planned(plan: Plan) -> Iterator[str]:
     """Lines about the node groups that would be scaled up, and about Pods that none helps."""
-    for each in plan.scale_ups[:MOST_LINES]:
+    for each in plan.scale_ups[:MAX_LINES]:
         yield _scaled_up(each)
-    if len(plan.scale_ups) > MOST_LINES:
-        yield f"and {len(plan.scale_ups) - MOST_LINES} more scale-ups"
+    if len(plan.scale_ups) > MAX_LINES:
+        yield f"and {len(plan.scale_ups) - MAX_LINES} more scale-ups"
     if plan.fit:
         yield f"{plural(plan.fit, 'Pod')} would fit on existing nodes; no scale-up"
     by_why: dict[str, list[NotHelped]] = {}
     for left in plan.not_helped:
         by_why.setdefault(_why_not(left), []).append(left)
-    for why, workloads in list(by_why.items())[:MOST_LINES]:
+    for why, workloads in list(by_why.items())[:MAX_LINES]:
         which = listed([f"{left.workload} ({plural(left.pods, 'Pod')})" for left in workloads])
         yield f"no node group fits {which}: {why}"
-    rest = list(by_why.values())[MOST_LINES:]
+    rest = list(by_why.values())[MAX_LINES:]
     if rest:
         yield f"and {sum(map(len, rest))} more workloads that no node group fits"
     if plan.cut:

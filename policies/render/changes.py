@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.objects.fields import at
-from forewarn.policies.render.report import fingerprints, said
+from forewarn.policies.render.report import fingerprints, one_line_finding
 from forewarn.policies.whatif.risk import as_dict
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Finding
     from forewarn.policies.whatif.risk import Risks
 
-MOST_SHOWN: Final = 20
+MAX_SHOWN: Final = 20
 _LONG: Final = 200
 _ORDER: Final = ("new", "worse", "changed", "better", "gone")
 
@@ -38,14 +38,14 @@ def of_findings(findings: Sequence[Finding], previous: Mapping[str, Any]) -> lis
     before = {str(at(each, "fingerprint")): each for each in entries}
     now = dict(zip(fingerprints(findings), findings, strict=True))
     new = [
-        Change("new", f"{found.severity}: {said(found)} [{found.rule}]")
+        Change("new", f"{found.severity}: {one_line_finding(found)} [{found.rule}]")
         for mark, found in now.items()
         if mark not in before
     ]
-    return [*new, *(Change("gone", _told(each)) for mark, each in before.items() if mark not in now)]
+    return [*new, *(Change("gone", _change_text(each)) for mark, each in before.items() if mark not in now)]
 
 
-def _told(entry: Mapping[str, Any]) -> str:
+def _change_text(entry: Mapping[str, Any]) -> str:
     ref = [str(at(entry, "object", key) or "") for key in ("kind", "namespace", "name")]
     about = f"{ref[0]} {'/'.join(part for part in ref[1:] if part)}".strip()
     told = f"{at(entry, 'severity')}: {about and f'{about}: '}{at(entry, 'message')} [{at(entry, 'rule')}]"
@@ -96,7 +96,7 @@ def lines(changes: Sequence[Change], name: str) -> Iterator[str]:
     counts = {kind: sum(each.kind == kind for each in changes) for kind in _ORDER}
     told = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "no changes"
     yield f"since {one_line(name)}: {told}"
-    for each in changes[:MOST_SHOWN]:
+    for each in changes[:MAX_SHOWN]:
         yield f"  {each.kind}  {each.what}{each.why and f': {each.why}'}"
-    if len(changes) > MOST_SHOWN:
-        yield f"  and {plural(len(changes) - MOST_SHOWN, 'more change')}; use -o json for all"
+    if len(changes) > MAX_SHOWN:
+        yield f"  and {plural(len(changes) - MAX_SHOWN, 'more change')}; use -o json for all"

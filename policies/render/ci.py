@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xml.sax.saxutils import escape, quoteattr
 
 from forewarn.policies.findings import Finding, Severity, no_command, no_command_in_markup, one_line
-from forewarn.policies.render.report import ENTRIES, fingerprints, in_parts, path_of, said, worst_first
+from forewarn.policies.render.report import ENTRIES, fingerprints, in_parts, one_line_finding, path_of, worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 _GITLAB: Final = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}
 _RDJSON: Final = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.NOTE: "INFO"}
 _GITHUB: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
-MOST_ANNOTATIONS: Final = 10
+MAX_ANNOTATIONS: Final = 10
 """Maximum annotations of each severity that GitHub shows for a step."""
-_MOST_CLEAN: Final = 10_000
+_MAX_CLEAN: Final = 10_000
 
 
 def gitlab(report: Report) -> Iterator[str]:
@@ -27,7 +27,7 @@ def gitlab(report: Report) -> Iterator[str]:
     marks = fingerprints(report.findings)
     entries = (
         {
-            "description": f"{finding.rule}: {said(finding)}",
+            "description": f"{finding.rule}: {one_line_finding(finding)}",
             "check_name": finding.rule,
             "fingerprint": mark,
             "severity": _GITLAB[finding.severity],
@@ -55,7 +55,7 @@ def _diagnostics(report: Report) -> Iterator[dict[str, Any]]:
         where = {"path": path_of(place.file)} | ({"range": span} if place.line else {})
         fix = f"\nFix: {finding.remediation}" if finding.remediation else ""
         yield {
-            "message": said(finding) + fix,
+            "message": one_line_finding(finding) + fix,
             "location": where,
             "severity": _RDJSON[finding.severity],
             "code": {"value": finding.rule},
@@ -72,7 +72,7 @@ def junit(report: Report) -> Iterator[str]:
     by_file: dict[str, list[Finding]] = defaultdict(list)
     for finding in report.findings:
         by_file[finding.location.file].append(finding)
-    clean = [name for name in report.names if name not in by_file][:_MOST_CLEAN]
+    clean = [name for name in report.names if name not in by_file][:_MAX_CLEAN]
     count = len(report.findings) + len(clean)
     failures = sum(finding.severity is not Severity.NOTE for finding in report.findings)
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -95,12 +95,12 @@ def _cases(file: str, findings: Sequence[Finding]) -> Iterator[str]:
         seen[name] += 1
         name += f" ({seen[name]})" if seen[name] > 1 else ""
         yield f"    <testcase classname={_xml(path_of(file))} name={_xml(name)}>"
-        text = f"{path_of(file)}:{place.line}:{place.column}: {finding.severity}: {said(finding)}"
+        text = f"{path_of(file)}:{place.line}:{place.column}: {finding.severity}: {one_line_finding(finding)}"
         text += f"\nFix: {one_line(finding.remediation)}" if finding.remediation else ""
         if finding.severity is Severity.NOTE:
             yield f"      <system-out>{escape(text)}</system-out>"
         else:
-            yield f"      <failure message={_xml(said(finding))} type={_xml(str(finding.severity))}>"
+            yield f"      <failure message={_xml(one_line_finding(finding))} type={_xml(str(finding.severity))}>"
             yield f"{escape(text)}</failure>"
         yield "    </testcase>"
 
@@ -115,7 +115,7 @@ def github(findings: Sequence[Finding]) -> tuple[list[str], list[Finding]]:
     rest: list[Finding] = []
     shown: dict[Severity, int] = defaultdict(int)
     for finding in worst_first(findings):
-        if shown[finding.severity] == MOST_ANNOTATIONS:
+        if shown[finding.severity] == MAX_ANNOTATIONS:
             rest.append(finding)
             continue
         shown[finding.severity] += 1
@@ -134,7 +134,7 @@ def _command(finding: Finding) -> str:
     }
     fix = f"\nFix: {one_line(finding.remediation)}" if finding.remediation else ""
     given = ",".join(f"{name}={_property(no_command(value))}" for name, value in properties.items())
-    return f"::{_GITHUB[finding.severity]} {given}::{_escaped(no_command(said(finding) + fix))}"
+    return f"::{_GITHUB[finding.severity]} {given}::{_escaped(no_command(one_line_finding(finding) + fix))}"
 
 
 def _property(text: str) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.class_plan import Alternative, Plan, Step
     from forewarn.policies.whatif.priority_levels import Level, Levels, Requested
 
-MOST_COLUMNS: Final = 16
+MAX_COLUMNS: Final = 16
 """Maximum levels of a matrix in text."""
 HEADS: Final = (
     "",
@@ -48,7 +48,7 @@ def render(found: Levels, paint: Callable[[str, str], str] = _plain) -> Iterator
     yield from table(HEADS, _rows(found), paint, texts=_TEXTS)
     yield ""
     yield _MATRIX
-    if len(found.levels) > MOST_COLUMNS:
+    if len(found.levels) > MAX_COLUMNS:
         yield f"  {len(found.levels)} levels; use -o json for the matrix"
     else:
         yield from table(_matrix_heads(found), _matrix(found), paint, texts=_TEXTS)
@@ -151,9 +151,9 @@ def _matrix(found: Levels) -> list[list[str | int]]:
 _STEP_HEADS: Final = ("step", "preempted", "Pending", "new Pods", "takes", "change")
 _STEP_TEXTS: Final = ("change",)
 _NAMED: Final = 3
-_MOST_PAIRS: Final = 10
+_MAX_PAIRS: Final = 10
 _ROLLOUT_FIX: Final = "Fix: add capacity, or allow maxUnavailable in its rollout"
-_MOST_STEPS: Final = 60
+_MAX_STEPS: Final = 60
 _VERBS: Final = {
     "create": "create",
     "recreate": "delete and recreate",
@@ -169,7 +169,7 @@ def render_plan(found: Plan, paint: Callable[[str, str], str] = _plain) -> Itera
     good = found.is_complete and not found.preempted
     yield paint(_plan_title(found), "bold")
     if found.results:
-        yield from table(_STEP_HEADS, _step_rows(found)[:_MOST_STEPS], paint, texts=_STEP_TEXTS, longest=240)
+        yield from table(_STEP_HEADS, _step_rows(found)[:_MAX_STEPS], paint, texts=_STEP_TEXTS, longest=240)
     yield from (paint(line, "good" if good else "warning") for line in _details(found))
     yield from (f"note: {note}" for note in _plan_notes(found))
 
@@ -194,17 +194,17 @@ def _step_rows(found: Plan) -> list[list[str | int]]:
     return [
         [
             number,
-            len(result.pushes),
+            len(result.preemptions),
             result.pending,
             result.replaced,
-            duration(result.ended - result.started),
-            told_of_step(result.step),
+            duration(result.finished_at - result.started),
+            step_text(result.step),
         ]
         for number, result in enumerate(found.results, 1)
     ]
 
 
-def told_of_step(step: Step) -> str:
+def step_text(step: Step) -> str:
     """A step as a phrase: `create PriorityClass gold (100000)`, or `restart 3 workloads with new priority 5000: …`."""
     verb = _VERBS[step.action]
     if step.classes:
@@ -231,16 +231,16 @@ def _class_in(step: Step, each: PriorityClass) -> str:
 def _details(found: Plan) -> Iterator[str]:
     """Lines about the steps with preemption or unfinished rollouts."""
     for number, result in enumerate(found.results, 1):
-        preempting = pairs(result.pushes)
-        yield from (f"step {number}: {pair(*each)}" for each in preempting[:_MOST_PAIRS])
-        if len(preempting) > _MOST_PAIRS:
-            yield f"step {number}: {plural(len(preempting) - _MOST_PAIRS, 'more pair')}; use -o json for all"
+        preempting = pairs(result.preemptions)
+        yield from (f"step {number}: {pair(*each)}" for each in preempting[:_MAX_PAIRS])
+        if len(preempting) > _MAX_PAIRS:
+            yield f"step {number}: {plural(len(preempting) - _MAX_PAIRS, 'more pair')}; use -o json for all"
         if result.unfinished:
             names = listed(list(result.unfinished), _NAMED)
             yield f"step {number}: no progress for 10 min in the rollout of {names}. {_ROLLOUT_FIX}"
     for each in found.rejected:
         yield f"{each.workload}: admission rejects its new Pods, because their PriorityClass does not exist then"
-    yield from (violated(name, count) for name, count in sorted(found.summary.broken_budgets.items())[:_MOST_PAIRS])
+    yield from (violated(name, count) for name, count in sorted(found.summary.violated_pdbs.items())[:_MAX_PAIRS])
     if found.summary.stopped:
         yield settled(found.summary)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 """Of the JSON document."""
-MOST_RUNS: Final = 20
+MAX_RUNS: Final = 20
 """GitHub accepts no more runs in a SARIF file."""
 _LONGEST: Final = 120
 """Characters of a cluster's name in a heading."""

@@ -13,9 +13,9 @@ from forewarn.policies.whatif.answer import as_dict as answer_as_dict
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.expectations.judge import Verdict
+    from forewarn.policies.expectations.evaluation import Verdict
 
-MOST_LINES: Final = 30
+MAX_LINES: Final = 30
 """Maximum lines of a counterexample."""
 _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -42,7 +42,7 @@ class Result(NamedTuple):
     notes: Sequence[str] = ()
 
     @property
-    def holds(self) -> bool:
+    def is_met(self) -> bool:
         """True if the expectation was evaluated and is met."""
         return not self.broken and not self.unanswered
 
@@ -57,8 +57,8 @@ def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Result:
     if answer is None:
         return Result(name, cases, verdict.case, list(verdict.broken), notes=list(verdict.notes))
     lines = list(timeline(answer.simulation))
-    more = [f"and {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
-    told = [*lines[:MOST_LINES], *more]
+    more = [f"and {len(lines) - MAX_LINES} more lines"] if len(lines) > MAX_LINES else []
+    told = [*lines[:MAX_LINES], *more]
     about = verdict.case, list(verdict.broken), told, answer_as_dict(answer), list(verdict.notes)
     return Result(name, cases, *about)
 
@@ -68,7 +68,7 @@ def render(results: Sequence[Result], paint: Callable[[str, str], str] = _plain)
     for result in results:
         looked_at = f" ({plural(result.cases, 'case')})" if result.cases > 1 else ""
         mark = (
-            paint("FAILED" if result.broken else "NOT EVALUATED", "error") if not result.holds else paint("ok", "good")
+            paint("FAILED" if result.broken else "NOT EVALUATED", "error") if not result.is_met else paint("ok", "good")
         )
         yield f"{mark}  {result.name}{looked_at}"
         if result.broken:
@@ -90,9 +90,9 @@ def _counts(results: Sequence[Result]) -> tuple[int, int]:
 def counterexample(result: Result) -> Iterator[str]:
     """The case, the violation, and the events before it, as lines."""
     yield result.case
-    yield from (f"- {sentence}" for sentence in result.broken[:MOST_LINES])
-    if len(result.broken) > MOST_LINES:
-        yield f"- and {len(result.broken) - MOST_LINES} more"
+    yield from (f"- {sentence}" for sentence in result.broken[:MAX_LINES])
+    if len(result.broken) > MAX_LINES:
+        yield f"- and {len(result.broken) - MAX_LINES} more"
     yield from (f"  {line}" for line in result.timeline)
 
 
@@ -126,7 +126,7 @@ def _attribute(text: str) -> str:
 
 def as_dict(result: Result) -> dict[str, Any]:
     """The result as JSON."""
-    told: dict[str, Any] = {"name": result.name, "met": result.holds, "cases": result.cases}
+    told: dict[str, Any] = {"name": result.name, "met": result.is_met, "cases": result.cases}
     if result.broken:
         told |= {"case": result.case, "failures": list(result.broken), "timeline": list(result.timeline)}
         told |= {"answer": result.answer} if result.answer else {}
@@ -146,4 +146,4 @@ def from_dict(told: Any) -> Result:
         raise ValueError("a test result must have name, cases and case")
     if not texts or not isinstance(answer, dict | None) or told.get("met") is bool(broken or unanswered):
         raise ValueError("a test result must have consistent met, failures and notEvaluated")
-    return Result(name, cases, case, broken, lines[: MOST_LINES + 1], answer, unanswered, notes)
+    return Result(name, cases, case, broken, lines[: MAX_LINES + 1], answer, unanswered, notes)

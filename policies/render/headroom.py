@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.render.markdown import text_of
-from forewarn.policies.whatif.headroom import told
+from forewarn.policies.whatif.headroom import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.whatif.capacity_buffers import Buffers
-    from forewarn.policies.whatif.headroom import Headroom, Left, OfClass, OfGroup
+    from forewarn.policies.whatif.headroom import Headroom, OfClass, OfGroup, Stranded
     from forewarn.policies.whatif.placeholders import Placeholders
 
 _SHOWN: Final = 5
-_MOST_GROUPS: Final = 20
+_MAX_GROUPS: Final = 20
 _GIB: Final = 2**30
 
 
@@ -58,21 +58,21 @@ def _lines(found: Headroom, paint: Callable[[str, str], str]) -> Iterator[str]:
         preempting = f"{group.preempting} with preemption for the group"
         yield paint(f"PodGroup {group.name} (minCount {group.min_count}): {fit}; {preempting}", style)
     zones = listed([f"zone {zone} {count}" for zone, count in found.by_zone.items()], _SHOWN)
-    yield paint(f"without preemption: {told(found.without)}", style) + (f" ({zones})" if zones else "")
+    yield paint(f"without preemption: {count_text(found.without)}", style) + (f" ({zones})" if zones else "")
     by_node = sorted((found.without.by_node or {}).items(), key=lambda item: (-item[1], item[0]))
     if by_node:
         yield f"  on {listed([f'{node} ({count})' for node, count in by_node if count], _SHOWN)}"
-    yield from (f"  {of_group(group)}" for group in (found.groups or ())[:_MOST_GROUPS])
-    if found.groups and len(found.groups) > _MOST_GROUPS:
-        yield f"  and {len(found.groups) - _MOST_GROUPS} more node groups; use -o json for all"
+    yield from (f"  {of_group(group)}" for group in (found.groups or ())[:_MAX_GROUPS])
+    if found.groups and len(found.groups) > _MAX_GROUPS:
+        yield f"  and {len(found.groups) - _MAX_GROUPS} more node groups; use -o json for all"
     if found.reasons:
         yield "then no node fits:"
         yield from (f"  {plural(count, 'node')}: {reason}" for reason, count in found.reasons[:_SHOWN])
-    for left in found.left[:_SHOWN]:
+    for left in found.stranded[:_SHOWN]:
         free = stranded(left)
         if free:
-            yield f"stranded on nodes with {lacking(left)}: {free}"
-    yield f"with preemption: {told(found.preempting)}{_never(found)}"
+            yield f"stranded on nodes with {insufficient(left)}: {free}"
+    yield f"with preemption: {count_text(found.preempting)}{_never(found)}"
     if found.by_class:
         yield "with preemption, by PriorityClass:"
     yield from (f"  {_of_class(each)}" for each in found.by_class)
@@ -89,27 +89,27 @@ def of_group(group: OfGroup) -> str:
     """
     if group.why_not:
         return f"no more with group {group.name}: {group.why_not}"
-    count = f"{'' if group.more.whole else 'at least '}{group.more.pods}"
+    count = f"{'' if group.more.is_exact else 'at least '}{group.more.pods}"
     capped = " (limit of one scale-up)" if group.capped else ""
-    return f"and {count} more with {nodes_at_most(group.nodes)} of group {group.name}{capped}"
+    return f"and {count} more with {up_to_nodes(group.nodes)} of group {group.name}{capped}"
 
 
-def nodes_at_most(count: int) -> str:
+def up_to_nodes(count: int) -> str:
     """A number of nodes as a phrase: `1 node`, or `up to 10 nodes`."""
     return plural(count, "node") if count == 1 else f"up to {plural(count, 'node')}"
 
 
 def _of_class(found: OfClass) -> str:
-    return f"{found.name} ({found.priority}{'' if found.preempts else ', never preempts'}): {told(found.fitting)}"
+    return f"{found.name} ({found.priority}{'' if found.preempts else ', never preempts'}): {count_text(found.fitting)}"
 
 
-def lacking(left: Left) -> str:
+def insufficient(left: Stranded) -> str:
     """The insufficient resources as a phrase: `insufficient cpu`, or `insufficient memory and Pod slots`."""
     names = ["Pod slots" if name == "pods" else name for name in left.scarce]
     return f"insufficient {' and '.join(names)}"
 
 
-def stranded(left: Left) -> str:
+def stranded(left: Stranded) -> str:
     """The free amounts of the other resources, which are stranded, as a phrase."""
     if "pods" in left.scarce:
         return f"{cpu(left.milli_cpu)} cpu and {memory(left.memory)} memory"
@@ -147,19 +147,19 @@ def _placeholders(found: Placeholders, paint: Callable[[str, str], str]) -> Iter
 
 def _buffers(found: Buffers, paint: Callable[[str, str], str]) -> Iterator[str]:
     """The CapacityBuffers of the cluster, against the number of replicas that is needed."""
-    for each in found.own[:_MOST_GROUPS]:
+    for each in found.own[:_MAX_GROUPS]:
         of = "" if each.replicas is None else f" of {each.replicas}"
         problem = f" ({each.problem})" if each.problem else ""
         yield f"CapacityBuffer {each.namespace}/{each.name}: {each.provisioned}{of} replicas provisioned{problem}"
-    if len(found.own) > _MOST_GROUPS:
-        yield f"and {len(found.own) - _MOST_GROUPS} more CapacityBuffers; use -o json for all"
+    if len(found.own) > _MAX_GROUPS:
+        yield f"and {len(found.own) - _MAX_GROUPS} more CapacityBuffers; use -o json for all"
     if found.needed is not None:
         style = "good" if found.provisioned >= found.needed else "warning"
         yield paint(f"CapacityBuffers for it provide {found.provisioned} of {found.needed} needed replicas", style)
     if found.others:
         more = plural(found.of_others, "replica")
         yield f"{plural(found.others, 'CapacityBuffer')} of other workloads or PodTemplates: {more} provisioned"
-    if found.left_out:
+    if found.omitted:
         yield "more CapacityBuffers exist than forewarn reads"
 
 
@@ -179,14 +179,14 @@ def _pods(count: int) -> str:
 
 def _where(found: Placeholders) -> Iterator[str]:
     if len(found.pools) > 1 or any(pool.pool for pool in found.pools):
-        for pool in found.pools[:_MOST_GROUPS]:
+        for pool in found.pools[:_MAX_GROUPS]:
             reserved = f", {pool.reserved} in place of placeholder Pods" if pool.reserved else ""
             yield f"pool {pool.pool or '(no label)'}: {_pods(pool.free)} fit now{reserved}"
     missing = found.more - found.fit
     if not missing:
         return
     yield f"{plural(missing, 'placeholder Pod needs', 'placeholder Pods need')} new nodes"
-    for group in found.groups[:_MOST_GROUPS]:
+    for group in found.groups[:_MAX_GROUPS]:
         count = "not enough nodes" if group.nodes is None else plural(group.nodes, "node")
         yield f"group {group.group}: {count}"
 

@@ -22,7 +22,7 @@ Later releases may add keys; while the version stays, no key is removed or chang
 """
 
 
-def render(report: Report, left_out: Mapping[str, int] = NOTHING, more: Mapping[str, Any] = NOTHING) -> Iterator[str]:
+def render(report: Report, omitted: Mapping[str, int] = NOTHING, more: Mapping[str, Any] = NOTHING) -> Iterator[str]:
     """The report as indented JSON, in parts; findings in report order. `more`: further keys."""
     found = counts(report.findings)
     marks = fingerprints(report.findings)
@@ -37,7 +37,7 @@ def render(report: Report, left_out: Mapping[str, int] = NOTHING, more: Mapping[
             "notes": found[Severity.NOTE],
             "skipped": sum(report.skipped.values()),
             "suppressed": report.suppressed,
-            "leftOut": dict(left_out),
+            "leftOut": dict(omitted),
         },
         **more,
     }

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Finding
     from forewarn.policies.render.changes import Change
 
-MOST_ROWS: Final = 100
-_MOST_BYTES: Final = 900_000
-_MOST_EDGES: Final = 40
+MAX_ROWS: Final = 100
+_MAX_BYTES: Final = 900_000
+_MAX_EDGES: Final = 40
 _LONGEST: Final = 400
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~$@&:-])")
 _SIGNS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
@@ -29,17 +29,17 @@ def render(findings: Sequence[Finding], title: str = "forewarn lint") -> str:
     lines = [f"### {title}: {told}", ""]
     if findings:
         lines += ["| | where | what | fix |", "|---|---|---|---|"]
-        lines += map(_row, worst_first(findings)[:MOST_ROWS])
-        if len(findings) > MOST_ROWS:
-            lines += ["", f"and {len(findings) - MOST_ROWS} more"]
+        lines += map(_row, worst_first(findings)[:MAX_ROWS])
+        if len(findings) > MAX_ROWS:
+            lines += ["", f"and {len(findings) - MAX_ROWS} more"]
         lines += _picture(findings)
     return _short(lines)
 
 
 def changes(found: Sequence[Change], since: str) -> str:
     """The changes since an earlier report as a Markdown list."""
-    shown = [f"- {each.kind}: {text_of(': '.join(part for part in each[1:] if part))}" for each in found[:MOST_ROWS]]
-    more = [f"- and {len(found) - MOST_ROWS} more"] if len(found) > MOST_ROWS else []
+    shown = [f"- {each.kind}: {text_of(': '.join(part for part in each[1:] if part))}" for each in found[:MAX_ROWS]]
+    more = [f"- and {len(found) - MAX_ROWS} more"] if len(found) > MAX_ROWS else []
     title = f"#### Since {text_of(since)}: {plural(len(found), 'change') if found else 'no changes'}"
     return "\n".join(["", "", title, "", *shown, *more])
 
@@ -49,7 +49,7 @@ def _short(lines: list[str]) -> str:
     size, kept = 0, []
     for line in lines:
         size += len(line.encode("utf-8", "replace")) + 1
-        if size > _MOST_BYTES:
+        if size > _MAX_BYTES:
             break
         kept.append(line)
     return "\n".join(kept)
@@ -84,9 +84,9 @@ def _picture(findings: Sequence[Finding]) -> Iterator[str]:
         return
     names: dict[str, str] = {}
     yield from ("", "```mermaid", "flowchart LR")
-    for pusher, node, victim in edges[:_MOST_EDGES]:
-        one, other = (names.setdefault(name, f"n{len(names)}") for name in (pusher, victim))
-        yield f'  {one}["{label_of(pusher)}"] -->|"{label_of(node)}"| {other}["{label_of(victim)}"]'
+    for preemptor, node, victim in edges[:_MAX_EDGES]:
+        one, other = (names.setdefault(name, f"n{len(names)}") for name in (preemptor, victim))
+        yield f'  {one}["{label_of(preemptor)}"] -->|"{label_of(node)}"| {other}["{label_of(victim)}"]'
     yield "```"
 
 

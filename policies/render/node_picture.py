@@ -11,7 +11,7 @@ from forewarn.policies.render.html.elements import element
 from forewarn.policies.render.html.node_data import band_label
 from forewarn.policies.render.simulation import settled
 from forewarn.policies.whatif.node_bands import CPU, DOOMED, LASTS, WHOLE, NodeBands, zone_of
-from forewarn.policies.whatif.occupancy import BEFORE, CORDONED, GONE
+from forewarn.policies.whatif.occupancy import BEFORE, CORDONED, REMOVED_PLUGINS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.answer import Answer
     from forewarn.policies.whatif.node_bands import Frame
 
-MOST_NODES: Final = 240
+MAX_NODES: Final = 240
 """Maximum nodes in the drawing; with more, those with the first changes."""
-MOST_ZONES: Final = 12
+MAX_ZONES: Final = 12
 _WIDTH: Final = 800
 _SIDE: Final = 360
 _MARGIN: Final = 28
@@ -57,7 +57,7 @@ class _Cell(NamedTuple):
 def picture(answer: Answer) -> str:
     """The complete SVG file. `answer` must have its occupancy."""
     assert answer.occupancy is not None
-    bands = NodeBands(answer.occupancy, answer.pushes)
+    bands = NodeBands(answer.occupancy, answer.preemptions)
     before, after = bands.frame(BEFORE), bands.frame(inf)
     drawn = _drawn(before, after)
     cell = _Cell(54, 62, 14, named=True) if len(drawn) <= _FEW else _Cell(18, 24, 4, named=False)
@@ -70,11 +70,11 @@ def picture(answer: Answer) -> str:
             for number, place in enumerate(places):
                 parts.append(_node(bands.nodes[place], frame, place, cell, _place(left, top + 14, number, cell)))
         top = _place(0, top + 14, len(places) - 1, cell)[1] + cell.height + (44 if cell.named else 28)
-    left_out = len(bands.nodes) - len(drawn)
-    if left_out:
-        parts.append(element("text", f"and {plural(left_out, 'node')} more", class_="dim", x=_MARGIN, y=top))
+    omitted = len(bands.nodes) - len(drawn)
+    if omitted:
+        parts.append(element("text", f"and {plural(omitted, 'node')} more", class_="dim", x=_MARGIN, y=top))
         top += 22
-    keys, height = _legend(bands, top, bool(answer.pushes), bool((after.states == GONE).any()))
+    keys, height = _legend(bands, top, bool(answer.preemptions), bool((after.states == REMOVED_PLUGINS).any()))
     return _file(answer.title, height + 22, [*parts, *keys])
 
 
@@ -95,7 +95,7 @@ def _file(title: str, height: int, parts: Sequence[Element]) -> str:
 def _heads(answer: Answer) -> Iterator[Element]:
     pending = sum(standing.pending for standing in answer.standings)
     counts = f"{answer.running_before} → {answer.running_after} running, {pending} Pending"
-    told = f"{counts}, {len(answer.pushes)} preempted; {settled(answer.summary)}"
+    told = f"{counts}, {len(answer.preemptions)} preempted; {settled(answer.summary)}"
     yield element("text", cut(one_line(answer.title), 76), class_="title", x=_MARGIN, y=42)
     yield element("text", told, class_="dim", x=_MARGIN, y=66)
     yield element("text", "before", class_="head", x=_MARGIN, y=100)
@@ -105,7 +105,7 @@ def _heads(answer: Answer) -> Iterator[Element]:
 def _drawn(before: Frame, after: Frame) -> list[int]:
     changed = (before.shares != after.shares).any(axis=(1, 2, 3)) | (before.states != after.states)
     order = (~changed).argsort(kind="stable")
-    return sorted(order[:MOST_NODES].tolist())
+    return sorted(order[:MAX_NODES].tolist())
 
 
 def _zones(nodes: Sequence[Node], drawn: Sequence[int]) -> dict[str, list[int]]:
@@ -113,7 +113,7 @@ def _zones(nodes: Sequence[Node], drawn: Sequence[int]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for place in drawn:
         zone = zone_of(nodes[place])
-        if zone not in found and len(found) == MOST_ZONES:
+        if zone not in found and len(found) == MAX_ZONES:
             zone = next(reversed(found))
         found.setdefault(zone, []).append(place)
     return found
@@ -135,7 +135,7 @@ def _node(node: Node, frame: Frame, place: int, cell: _Cell, corner: tuple[int, 
         shown.set("text-anchor", "middle")
         made.append(shown)
     box = {"x": x, "y": y, "width": cell.width, "height": cell.height, "rx": 4}
-    if state == GONE:
+    if state == REMOVED_PLUGINS:
         made.append(element("rect", class_="gone", **box))
         return made
     made.append(element("rect", class_="free", **box))

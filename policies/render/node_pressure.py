@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.kubelet.admission import NotEnough
-from forewarn.policies.render.markdown import MOST_ROWS, cell_of, text_of
+from forewarn.policies.render.markdown import MAX_ROWS, cell_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubelet.shutdown import Group
 
 _UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
-MOST_LINES: Final = 200
+MAX_LINES: Final = 200
 _NAMED: Final = 10
 _LONGEST_LINE: Final = 1000
 """Maximum characters of a Markdown line: enough for a Pod and a node with the longest possible names."""
@@ -34,23 +34,23 @@ class Order(NamedTuple):
     never: Sequence[str]
 
 
-class Door(NamedTuple):
+class KubeletAdmission(NamedTuple):
     """The kubelet's admission of a Pod.
 
-    `lacks`: missing amounts by resource (see `Lacks`). `victims`: the Pods to evict.
+    `insufficient`: missing amounts by resource (see `Lacks`). `victims`: the Pods to evict.
     """
 
     admitted: KubeletPod
-    lacks: Mapping[str, int]
+    insufficient: Mapping[str, int]
     victims: Sequence[KubeletPod] | NotEnough
 
     @property
-    def refused(self) -> bool:
+    def rejected(self) -> bool:
         """True if the kubelet rejects the Pod."""
-        return bool(self.lacks) and (not self.admitted.critical or isinstance(self.victims, NotEnough))
+        return bool(self.insufficient) and (not self.admitted.critical or isinstance(self.victims, NotEnough))
 
     @property
-    def ended(self) -> Sequence[KubeletPod]:
+    def preempted(self) -> Sequence[KubeletPod]:
         """The Pods that the kubelet evicts to admit the Pod."""
         return () if isinstance(self.victims, NotEnough) else self.victims
 
@@ -60,7 +60,7 @@ class Answer(NamedTuple):
 
     node: str
     order: Order | None
-    door: Door | None
+    door: KubeletAdmission | None
     shutdown: Sequence[Group] | None
 
 
@@ -75,10 +75,10 @@ def render(found: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator
         yield from (f"  {line}" for line in _places(found.order))
     if found.door:
         yield verdict(found.door, found.node)
-        ended = found.door.ended
-        yield from (f"  - {pod.key}  priority {pod.priority}, {pod.qos}" for pod in ended[:MOST_LINES])
-        if len(ended) > MOST_LINES:
-            yield f"  and {len(ended) - MOST_LINES} more; use -o json for all"
+        ended = found.door.preempted
+        yield from (f"  - {pod.key}  priority {pod.priority}, {pod.qos}" for pod in ended[:MAX_LINES])
+        if len(ended) > MAX_LINES:
+            yield f"  and {len(ended) - MAX_LINES} more; use -o json for all"
     if found.shutdown is not None:
         yield f"{found.node}, {SHUTDOWN}"
         for group in found.shutdown:
@@ -93,12 +93,12 @@ def heading(order: Order) -> str:
 def _places(order: Order) -> Iterator[str]:
     places = order.places
     width, names = len(str(len(places))), max((len(place.pod.key) for place in places), default=0)
-    for number, place in enumerate(places[:MOST_LINES], 1):
+    for number, place in enumerate(places[:MAX_LINES], 1):
         tied = " (tied with the previous)" if place.tied else ""
         told = f"priority {place.pod.priority}: {why(place, order.amount)}{tied}"
         yield f"{number:{width}}. {place.pod.key:{names}}  {told}"
-    if len(places) > MOST_LINES:
-        yield f"and {len(places) - MOST_LINES} more; use -o json for all"
+    if len(places) > MAX_LINES:
+        yield f"and {len(places) - MAX_LINES} more; use -o json for all"
     if order.never:
         yield _never(order)
     if unknown := sum(not place.known for place in places):
@@ -139,11 +139,11 @@ def inodes(number: int) -> str:
     return plural(number, "inode")
 
 
-def verdict(door: Door, node: str) -> str:
+def verdict(door: KubeletAdmission, node: str) -> str:
     """A sentence about the kubelet's admission of a Pod."""
-    if not door.lacks:
+    if not door.insufficient:
         return f"{door.admitted.key}: fits on {node}; the kubelet preempts no Pods"
-    lacks = listed([f"{_amount(name, amount)} {name}" for name, amount in door.lacks.items()])
+    lacks = listed([f"{_amount(name, amount)} {name}" for name, amount in door.insufficient.items()])
     told = f"{door.admitted.key}: insufficient capacity on {node} (missing {lacks})"
     if not door.admitted.critical:
         return f"{told}: not critical, the kubelet rejects it"
@@ -162,7 +162,7 @@ def _members(group: Group) -> str:
 
 SHUTDOWN: Final = "graceful node shutdown, lowest group first"
 PLACES: Final = ("order", "Pod", "priority", "uses", "requests", "reason")
-ENDED: Final = ("Pod", "priority", "QoS class")
+PREEMPTED_COLUMNS: Final = ("Pod", "priority", "QoS class")
 GROUPS: Final = ("minimum priority", "seconds", "Pods")
 
 
@@ -188,19 +188,19 @@ def markdown(found: Answer) -> str:
         order, amount = found.order, found.order.amount
         rows = (
             (n, p.pod.key, p.pod.priority, uses(p, amount), requests(p, amount), reason(n, p, amount))
-            for n, p in enumerate(order.places[:MOST_ROWS], 1)
+            for n, p in enumerate(order.places[:MAX_ROWS], 1)
         )
         lines += [f"### {_line(f'{found.node}, {heading(order)}')}", ""]
         lines += [*_table(PLACES, rows, len(order.places)), ""]
         lines += [_line(_never(order)), ""] if order.never else []
     if found.door:
-        ended = found.door.ended
+        ended = found.door.preempted
         lines += [f"### {_line(verdict(found.door, found.node))}", ""]
         if ended:
-            victims = ((pod.key, pod.priority, pod.qos) for pod in ended[:MOST_ROWS])
-            lines += [*_table(ENDED, victims, len(ended)), ""]
+            victims = ((pod.key, pod.priority, pod.qos) for pod in ended[:MAX_ROWS])
+            lines += [*_table(PREEMPTED_COLUMNS, victims, len(ended)), ""]
     if found.shutdown is not None:
-        groups = ((g.priority, g.seconds, len(g.pods), _members(g)) for g in found.shutdown[:MOST_ROWS])
+        groups = ((g.priority, g.seconds, len(g.pods), _members(g)) for g in found.shutdown[:MAX_ROWS])
         lines += [f"### {_line(f'{found.node}, {SHUTDOWN}')}", ""]
         lines += [*_table((*GROUPS, "names"), groups, len(found.shutdown)), ""]
     return "\n".join(lines)
@@ -211,8 +211,8 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str | int]], count: int
     yield f"| {' | '.join(heads)} |"
     yield "|" + "---|" * len(heads)
     yield from (f"| {' | '.join(map(cell_of, row))} |" for row in rows)
-    if count > MOST_ROWS:
-        yield from ("", f"and {count - MOST_ROWS} more; use -o json for all")
+    if count > MAX_ROWS:
+        yield from ("", f"and {count - MAX_ROWS} more; use -o json for all")
 
 
 def _line(text: str) -> str:

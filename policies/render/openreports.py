@@ -23,7 +23,7 @@ NAME: Final = "forewarn-audit"
 SOURCE: Final = "forewarn"
 CLUSTER: Final = "forewarn.dev/cluster"
 """The annotation with the name of the cluster, if there are several."""
-MOST_BYTES: Final = 900_000
+MAX_BYTES: Final = 900_000
 """Maximum bytes of the results in one report: etcd accepts 1.5 MiB."""
 LONGEST: Final = 600
 """Characters of a text."""
@@ -63,7 +63,7 @@ def report_of(kind: str, results: Sequence[dict[str, Any]], name: str = NAME) ->
     size, listed = 0, list[dict[str, Any]]()
     for result in results:
         size += len(json.dumps(result))
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             break
         listed.append(result)
     return {

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import listed, plural
-from forewarn.policies.forecast.placement import outcomes, waits
+from forewarn.policies.forecast.placement import outcomes, waits_for_victims
 from forewarn.policies.objects.pod import wait_seconds
 from forewarn.policies.objects.pod_loss import losses_of
 from forewarn.policies.render.why_not import explanations, why_not
-from forewarn.policies.rules.wording.forecasts import IN_TURN, placement_notes
+from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_notes
 from forewarn.policies.scheduling.explanation import explanation_of
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.schedule_one import Prediction
 
 
-_MOST_LOSSES: Final = 5
-TOGETHER: Final = f"{IN_TURN}; replacement Pods are not included: see --cascade"
+_MAX_LOSSES: Final = 5
+TOGETHER: Final = f"{ONE_BY_ONE}; replacement Pods are not included: see --cascade"
 GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup together"
 NONE_WANTED: Final = "it creates no Pods (0 replicas, suspended, or no node matches)"
 
@@ -70,7 +70,7 @@ def _caveats(placement: Placement, applied: Applied | None) -> Iterator[str]:
     if any(prediction.not_predicted and prediction.pod.spec.pod_group for prediction in predictions):
         yield GROUPS
     if not predictions or not all(prediction.not_predicted for prediction in predictions):
-        yield from (line for line in placement_notes(placement) if applied is None or line is not IN_TURN)
+        yield from (line for line in placement_notes(placement) if applied is None or line is not ONE_BY_ONE)
 
 
 def _reasons(
@@ -82,7 +82,7 @@ def _reasons(
     if prediction.outcome in ("pending", "preempts"):
         yield from (f"  note: {line}" for line in explanations(prediction, cluster))
     caveats = () if prediction.not_predicted else prediction.caveats
-    yield from (f"  note: {line}" for line in (*_turn(prediction, applied), *caveats))
+    yield from (f"  note: {line}" for line in (*_attempts(prediction, applied), *caveats))
 
 
 def render_together(
@@ -105,9 +105,9 @@ def render_together(
     yield f"  note: {TOGETHER}"
 
 
-def _turn(prediction: Prediction, applied: Applied | None) -> Iterator[str]:
+def _attempts(prediction: Prediction, applied: Applied | None) -> Iterator[str]:
     """Lines about events before or after the predicted scheduling cycle."""
-    turn = applied.turn_of(prediction) if applied else {}
+    turn = applied.attempts_of(prediction) if applied else {}
     if by := turn.get("preemptedBy"):
         yield f"preempted again by {by}, which is applied later"
     if "overtaken" in turn:
@@ -118,7 +118,7 @@ def _turn(prediction: Prediction, applied: Applied | None) -> Iterator[str]:
 
 def _overview(placement: Placement, applied: Applied | None) -> str:
     if placement.rollout is not None:
-        counts = _said(placement.outcomes) or "none created yet"
+        counts = _counts_text(placement.outcomes) or "none created yet"
         return f"rollout, {plural(placement.wanted, 'new Pod')}: {counts}"
     there = f"{placement.existing} of {placement.wanted} exist; " if placement.existing else ""
     return f"{there}{plural(len(placement.predictions), 'new Pod')}: {_counted(placement.predictions, applied)}"
@@ -126,8 +126,8 @@ def _overview(placement: Placement, applied: Applied | None) -> str:
 
 def _counted(predictions: Sequence[Prediction], applied: Applied | None) -> str:
     """The outcomes as a phrase: `2 would fit, 1 would stay Pending`. Counts Pods that later ones preempt separately."""
-    lost = {id(each) for each in predictions if applied and "preemptedBy" in applied.turn_of(each)}
-    told = _said(outcomes([each for each in predictions if id(each) not in lost]))
+    lost = {id(each) for each in predictions if applied and "preemptedBy" in applied.attempts_of(each)}
+    told = _counts_text(outcomes([each for each in predictions if id(each) not in lost]))
     return (
         ", ".join([*([told] if told else []), *([f"{len(lost)} would be preempted again"] if lost else [])]) or "none"
     )
@@ -145,7 +145,7 @@ _OUTCOMES: Final = {
 }
 
 
-def _said(counts: Mapping[str, int]) -> str:
+def _counts_text(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {_OUTCOMES[outcome]}" for outcome, count in counts.items())
 
 
@@ -184,18 +184,18 @@ def _preempts(
 ) -> Iterator[str]:
     victims, node = prediction.victims, prediction.nominated_node
     head = paint(f"would preempt {plural(len(victims), 'Pod')} on {node}", "warning")
-    if waits(prediction):
+    if waits_for_victims(prediction):
         head = paint(f"waits for {plural(len(victims), 'terminating Pod')} on {node}", "warning")
     yield f"{title}: {head}"
     width = max(len(victim.key) for victim in victims)
     for victim in victims:
-        yield f"  - {victim.key:{width}}  priority {victim.effective_priority}{_started(victim)}{_going(victim)}"
-    budgets = budgets_of(victims, cluster)
+        yield f"  - {victim.key:{width}}  priority {victim.effective_priority}{_started(victim)}{_victim_text(victim)}"
+    pdbs = pdbs_of(victims, cluster)
     if prediction.num_pdb_violations:
         violating = plural(prediction.num_pdb_violations, "victim violates", "victims violate")
-        yield f"  PDB: {violating} a PDB with no disruptions allowed ({listed(budgets)})"
-    elif budgets:
-        yield f"  PDB: disruptions allowed by {listed(budgets)}"
+        yield f"  PDB: {violating} a PDB with no disruptions allowed ({listed(pdbs)})"
+    elif pdbs:
+        yield f"  PDB: disruptions allowed by {listed(pdbs)}"
     yield from (f"  {line}" for line in _affected(victims, cluster))
     yield f"  wait: up to {plural(wait_seconds(victims), 'second')} until the victims have terminated"
     others = [name for name in prediction.best_nodes if name != node]
@@ -211,19 +211,19 @@ def _preempts(
 def _affected(victims: Sequence[Pod], cluster: ClusterSnapshot) -> Iterator[str]:
     """What fails or is interrupted without these victims."""
     losses = losses_of(victims, cluster.workload)
-    yield from (f"preempting {loss.pod} {loss.sentence}" for loss in losses[:_MOST_LOSSES])
-    if len(losses) > _MOST_LOSSES:
-        yield f"{len(losses) - _MOST_LOSSES} more fail or are interrupted"
+    yield from (f"preempting {loss.pod} {loss.sentence}" for loss in losses[:_MAX_LOSSES])
+    if len(losses) > _MAX_LOSSES:
+        yield f"{len(losses) - _MAX_LOSSES} more fail or are interrupted"
 
 
-def budgets_of(victims: Sequence[Pod], cluster: ClusterSnapshot) -> list[str]:
+def pdbs_of(victims: Sequence[Pod], cluster: ClusterSnapshot) -> list[str]:
     """The PDBs that select these Pods, as sorted `namespace/name`."""
     return sorted(
         {
-            f"{budget.namespace}/{budget.name}"
+            f"{pdb.namespace}/{pdb.name}"
             for victim in victims
-            for budget in cluster.scheduling.budgets.get(victim.namespace, ())
-            if budget.matches(victim.namespace, victim.labels)
+            for pdb in cluster.scheduling.pdbs.get(victim.namespace, ())
+            if pdb.matches(victim.namespace, victim.labels)
         }
     )
 
@@ -255,7 +255,7 @@ def _started(pod: Pod) -> str:
     return f", started {datetime.fromtimestamp(pod.start_time, UTC):%Y-%m-%d %H:%M}"
 
 
-def _going(pod: Pod) -> str:
+def _victim_text(pod: Pod) -> str:
     return ", already terminating" if pod.terminating else ""
 
 

@@ -13,7 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
-__all__ = ["ENTRIES", "Report", "counts", "fingerprints", "in_parts", "path_of", "said", "uri", "worst_first"]
+__all__ = [
+    "ENTRIES",
+    "Report",
+    "counts",
+    "fingerprints",
+    "in_parts",
+    "one_line_finding",
+    "path_of",
+    "uri",
+    "worst_first",
+]
 
 ENTRIES: Final = ["\0"]
 """The placeholder in a JSON document for a list that is written entry by entry."""
@@ -39,7 +49,7 @@ def uri(file: str) -> str:
     return quote(os.fsencode(path.replace(os.sep, "/")))
 
 
-def said(finding: Finding) -> str:
+def one_line_finding(finding: Finding) -> str:
     """A finding in one line, `OBJECT: PROBLEM`, for example `Deployment shop/web: …`."""
     about = f"{finding.object}: " if str(finding.object) else ""
     return one_line(about + finding.message)

@@ -12,10 +12,10 @@ from forewarn.policies.render.table import page_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from forewarn.policies.whatif.risk import Loss, Pusher, Risk, Risks
+    from forewarn.policies.whatif.risk import Loss, Preemptor, Risk, Risks
 
-MOST_WORKLOADS: Final = 20
-_MOST_LOSSES: Final = 5
+MAX_WORKLOADS: Final = 20
+_MAX_LOSSES: Final = 5
 _GIB: Final = 2**30
 
 
@@ -29,7 +29,7 @@ _SUMMARY_HEADS: Final = ("WORKLOAD", "CLASS", "PRIORITY", "PODS", "WORST LOSS", 
 
 def render_summary(found: Risks, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
     """One page: a table of the workloads with the largest losses, and the number of workloads with each risk."""
-    shown = found.risks[:MOST_WORKLOADS]
+    shown = found.risks[:MAX_WORKLOADS]
     heads, rows = list(_SUMMARY_HEADS), [_summary_row(risk) for risk in shown]
     if any(risk.pod_losses for risk in shown):
         heads.append(_ONE_POD)
@@ -37,7 +37,7 @@ def render_summary(found: Risks, paint: Callable[[str, str], str] = _plain) -> I
     lines = list(page_table(heads, rows))
     yield paint(lines[0], "bold")
     yield from lines[1:]
-    left = len(found.risks) - MOST_WORKLOADS
+    left = len(found.risks) - MAX_WORKLOADS
     if left > 0:
         yield f"and {plural(left, 'more workload')}; use -o json for all"
     yield paint(verdict(found), "warning" if any(risk.losses for risk in found.risks) else "good")
@@ -47,11 +47,19 @@ def render_summary(found: Risks, paint: Callable[[str, str], str] = _plain) -> I
 def _summary_row(risk: Risk) -> list[str | int]:
     worst = max(risk.losses, key=lambda loss: loss.replicas, default=None)
     others = f" (+{len(risk.losses) - 1})" if len(risk.losses) > 1 else ""
-    others += ", by quota" if any(each.refused for each in risk.losses) else ""
+    others += ", by quota" if any(each.rejected for each in risk.losses) else ""
     loss = f"{worst.replicas} of {risk.pods}: {worst.what}{others}" if worst is not None else "-"
-    pushers = [pusher.priority_class for pusher in risk.pushers if _size(pusher)]
+    preemptors = [preemptor.priority_class for preemptor in risk.preemptors if _size(preemptor)]
     first = f"{risk.first_on} of {plural(risk.nodes, 'node')}" if risk.first_on else "-"
-    return [risk.workload, risk.priority_class or "-", risk.priority, risk.pods, loss, first, listed(pushers, 2) or "-"]
+    return [
+        risk.workload,
+        risk.priority_class or "-",
+        risk.priority,
+        risk.pods,
+        loss,
+        first,
+        listed(preemptors, 2) or "-",
+    ]
 
 
 def worst_loss(risks: Sequence[Risk]) -> str:
@@ -86,12 +94,12 @@ def _losing(found: Risks, what: str) -> str:
 
 def render(found: Risks, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
     """The risks as text lines by workload, the largest losses first."""
-    for risk in found.risks[:MOST_WORKLOADS]:
+    for risk in found.risks[:MAX_WORKLOADS]:
         named = f"class {risk.priority_class}, " if risk.priority_class else ""
         title = f"{risk.workload} ({named}priority {risk.priority})"
         yield f"{paint(title, 'bold')}: {plural(risk.pods, 'Pod')} on {plural(risk.nodes, 'node')}"
         yield from (f"  {line}" for line in _of_workload(risk, found, paint))
-    left = len(found.risks) - MOST_WORKLOADS
+    left = len(found.risks) - MAX_WORKLOADS
     if left > 0:
         yield f"and {plural(left, 'more workload')}; use -o json for all"
     yield from (paint(note, "warning") for note in notes(found))
@@ -104,14 +112,14 @@ def _cut_off(found: Risks) -> Iterator[str]:
         why = f"stopped {each.stopped}" if each.stopped else f"without a steady state after {duration(each.at)}"
         by_why.setdefault((why, "" if each.stopped else "; increase --until"), []).append(each.what)
     for (why, longer), losses in by_why.items():
-        named = listed(losses, _MOST_LOSSES)
+        named = listed(losses, _MAX_LOSSES)
         yield f"{plural(len(losses), 'simulation')} {why} ({named}): results are as of then{longer}"
 
 
 def _of_workload(risk: Risk, found: Risks, paint: Callable[[str, str], str]) -> Iterator[str]:
-    pushers = preempted_by(risk)
-    if pushers:
-        yield f"may be preempted by {pushers}"
+    preemptors = preempted_by(risk)
+    if preemptors:
+        yield f"may be preempted by {preemptors}"
     elif risk.above:
         yield "Pods of higher classes fit without preempting it"
     else:
@@ -121,13 +129,13 @@ def _of_workload(risk: Risk, found: Risks, paint: Callable[[str, str], str]) -> 
         f"{plural(each.pods, 'Pod')} on {plural(each.nodes, 'node')}"
         for each in risk.wholes
     )
-    for loss in risk.pod_losses[:_MOST_LOSSES]:
+    for loss in risk.pod_losses[:_MAX_LOSSES]:
         yield paint(f"losing Pod {loss.pod.rpartition('/')[2]} {loss.sentence}", "warning")
-    if len(risk.pod_losses) > _MOST_LOSSES:
-        yield f"and {len(risk.pod_losses) - _MOST_LOSSES} more; use -o json for all"
+    if len(risk.pod_losses) > _MAX_LOSSES:
+        yield f"and {len(risk.pod_losses) - _MAX_LOSSES} more; use -o json for all"
     if risk.losses:
         told = [f"{loss.what} ({loss.replicas})" for loss in risk.losses]
-        yield paint(f"loses replicas with the loss of {listed(told, _MOST_LOSSES)}{_refused(risk.losses)}", "warning")
+        yield paint(f"loses replicas with the loss of {listed(told, _MAX_LOSSES)}{_rejected(risk.losses)}", "warning")
     elif any(found.tried):
         tried = f"{plural(found.tried[0], 'zone')}, {plural(found.tried[1], 'node')}"
         cut_off = f", {len(found.unended)} not simulated to the end" if found.unended else ""
@@ -139,13 +147,13 @@ def _of_workload(risk: Risk, found: Risks, paint: Callable[[str, str], str]) -> 
 
 def preempted_by(risk: Risk) -> str:
     """A phrase with the classes that may preempt a workload, and the size of their Pods; "" if there are none."""
-    pushers = [pusher for pusher in risk.pushers if _size(pusher)]
-    if not pushers:
+    preemptors = [preemptor for preemptor in risk.preemptors if _size(preemptor)]
+    if not preemptors:
         return ""
-    others = [pusher.priority_class for pusher in pushers[1:]]
+    others = [preemptor.priority_class for preemptor in preemptors[1:]]
     more = f" (and {listed(others)})" if others else ""
-    who = f"class {pushers[0].priority_class} ({pushers[0].priority}){more}"
-    return f"{who}: a Pod that requests {_size(pushers[0])}"
+    who = f"class {preemptors[0].priority_class} ({preemptors[0].priority}){more}"
+    return f"{who}: a Pod that requests {_size(preemptors[0])}"
 
 
 HEADS: Final = (
@@ -162,11 +170,11 @@ HEADS: Final = (
 
 def cells(risk: Risk) -> list[str | int]:
     """The cells of a workload's row, in the order of HEADS."""
-    losses = listed([f"{loss.what} ({loss.replicas})" for loss in risk.losses], _MOST_LOSSES) + _refused(risk.losses)
-    pushers = preempted_by(risk) or "-"
+    losses = listed([f"{loss.what} ({loss.replicas})" for loss in risk.losses], _MAX_LOSSES) + _rejected(risk.losses)
+    preemptors = preempted_by(risk) or "-"
     effects = listed([loss.sentence for loss in risk.pod_losses], 1) or "-"
     named = risk.priority_class or "-"
-    return [risk.workload, named, risk.priority, risk.pods, losses or "-", pushers, risk.first_on, effects]
+    return [risk.workload, named, risk.priority, risk.pods, losses or "-", preemptors, risk.first_on, effects]
 
 
 def notes(found: Risks) -> Iterator[str]:
@@ -175,38 +183,38 @@ def notes(found: Risks) -> Iterator[str]:
         if tried < there:
             yield f"simulated the loss of {tried} of {plural(there, what)}; use --most N for more"
     yield from _cut_off(found)
-    yield from (f"not predicted: replacement Pods of {problem}" for problem in found.unread[:MOST_WORKLOADS])
+    yield from (f"not predicted: replacement Pods of {problem}" for problem in found.unread[:MAX_WORKLOADS])
     yield from found.assumes
-    yield from found.not_modelled[:_MOST_LOSSES]
+    yield from found.not_modelled[:_MAX_LOSSES]
 
 
 def markdown(found: Risks) -> str:
     """The risks as Markdown: a table with the largest losses first."""
     lines = [f"### Risks: {text_of(verdict(found))}", "", f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
-    rows = (map(cell_of, cells(risk)) for risk in found.risks[:MOST_WORKLOADS])
+    rows = (map(cell_of, cells(risk)) for risk in found.risks[:MAX_WORKLOADS])
     lines += (f"| {' | '.join(row)} |" for row in rows)
-    left = len(found.risks) - MOST_WORKLOADS
+    left = len(found.risks) - MAX_WORKLOADS
     lines += ["", f"and {plural(left, 'more workload')}"] if left > 0 else []
     told = [f"- {text_of(note)}" for note in notes(found)]
     return "\n".join([*lines, *(["", *told] if told else [])]) + "\n"
 
 
-def _refused(losses: Sequence[Loss]) -> str:
+def _rejected(losses: Sequence[Loss]) -> str:
     """A phrase such as `; a ResourceQuota rejects the replacements`, with the affected losses; "" if there are none."""
-    refused = [loss for loss in losses if loss.refused]
-    if not refused:
+    rejected = [loss for loss in losses if loss.rejected]
+    if not rejected:
         return ""
-    if all(loss.refused == loss.replicas for loss in losses):
+    if all(loss.rejected == loss.replicas for loss in losses):
         return "; a ResourceQuota rejects the replacements"
-    with_which = listed([f"{loss.what} ({loss.refused})" for loss in refused], _MOST_LOSSES)
+    with_which = listed([f"{loss.what} ({loss.rejected})" for loss in rejected], _MAX_LOSSES)
     return f"; a ResourceQuota rejects replacements with {with_which}"
 
 
-def _size(pusher: Pusher) -> str:
+def _size(preemptor: Preemptor) -> str:
     """The size range of Pods of this class that may preempt the workload, as a phrase; "" if there are none."""
     parts = []
-    if pusher.room[0] > pusher.free[0]:
-        parts.append(f"more than {pusher.free[0] / 1000:g} and up to {pusher.room[0] / 1000:g} cpu")
-    if pusher.room[1] > pusher.free[1]:
-        parts.append(f"more than {pusher.free[1] / _GIB:.3g}Gi and up to {pusher.room[1] / _GIB:.3g}Gi memory")
+    if preemptor.room[0] > preemptor.free[0]:
+        parts.append(f"more than {preemptor.free[0] / 1000:g} and up to {preemptor.room[0] / 1000:g} cpu")
+    if preemptor.room[1] > preemptor.free[1]:
+        parts.append(f"more than {preemptor.free[1] / _GIB:.3g}Gi and up to {preemptor.room[1] / _GIB:.3g}Gi memory")
     return ", or ".join(parts)

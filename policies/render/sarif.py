@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Severity, cut
-from forewarn.policies.render.report import ENTRIES, fingerprints, in_parts, said, uri, worst_first
+from forewarn.policies.render.report import ENTRIES, fingerprints, in_parts, one_line_finding, uri, worst_first
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.documentation import documentation_of
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 _LONGEST: Final = 1024
-MOST_RESULTS: Final = 25_000
+MAX_RESULTS: Final = 25_000
 """Maximum results that GitHub accepts; the most severe are included."""
 
 
@@ -33,7 +33,7 @@ def render(report: Report, version: str) -> Iterator[str]:
     rules += [{"id": name} for name in sorted(used - {rule.ID for rule in RULES})]  # of other packages
     index = {rule["id"]: number for number, rule in enumerate(rules)}
     marked = dict(zip(map(id, report.findings), fingerprints(report.findings), strict=True))
-    findings = worst_first(report.findings)[:MOST_RESULTS]
+    findings = worst_first(report.findings)[:MAX_RESULTS]
     driver = {"name": "forewarn", "semanticVersion": version, "rules": rules}
     run = {
         "tool": {"driver": driver},
@@ -69,7 +69,7 @@ def _result(finding: Finding, index: int, mark: str) -> dict[str, Any]:
         "ruleId": finding.rule,
         "ruleIndex": index,
         "level": _LEVELS[finding.severity],
-        "message": {"text": said(finding) + fix},
+        "message": {"text": one_line_finding(finding) + fix},
         "locations": [{"physicalLocation": location}],
         "partialFingerprints": {"primaryLocationLineHash": f"{mark}:1"},
     }

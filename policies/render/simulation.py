@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.summary import Eviction, Names, Summary
     from forewarn.policies.simulation.timeline import Event, Origin
 
-MOST_LINES: Final = 60
+MAX_LINES: Final = 60
 _NODE_EVENTS: Final = {
     "nodeAdded": "node {} added",
     "nodeUpdated": "node {} updated",
     "nodeRemoved": "node {} removed",
 }
-_TOLD: Final = {"jobFailed": "Job failed: {}", "refused": "a ResourceQuota rejects a Pod of {}"}
+_EVENT_TEXTS: Final = {"jobFailed": "Job failed: {}", "refused": "a ResourceQuota rejects a Pod of {}"}
 
 
 NO_PREEMPTION: Final = "no Pods are preempted"
@@ -50,7 +50,7 @@ def settled(summary: Summary) -> str:
     return f"steady state after {duration(summary.settled_at)}"
 
 
-def ending(summary: Summary, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+def summary_lines(summary: Summary, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
     """The result of a simulation as text lines."""
     if summary.new_pods:
         yield paint(new_pods(summary), "good" if summary.all_run_at is not None else "warning")
@@ -62,7 +62,7 @@ def ending(summary: Summary, paint: Callable[[str, str], str] = _plain) -> Itera
         for what, name in (("group", "workloads"), ("priority_class", "PriorityClasses"), ("namespace", "namespaces")):
             hit = sorted(summary.victims_by(what).items(), key=lambda item: (-item[1], item[0]))
             yield f"  {name}: {listed([f'{each} ({count})' for each, count in hit])}"
-    for name, count in sorted(summary.broken_budgets.items()):
+    for name, count in sorted(summary.violated_pdbs.items()):
         yield paint(violated(name, count), "warning")
     for waiting in summary.waiting:
         before = " (unchanged)" if waiting.before == waiting.pods else ""
@@ -73,9 +73,9 @@ def ending(summary: Summary, paint: Callable[[str, str], str] = _plain) -> Itera
     yield from (paint(line, "warning") for line in missing(summary))
 
 
-def violated(budget: str, count: int) -> str:
+def violated(pdb: str, count: int) -> str:
     """A sentence about a PDB that preemption violates, with the number of Pods."""
-    return f"PDB {budget} violated: {plural(count, 'Pod')} more than it allows"
+    return f"PDB {pdb} violated: {plural(count, 'Pod')} more than it allows"
 
 
 def missing(summary: Summary) -> Iterator[str]:
@@ -113,8 +113,8 @@ def _brief(summary: Summary) -> Iterator[str]:
     yield f"Pending: {listed(waiting)}" if waiting else "no Pods are Pending"
     if summary.missing:
         yield f"rejected by a ResourceQuota: {listed([f'{each.group} ({each.pods})' for each in summary.missing])}"
-    if summary.broken_budgets:
-        yield f"violated PDBs: {listed(sorted(summary.broken_budgets))}"
+    if summary.violated_pdbs:
+        yield f"violated PDBs: {listed(sorted(summary.violated_pdbs))}"
 
 
 class _Line(NamedTuple):
@@ -132,10 +132,10 @@ def timeline(simulation: Simulation, paint: Callable[[str, str], str] = _plain) 
     """The important events as text lines, collapsed."""
     lines = list(_lines(simulation))
     width = max((len(duration(second)) for second, _ in lines), default=0)
-    for second, told in lines[:MOST_LINES]:
+    for second, told in lines[:MAX_LINES]:
         yield f"{paint(duration(second).rjust(width), 'dim')}  {told}"
-    if len(lines) > MOST_LINES:
-        yield f"{'…'.rjust(width)}  {len(lines) - MOST_LINES} more lines; use -o json for every event"
+    if len(lines) > MAX_LINES:
+        yield f"{'…'.rjust(width)}  {len(lines) - MAX_LINES} more lines; use -o json for every event"
 
 
 def _lines(simulation: Simulation) -> Iterator[tuple[int, str]]:
@@ -147,7 +147,7 @@ def _lines(simulation: Simulation) -> Iterator[tuple[int, str]]:
         if line is not None:
             told.setdefault(line, []).append(event)
     for line, events in told.items():
-        yield line.second, _say(line, events)
+        yield line.second, _event_text(line, events)
 
 
 def _line(
@@ -170,10 +170,10 @@ def _line(
         return _Line(second, "deleted", group, event.message)
     if event.event in _NODE_EVENTS:
         return _Line(second, event.event, group, event.change)
-    return _Line(second, event.event, event.message, "") if event.event in _TOLD else None
+    return _Line(second, event.event, event.message, "") if event.event in _EVENT_TEXTS else None
 
 
-def _say(line: _Line, events: Sequence[Event]) -> str:
+def _event_text(line: _Line, events: Sequence[Event]) -> str:
     pods, count = [event.pod for event in events], plural(len(events), "Pod")
     nodes = listed([name for name, _ in counted(event.node for event in events if event.node)])
     if line.kind == "preempted":
@@ -193,7 +193,7 @@ def _say(line: _Line, events: Sequence[Event]) -> str:
         return f"{line.group}: {count} deleted ({line.other})"
     if line.kind in _NODE_EVENTS:
         return f"node {line.group} is {line.other}" if line.other else _NODE_EVENTS[line.kind].format(line.group)
-    return _TOLD[line.kind].format(line.group)
+    return _EVENT_TEXTS[line.kind].format(line.group)
 
 
 def _priorities(origins: Iterable[Origin | None]) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.whatif.sweep import Needs, Row, Sweep
 
-MOST_ROWS: Final = 40
+MAX_ROWS: Final = 40
 _LONGEST: Final = 60
 SETTLED: Final = "steady state after"
 _NEEDED: Final = "nodes needed"
@@ -29,9 +29,9 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
 
 def heads_of(sweep: Sweep) -> list[str]:
     """The column heads: case, counts, time of the steady state; with node groups, the needed nodes."""
-    refused = ["rejected"] if sweep.kind == "class" else []
+    rejected = ["rejected"] if sweep.kind == "class" else []
     needed = [_NEEDED] if has_groups(sweep) else []
-    return ["case", "fewer", *refused, "Pending", "preempted", "PDBs violated", SETTLED, *needed]
+    return ["case", "fewer", *rejected, "Pending", "preempted", "PDBs violated", SETTLED, *needed]
 
 
 def has_groups(sweep: Sweep) -> bool:
@@ -41,14 +41,14 @@ def has_groups(sweep: Sweep) -> bool:
 
 def cells_of(sweep: Sweep, row: Row) -> list[str | int]:
     """The cells of a row, in the order of `heads_of`."""
-    refused = [row.refused] if sweep.kind == "class" else []
+    rejected = [row.rejected] if sweep.kind == "class" else []
     seconds = duration(row.settled_at)
     after = seconds if row.settled else f"not within {seconds}"
-    needed = [needs_told(row.needs)] if has_groups(sweep) else []
-    return [row.asked, row.fewer, *refused, row.pending, row.pushed_out, row.budgets, after, *needed]
+    needed = [needs_text(row.needs)] if has_groups(sweep) else []
+    return [row.case, row.fewer, *rejected, row.pending, row.preempted, row.pdbs, after, *needed]
 
 
-def needs_told(needs: Needs | None) -> str:
+def needs_text(needs: Needs | None) -> str:
     """The needed nodes as a phrase, for example `2 of spot-large, 1 of gpu; none for 3 Pods`."""
     if needs is None:
         return ""
@@ -63,7 +63,7 @@ def harmful(sweep: Sweep) -> list[Row]:
 
 
 def _harms(row: Row, sweep: Sweep) -> bool:
-    counts = row.fewer, row.refused, row.pushed_out, row.budgets
+    counts = row.fewer, row.rejected, row.preempted, row.pdbs
     return any(counts) or row.pending > sweep.pending or not row.settled
 
 
@@ -84,7 +84,7 @@ def without(sweep: Sweep) -> str:
     if row is None:
         return ""
     fewer = f", {row.fewer} fewer running" if row.fewer else ""
-    return f"without any change: {plural(row.pushed_out, 'Pod')} preempted, {row.pending} Pending at the end{fewer}"
+    return f"without any change: {plural(row.preempted, 'Pod')} preempted, {row.pending} Pending at the end{fewer}"
 
 
 def _nothing(sweep: Sweep) -> str:
@@ -101,11 +101,11 @@ def render(sweep: Sweep, paint: Callable[[str, str], str] = _plain) -> Iterator[
         yield f"  {anyway}"
     found = harmful(sweep)
     if found:
-        rows = [cells_of(sweep, row) for row in found[:MOST_ROWS]]
+        rows = [cells_of(sweep, row) for row in found[:MAX_ROWS]]
         yield from table(heads_of(sweep), rows, paint, texts=_TEXTS, longest=_LONGEST)
         yield from (f"  {line}" for line in basis(sweep))
-    if len(found) > MOST_ROWS:
-        yield f"  and {len(found) - MOST_ROWS} more; use -o json for all"
+    if len(found) > MAX_ROWS:
+        yield f"  and {len(found) - MAX_ROWS} more; use -o json for all"
     harmless = len(sweep.rows) - len(found)
     if harmless:
         others = f"{harmless} others" if found else plural(harmless, "case")
@@ -121,11 +121,11 @@ def markdown(sweep: Sweep) -> str:
     )
     found, heads = harmful(sweep), heads_of(sweep)
     if found:
-        rows = [cells_of(sweep, row) for row in found[:MOST_ROWS]]
+        rows = [cells_of(sweep, row) for row in found[:MAX_ROWS]]
         lines += ["", *markdown_table(heads, rows, longest=_LONGEST)]
         lines += ["", *basis(sweep)] if sweep.kind != "class" else []
-    if len(found) > MOST_ROWS:
-        lines += ["", f"and {len(found) - MOST_ROWS} more"]
+    if len(found) > MAX_ROWS:
+        lines += ["", f"and {len(found) - MAX_ROWS} more"]
     harmless = len(sweep.rows) - len(found)
     if harmless:
         lines += ["", f"{plural(harmless, 'other case' if found else 'case')}: {_nothing(sweep)}."]

@@ -82,7 +82,7 @@ def summary(
     objects: int,
     skipped: Mapping[str, int],
     findings: Sequence[Finding],
-    left_out: Mapping[str, int] = NOTHING,
+    omitted: Mapping[str, int] = NOTHING,
     suppressed: int = 0,
 ) -> str:
     """One line with the numbers of files and objects read, findings, and skipped objects."""
@@ -90,5 +90,5 @@ def summary(
     found = ", ".join(plural(count, str(severity)) for severity, count in counts if count) or "no findings"
     found += f" ({suppressed} suppressed)" if suppressed else ""
     left = f", {plural(sum(skipped.values()), 'object')} of other kinds skipped" if skipped else ""
-    out = ", ".join(plural(left_out[what], what, _PLURALS.get(what, "")) for what in sorted(left_out))
+    out = ", ".join(plural(omitted[what], what, _PLURALS.get(what, "")) for what in sorted(omitted))
     return f"{plural(files, 'file')}, {plural(objects, 'object')} checked{left}{out and f', {out} left out'}: {found}"

@@ -13,23 +13,23 @@ from forewarn.policies.render.markdown import label_of, text_of
 from forewarn.policies.render.simulation import NO_PREEMPTION, duration, missing, new_pods, settled, violated
 from forewarn.policies.render.table import markdown_table, table
 from forewarn.policies.whatif.answer import pairs
-from forewarn.policies.whatif.class_change import running_told
+from forewarn.policies.whatif.class_change import running_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from forewarn.policies.kube_apiserver.priority import Resolved
     from forewarn.policies.objects.pod_loss import PodLoss
-    from forewarn.policies.whatif.answer import Answer, Anyway, Push, Standing
+    from forewarn.policies.whatif.answer import Answer, Anyway, Preemption, WorkloadCount
     from forewarn.policies.whatif.blockers import Blocker
     from forewarn.policies.whatif.class_change import Cell, ClassChange, Ranked
     from forewarn.policies.whatif.new_nodes import First, Starved
     from forewarn.policies.whatif.upgrade import Pool, Step
 
-MOST_LINES: Final = 20
+MAX_LINES: Final = 20
 """Maximum lines of one kind."""
 _NAMED: Final = 10
-_MOST_EDGES: Final = 40
+_MAX_EDGES: Final = 40
 _LONGEST: Final = 300
 _SAME: Final = "same reason"
 _PDB_TEXTS: Final = ("PDB", "healthy Pods", "Pods")
@@ -52,17 +52,17 @@ def render(
     yield from (f"  {line}" for line in (*_upgrade_lines(answer, paint), *arrived(answer, paint)))
     yield f"  {settled(answer.summary)}"
     noun = _REPLACEMENT if change is not None and change.restarted else "new Pod"
-    yield from (f"  {line}" for line in _ending(answer, noun, paint))
+    yield from (f"  {line}" for line in _summary_lines(answer, noun, paint))
 
 
 def verdict(answer: Answer) -> str:
     """Return one sentence with the effects that need attention, or with the statement that there are none."""
     more = sum(each.pending - each.pending_before for each in answer.standings)
-    beyond = sum(answer.summary.broken_budgets.values())
+    beyond = sum(answer.summary.violated_pdbs.values())
     effects = [
         f"{plural(answer.fewer, 'replica')} lost" if answer.fewer else "",
         f"{plural(more, 'more Pod')} Pending" if more > 0 else "",
-        f"{plural(len(answer.pushes), 'Pod')} preempted" if answer.pushes else "",
+        f"{plural(len(answer.preemptions), 'Pod')} preempted" if answer.preemptions else "",
         f"{plural(beyond, 'Pod')} beyond PDBs" if beyond else "",
         f"{plural(len(answer.stuck), 'node')} not drained" if answer.stuck else "",
     ]
@@ -78,7 +78,7 @@ def _afterwards(change: ClassChange) -> str:
     return f"a restart of {listed(names)}" if names else "the change"
 
 
-def _ending(answer: Answer, noun: str, paint: Callable[[str, str], str]) -> Iterator[str]:
+def _summary_lines(answer: Answer, noun: str, paint: Callable[[str, str], str]) -> Iterator[str]:
     """Lines with the counts at the end. `noun`: the name of new Pods in the text."""
     if answer.summary.new_pods and answer.upgrade is None:
         complete = answer.summary.all_run_at is not None
@@ -94,7 +94,7 @@ def _ending(answer: Answer, noun: str, paint: Callable[[str, str], str]) -> Iter
     )
     waiting = [standing for standing in answer.standings if standing.pending and not standing.lost]
     yield from _limited(
-        _each_reason_once(waiting, _waits),
+        _each_reason_once(waiting, _pending_text),
         len(waiting),
         "workload with Pending Pods",
         "workloads with Pending Pods",
@@ -103,21 +103,21 @@ def _ending(answer: Answer, noun: str, paint: Callable[[str, str], str]) -> Iter
     for what, name in (("priority_class", "PriorityClass"), ("namespace", "namespace")) if several else ():
         counts = answer.count_pending(what)
         if counts:
-            yield f"Pending by {name}: {listed([f'{each} ({count})' for each, count in counts], MOST_LINES)}"
+            yield f"Pending by {name}: {listed([f'{each} ({count})' for each, count in counts], MAX_LINES)}"
     yield from autoscalers.lines(answer.autoscalers)
-    yield from (paint(line, "warning") for line in islice(missing(answer.summary), MOST_LINES))
-    yield from _pushed(answer, paint)
+    yield from (paint(line, "warning") for line in islice(missing(answer.summary), MAX_LINES))
+    yield from _preempted_lines(answer, paint)
     yield from (paint(line, "warning") for line in affected(answer.losses))
-    yield from (paint(line, "warning") for line in _left_undone(answer))
+    yield from (paint(line, "warning") for line in _unfinished(answer))
     if answer.anyway is not None:
         yield without_it(answer)
 
 
 def affected(losses: Sequence[PodLoss]) -> Iterator[str]:
     """What fails or is interrupted because a Pod of it is lost."""
-    yield from (f"losing {loss.pod} {loss.sentence}" for loss in losses[:MOST_LINES])
-    if len(losses) > MOST_LINES:
-        yield f"{len(losses) - MOST_LINES} more fail or are interrupted; use -o json for all"
+    yield from (f"losing {loss.pod} {loss.sentence}" for loss in losses[:MAX_LINES])
+    if len(losses) > MAX_LINES:
+        yield f"{len(losses) - MAX_LINES} more fail or are interrupted; use -o json for all"
 
 
 def _lost(answer: Answer) -> str:
@@ -128,16 +128,16 @@ def _lost(answer: Answer) -> str:
     return f" ({answer.fewer} lost, and {gone})"
 
 
-def _left_undone(answer: Answer) -> Iterator[str]:
-    for name, (healthy, desired) in sorted(answer.budgets.items())[:MOST_LINES]:
+def _unfinished(answer: Answer) -> Iterator[str]:
+    for name, (healthy, desired) in sorted(answer.pdbs.items())[:MAX_LINES]:
         yield too_few_healthy(name, healthy, desired)
-    yield from (f"not simulated: {problem}" for problem in answer.unread[:MOST_LINES])
-    yield from answer.not_modelled[:MOST_LINES]
+    yield from (f"not simulated: {problem}" for problem in answer.unread[:MAX_LINES])
+    yield from answer.not_modelled[:MAX_LINES]
 
 
-def too_few_healthy(budget: str, healthy: int, desired: int) -> str:
+def too_few_healthy(pdb: str, healthy: int, desired: int) -> str:
     """A sentence about a PDB with too few healthy Pods at the end."""
-    return f"PDB {budget}: {healthy} of {desired} desired Pods healthy at the end"
+    return f"PDB {pdb}: {healthy} of {desired} desired Pods healthy at the end"
 
 
 def emptied(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
@@ -146,7 +146,7 @@ def emptied(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Iterat
     drained = [node for node in answer.drained if node not in answer.stuck]
     if drained:
         yield paint(f"drained: {listed(drained, _NAMED)}", "good")
-    yield from (paint(line, "warning") for line in _not_emptied(answer)[:MOST_LINES])
+    yield from (paint(line, "warning") for line in _not_emptied(answer)[:MAX_LINES])
     if answer.blocked and (fix := _fix_of(answer)):
         yield f"Fix: {fix}"
 
@@ -199,7 +199,7 @@ def _upgraded(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]
         yield paint(f"not upgraded: {_nodes(upgrade.under_way)}", "warning")
         if rest:
             yield paint(f"not started: {plural(len(rest), 'node')}: {_nodes(rest)}", "warning")
-        each = f"{upgrade.most} at a time, {duration(upgrade.away)} each"
+        each = f"{upgrade.max_unavailable} at a time, {duration(upgrade.away)} each"
         verb = "takes" if len(upgrade.steps) == 1 else "take"
         yield f"{of} {verb} at least {duration(upgrade.least)}: {each}"
 
@@ -222,13 +222,13 @@ def upgrade_tables(answer: Answer) -> Iterator[_Table]:
         yield _Table("by pool:", heads, _by_pool(answer, upgrade.pools), ("pool",))
     if upgrade is not None and answer.blockers:
         nodes = len({node for each in answer.blockers for node in each.nodes})
-        budgets = plural(len(answer.blockers), "PDB allows", "PDBs allow")
-        title = f"before the upgrade, {budgets} no disruptions, on {nodes} of {plural(len(upgrade.steps), 'node')}:"
+        pdbs = plural(len(answer.blockers), "PDB allows", "PDBs allow")
+        title = f"before the upgrade, {pdbs} no disruptions, on {nodes} of {plural(len(upgrade.steps), 'node')}:"
         rows: list[list[str | int]]
         rows = [[each.budget, _needs(each), len(each.nodes), listed(list(each.pods), 2)] for each in answer.blockers]
-        left = len(rows) - MOST_LINES
+        left = len(rows) - MAX_LINES
         more = f"and {plural(left, 'more PDB')}; use -o json for all" if left > 0 else ""
-        yield _Table(title, ("PDB", "healthy Pods", "nodes", "Pods"), rows[:MOST_LINES], _PDB_TEXTS, more)
+        yield _Table(title, ("PDB", "healthy Pods", "nodes", "Pods"), rows[:MAX_LINES], _PDB_TEXTS, more)
 
 
 def _upgrade_lines(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
@@ -246,7 +246,7 @@ def _upgrade_markdown(answer: Answer) -> Iterator[str]:
 
 def _by_pool(answer: Answer, pools: Sequence[Pool]) -> list[list[str | int]]:
     of_node = {step.node: pool.name for pool in pools for step in pool.steps}
-    preempted = Counter(of_node.get(push.node.removesuffix("-new"), "") for push in answer.pushes)
+    preempted = Counter(of_node.get(push.node.removesuffix("-new"), "") for push in answer.preemptions)
     return [
         [
             pool.name or "(no label)",
@@ -264,7 +264,7 @@ def _needs(each: Blocker) -> str:
 
 def _fix_of(answer: Answer) -> str:
     """The fix for a blocked drain or upgrade; "" if no cause is known."""
-    blocking = sorted({budget for pods in answer.stuck.values() for budget in _blocking(pods, answer)})
+    blocking = sorted({pdb for pods in answer.stuck.values() for pdb in _blocking(pods, answer)})
     if blocking:
         what = "PodDisruptionBudget" if len(blocking) == 1 else "PodDisruptionBudgets"
         how = "lower minAvailable, more Pods, or higher maxUnavailable"
@@ -280,33 +280,33 @@ def _not_emptied(answer: Answer) -> list[str]:
     """A line for each node that is not drained: blocked, or not finished when the simulation ended."""
     ended = "" if answer.summary.settled else " yet" if answer.summary.stopped else " before --until"
     return [
-        f"{node} is not drained{ended}: {plural(len(pods), 'Pod')} left ({listed(list(pods))}){_why_left(pods, answer)}"
+        f"{node} is not drained{ended}: {plural(len(pods), 'Pod')} left ({listed(list(pods))}){_reason(pods, answer)}"
         for node, pods in sorted(answer.stuck.items())
     ]
 
 
 def _blocking(pods: Iterable[str], answer: Answer) -> set[str]:
-    return {budget for pod in pods for budget in answer.forbidden.get(pod, ())}
+    return {pdb for pod in pods for pdb in answer.forbidden.get(pod, ())}
 
 
-def _why_left(pods: Iterable[str], answer: Answer) -> str:
+def _reason(pods: Iterable[str], answer: Answer) -> str:
     """A phrase with the PDBs that block the eviction of these Pods; "" if there are none."""
-    budgets = sorted(_blocking(pods, answer))
-    if not budgets:
+    pdbs = sorted(_blocking(pods, answer))
+    if not pdbs:
         return ""
     one, several = "PodDisruptionBudget {} allows no disruptions", "PodDisruptionBudgets {} allow no disruptions"
-    return ": " + (one if len(budgets) == 1 else several).format(listed(budgets, _NAMED))
+    return ": " + (one if len(pdbs) == 1 else several).format(listed(pdbs, _NAMED))
 
 
 def _limited(lines: Iterator[str], count: int, one: str, many: str) -> Iterator[str]:
     for number, line in enumerate(lines):
-        if number == MOST_LINES:
-            yield f"  and {plural(count - MOST_LINES, f'more {one}', f'more {many}')}; use -o json for all"
+        if number == MAX_LINES:
+            yield f"  and {plural(count - MAX_LINES, f'more {one}', f'more {many}')}; use -o json for all"
             return
         yield f"  {line}"
 
 
-def _each_reason_once(standings: Iterable[Standing], tell: Callable[[Standing], str]) -> Iterator[str]:
+def _each_reason_once(standings: Iterable[WorkloadCount], tell: Callable[[WorkloadCount], str]) -> Iterator[str]:
     """The lines for these workloads; a reference replaces a reason that is equal to the previous line's."""
     before = ""
     for standing in standings:
@@ -315,47 +315,47 @@ def _each_reason_once(standings: Iterable[Standing], tell: Callable[[Standing], 
         yield tell(standing._replace(message=_SAME) if same else standing)
 
 
-def _short(standing: Standing) -> str:
-    who = f"{_who(standing)}: {standing.before} → {standing.after}"
+def _short(standing: WorkloadCount) -> str:
+    who = f"{_workload_text(standing)}: {standing.before} → {standing.after}"
     if standing.pending:
         return f"{who}, {_waiting(standing)}"
     why = standing.failure or sentence(standing.again, standing.kind)
     return f"{who}: {why}" if standing.failure else f"{who} ({why})" if why else who
 
 
-def _waits(standing: Standing) -> str:
-    return f"{_who(standing)}: {_waiting(standing)}"
+def _pending_text(standing: WorkloadCount) -> str:
+    return f"{_workload_text(standing)}: {_waiting(standing)}"
 
 
-def _who(standing: Standing) -> str:
+def _workload_text(standing: WorkloadCount) -> str:
     named = f"class {standing.priority_class}, " if standing.priority_class else ""
     return f"{standing.workload} ({named}priority {standing.priority})"
 
 
-def _waiting(standing: Standing) -> str:
+def _waiting(standing: WorkloadCount) -> str:
     unchanged = " (unchanged)" if standing.pending == standing.pending_before else ""
     why = f": {standing.message}" if standing.message else ""
     return f"{standing.pending} Pending{unchanged}{why}"
 
 
-def _pushed(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
-    if not answer.pushes:
+def _preempted_lines(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
+    if not answer.preemptions:
         yield NO_PREEMPTION
         return
     depth = f" (cascade depth {answer.summary.depth})" if answer.summary.depth > 1 else ""
-    yield paint(f"preempted: {plural(len(answer.pushes), 'Pod')}{depth}", "warning")
-    found = pairs(answer.pushes)
+    yield paint(f"preempted: {plural(len(answer.preemptions), 'Pod')}{depth}", "warning")
+    found = pairs(answer.preemptions)
     yield from _limited((pair(*each) for each in found), len(found), "pair", "pairs")
-    for name, count in sorted(answer.summary.broken_budgets.items())[:MOST_LINES]:
+    for name, count in sorted(answer.summary.violated_pdbs.items())[:MAX_LINES]:
         yield paint(violated(name, count), "warning")
 
 
-def pair(who: tuple[str, int, str, int], pushes: list[Push]) -> str:
+def pair(who: tuple[str, int, str, int], preemptions: list[Preemption]) -> str:
     """A line about a preempting workload, its victims and their workload."""
     by, by_priority, victim, priority = who
-    victims = listed([push.victim.rpartition("/")[2] for push in pushes], _NAMED)
-    told = f"{by} (priority {by_priority}) preempts {plural(len(pushes), 'Pod')} of {victim} (priority {priority})"
-    return told if victim == pushes[0].victim else f"{told}: {victims}"
+    victims = listed([push.victim.rpartition("/")[2] for push in preemptions], _NAMED)
+    told = f"{by} (priority {by_priority}) preempts {plural(len(preemptions), 'Pod')} of {victim} (priority {priority})"
+    return told if victim == preemptions[0].victim else f"{told}: {victims}"
 
 
 def without_it(answer: Answer) -> str:
@@ -365,18 +365,16 @@ def without_it(answer: Answer) -> str:
     waiting = sum(each.pods for each in anyway.summary.waiting)
     victims = len(anyway.summary.evictions)
     preempted = plural(victims, "Pod") if victims else "no Pods"
-    return (
-        f"without this change: {preempted} preempted, {plural(waiting, 'Pod')} Pending at the end{_other_ends(anyway)}"
-    )
+    return f"without this change: {preempted} preempted, {plural(waiting, 'Pod')} Pending at the end{_outcomes(anyway)}"
 
 
-def _other_ends(anyway: Anyway) -> str:
+def _outcomes(anyway: Anyway) -> str:
     """A phrase about other effects without the change: `, 2 fewer running, 1 rejected by a ResourceQuota`; "" for
     none.
     """
-    refused = sum(each.pods for each in anyway.summary.missing)
+    rejected = sum(each.pods for each in anyway.summary.missing)
     fewer = f", {anyway.fewer} fewer running" if anyway.fewer else ""
-    return fewer + (f", {refused} rejected by a ResourceQuota" if refused else "")
+    return fewer + (f", {rejected} rejected by a ResourceQuota" if rejected else "")
 
 
 # A class that changes
@@ -385,17 +383,17 @@ def _other_ends(anyway: Anyway) -> str:
 def class_change(change: ClassChange, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
     """Lines about a PriorityClass change: the effect now, and the Pods that may then preempt each other."""
     changed = change.changed
-    yield f"{paint('now:', 'bold')} {running_told(change)}"
+    yield f"{paint('now:', 'bold')} {running_text(change)}"
     if changed:
         yield paint("new Pods:", "bold")
     yield from _limited(map(_new_pods, changed), len(changed), "workload", "workloads")
     if change.cells:
         yield paint("running Pods that may be preempted (before → during the rollout → after):", "bold")
     yield from _limited(map(_cell, change.cells), len(change.cells), "change", "changes")
-    refused = [each for each in changed if each.after is None and each.running]
-    if refused:
-        count = sum(sum(each.running.values()) for each in refused)
-        names = listed([each.workload for each in refused], _NAMED)
+    rejected = [each for each in changed if each.after is None and each.running]
+    if rejected:
+        count = sum(sum(each.running.values()) for each in rejected)
+        names = listed([each.workload for each in rejected], _NAMED)
         yield paint(
             f"not replaced once deleted: {plural(count, 'Pod')} of {names} (admission rejects new Pods)", "warning"
         )
@@ -430,20 +428,20 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
         lines += [*told_of_class, ""]
     pending = sum(standing.pending for standing in answer.standings)
     counts = f"{answer.running_before} → {answer.running_after} running{_lost(answer)}, {pending} Pending"
-    lines += [f"{counts}, {len(answer.pushes)} preempted; {settled(summary)}", ""]
+    lines += [f"{counts}, {len(answer.preemptions)} preempted; {settled(summary)}", ""]
     progress = [f"- {text_of(line.strip())}" for line in (*emptied(answer), *arrived(answer))]
     lines += [*progress, ""] if progress else []
     lines += _upgrade_markdown(answer)
     told = [standing for standing in answer.standings if standing.lost or standing.pending]
     if told:
         lines += ["| workload | class | priority | running | Pending | reason |", "|---|---|---|---|---|---|"]
-        lines += _each_reason_once(told[:MOST_LINES], _row)
-        lines += [f"\nand {plural(len(told) - MOST_LINES, 'more workload')}"] if len(told) > MOST_LINES else []
+        lines += _each_reason_once(told[:MAX_LINES], _row)
+        lines += [f"\nand {plural(len(told) - MAX_LINES, 'more workload')}"] if len(told) > MAX_LINES else []
     bullets = [f"- {text_of(line)}" for line in autoscalers.lines(answer.autoscalers)]
-    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in islice(missing(summary), MOST_LINES)]
-    for name, count in sorted(summary.broken_budgets.items())[:MOST_LINES]:
+    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in islice(missing(summary), MAX_LINES)]
+    for name, count in sorted(summary.violated_pdbs.items())[:MAX_LINES]:
         bullets.append(f"- {text_of(violated(name, count))}")
-    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.losses), *_left_undone(answer))]
+    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.losses), *_unfinished(answer))]
     bullets += [f"- {text_of(without_it(answer))}"] if answer.anyway is not None else []
     bullets += [f"- {text_of(note)}" for note in notes]
     lines += [*([""] if lines[-1] else []), *bullets] if bullets else []
@@ -451,7 +449,7 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
     return "\n".join(lines) + "\n"
 
 
-def _row(standing: Standing) -> str:
+def _row(standing: WorkloadCount) -> str:
     why = text_of(cut(one_line(standing.message or standing.failure), _LONGEST))
     named = text_of(standing.priority_class or "-")
     counts = f"{standing.before} → {standing.after} | {standing.pending}"
@@ -460,13 +458,13 @@ def _row(standing: Standing) -> str:
 
 def _picture(answer: Answer) -> Iterator[str]:
     """A Mermaid flowchart of the preemptions between workloads."""
-    found = pairs(answer.pushes)
+    found = pairs(answer.preemptions)
     if not found:
         return
     names: dict[tuple[str, int], str] = {}
     yield from ("", "```mermaid", "flowchart LR")
-    for (by, by_priority, victim, priority), pushes in found[:_MOST_EDGES]:
+    for (by, by_priority, victim, priority), preemptions in found[:_MAX_EDGES]:
         one, other = (names.setdefault(key, f"n{len(names)}") for key in ((by, by_priority), (victim, priority)))
         ends = f'{one}["{label_of(f"{by} ({by_priority})")}"]', f'{other}["{label_of(f"{victim} ({priority})")}"]'
-        yield f'  {ends[0]} -->|"{plural(len(pushes), "Pod")}, {duration(pushes[0].t)}"| {ends[1]}'
+        yield f'  {ends[0]} -->|"{plural(len(preemptions), "Pod")}, {duration(preemptions[0].t)}"| {ends[1]}'
     yield "```"

@@ -138,7 +138,7 @@ class BlockingPods:
 
 def explanations(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[str]:
     """Lines about surprising outcomes. Source: the Kubernetes documentation, troubleshooting preemption."""
-    if prediction.outcome == "preempts" and _dearer_for_a_budget(prediction):
+    if prediction.outcome == "preempts" and _costlier_for_pdb(prediction):
         highest = prediction.victims[0].effective_priority
         yield (
             f"preempts a Pod of priority {highest} although Pods of lower priority run: PDBs with no disruptions "
@@ -152,7 +152,7 @@ def explanations(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[s
         yield f"{waiting} ahead in the queue: {listed(ahead)}"
 
 
-def _dearer_for_a_budget(prediction: Prediction) -> bool:
+def _costlier_for_pdb(prediction: Prediction) -> bool:
     """True if a PDB prevented the preemption of Pods with lower priority."""
     chosen = next(c for c in prediction.candidates if c.node_name == prediction.nominated_node)
     highest = chosen.victims[0].effective_priority
@@ -164,8 +164,8 @@ def _dearer_for_a_budget(prediction: Prediction) -> bool:
     node_info = prediction.snapshot.node_infos[prediction.snapshot.rows[chosen.node_name]]
     semantics = prediction.snapshot.semantics
     lower = by_importance(potential_victims(prediction.pod, node_info), semantics)
-    first_ends = semantics.first_violated_budget_ends_the_count
-    protected, _ = filter_pods_with_pdb_violation(lower, prediction.snapshot.budgets, first_ends_the_count=first_ends)
+    first_ends = semantics.pdb_count_ends_at_first_violation
+    protected, _ = filter_pods_with_pdb_violation(lower, prediction.snapshot.pdbs, first_ends_the_count=first_ends)
     going = {victim.identity for victim in chosen.victims}
     return any(pod.effective_priority < highest and pod.identity not in going for pod in protected)
 

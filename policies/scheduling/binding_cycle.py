@@ -39,7 +39,7 @@ class Stage(StrEnum):
 class BindingCycle:
     """A Pod that is assumed to be on its node. Each step returns a new value.
 
-    `waits`: plugin -> the maximum number of seconds for which it holds the Pod after PERMIT. `announced`:
+    `timeouts`: plugin -> the maximum number of seconds for which it holds the Pod after PERMIT. `announced`:
     kube-scheduler sets `nominatedNodeName` before steps that take time (since 1.35). `status`, `failed_at`: the reason
     and the step of a failure.
     """
@@ -47,20 +47,20 @@ class BindingCycle:
     pod: Pod
     node_name: str
     stage: Stage = Stage.RESERVE
-    waits: Mapping[str, float] = field(default_factory=dict)
+    timeouts: Mapping[str, float] = field(default_factory=dict)
     announced: bool = False
     status: Status | None = None
     failed_at: Stage | None = None
 
     @property
-    def ended(self) -> bool:
+    def is_done(self) -> bool:
         """Whether the cycle is in a final stage."""
         return self.stage in (Stage.BOUND, Stage.FAILED)
 
     @property
     def waiting(self) -> bool:
         """Whether Permit plugins hold the Pod: it continues when all of them have allowed it."""
-        return self.stage is Stage.WAIT_ON_PERMIT and bool(self.waits)
+        return self.stage is Stage.WAIT_ON_PERMIT and bool(self.timeouts)
 
     @property
     def unschedulable(self) -> bool:
@@ -75,7 +75,7 @@ class BindingCycle:
 
         A failure releases the reserved resources.
         """
-        if self.ended or self.waiting:
+        if self.is_done or self.waiting:
             return self
         taken, status = _TAKE[self.stage](self, framework, state)
         if status is None:
@@ -89,7 +89,7 @@ class BindingCycle:
 
     def allow(self, plugin: str) -> BindingCycle:
         """Return the cycle after this Permit plugin allowed the Pod. Source: upstream `waitingPod.Allow`."""
-        return replace(self, waits={name: seconds for name, seconds in self.waits.items() if name != plugin})
+        return replace(self, timeouts={name: seconds for name, seconds in self.timeouts.items() if name != plugin})
 
     def reject(self, plugin: str, message: str, framework: Framework, state: CycleState) -> BindingCycle:
         """Return the failed cycle after a Permit plugin rejected the waiting Pod. Source: upstream
@@ -99,7 +99,7 @@ class BindingCycle:
 
     def time_out(self, waited: float, framework: Framework, state: CycleState) -> BindingCycle:
         """Reject the Pod if a Permit plugin has held it for its maximum time. `waited`: seconds since PERMIT."""
-        late = min(((seconds, name) for name, seconds in self.waits.items() if seconds <= waited), default=None)
+        late = min(((seconds, name) for name, seconds in self.timeouts.items() if seconds <= waited), default=None)
         if not self.waiting or late is None:
             return self
         text = f"rejected due to timeout after waiting {_as_go_writes(late[0])} at plugin {late[1]}"
@@ -116,18 +116,18 @@ def _reserve(cycle: BindingCycle, framework: Framework, state: CycleState) -> _T
 def _permit(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
     waits, status = run_permit_plugins(framework, state, cycle.pod, cycle.node_name)
     waiting = status is not None and status.code is Code.WAIT
-    return replace(cycle, waits=waits), None if waiting else status
+    return replace(cycle, timeouts=waits), None if waiting else status
 
 
 def _pre_flight(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
     """Run PreBindPreFlight, unless the release sets no `nominatedNodeName` before binding: PreBind plugins then always
     run.
     """
-    if not framework.snapshot.semantics.coming_bindings_are_announced:
+    if not framework.snapshot.semantics.expected_bindings_are_announced:
         return cycle, None
     status = run_pre_bind_pre_flights(framework, state, cycle.pod, cycle.node_name)
     skipped = status is not None and status.code is Code.SKIP
-    return replace(cycle, announced=status is None or bool(cycle.waits)), None if skipped else status
+    return replace(cycle, announced=status is None or bool(cycle.timeouts)), None if skipped else status
 
 
 def _pre_bind(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:

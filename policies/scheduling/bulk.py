@@ -14,8 +14,8 @@ from forewarn.policies.scheduling.large_cycle import Cycle
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.vectorized import capacity
-from forewarn.policies.scheduling.vectorized.lower_priority_pods import KEPT, lower_priority_pods_of
-from forewarn.policies.scheduling.vectorized.nodes import said_of_nodes
+from forewarn.policies.scheduling.vectorized.lower_priority_pods import CACHE_SIZE, lower_priority_pods_of
+from forewarn.policies.scheduling.vectorized.nodes import node_constraints_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import NotValid
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.domains import Capacity
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
-_MOST_TRIED: Final = 16
+_MAX_TRIED: Final = 16
 
 
-def room_for(snapshot: Snapshot, pod: Pod, *, preempting: bool = False) -> Capacity | None:
+def capacity_for(snapshot: Snapshot, pod: Pod, *, preempting: bool = False) -> Capacity | None:
     """Return how many Pods equal to this one fit, or None if columns do not apply (see `capacity_for`).
 
     `preempting`: count Pods that fit after preemption.
@@ -50,7 +50,7 @@ def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> capacity
 def rejecting_plugins(prediction: Prediction) -> frozenset[str]:
     """Return the plugins that reject an unschedulable Pod, for its queueing hints; empty after an error."""
     snapshot = prediction.snapshot
-    with snapshot.derived.taken():
+    with snapshot.derived.locked():
         try:
             return Cycle(snapshot, prediction.pod).rejection()[0]
         except NotValid:
@@ -61,7 +61,7 @@ def rejecting_plugins(prediction: Prediction) -> frozenset[str]:
 
 def prepare(snapshot: Snapshot) -> None:
     """Compute values that the first prediction needs. Raises CutShort; the next call continues."""
-    with snapshot.derived.taken():
+    with snapshot.derived.locked():
         kinds = pod_matrix_of(snapshot).kinds
         kinds.priority.values()
         for resource in BASE_RESOURCES:
@@ -71,13 +71,13 @@ def prepare(snapshot: Snapshot) -> None:
 def prepare_for_all(snapshot: Snapshot) -> None:
     """Compute values for the first cycles and preemptions of Pods like those on the nodes."""
     prepare(snapshot)
-    with snapshot.derived.taken():
+    with snapshot.derived.locked():
         matrix = pod_matrix_of(snapshot)
-        for pod in islice(_saying_different_things_of_nodes(matrix), _MOST_TRIED):
+        for pod in islice(_with_distinct_node_constraints(matrix), _MAX_TRIED):
             with suppress(NotValid):
                 Cycle(snapshot, pod).scores(np.arange(len(matrix.serials)))
         priorities, pods = np.unique(matrix.kinds.priority.values()[matrix.kind[matrix.kind > 0]], return_counts=True)
-        for _, priority in sorted(zip(pods.tolist(), priorities.tolist(), strict=True))[-KEPT:]:
+        for _, priority in sorted(zip(pods.tolist(), priorities.tolist(), strict=True))[-CACHE_SIZE:]:
             if snapshot.may_preempt_groups(priority):
                 continue
             lower = lower_priority_pods_of(matrix, snapshot, priority)
@@ -87,17 +87,17 @@ def prepare_for_all(snapshot: Snapshot) -> None:
                     lower.amounts(resource, matrix)
 
 
-def _saying_different_things_of_nodes(matrix: PodMatrix) -> Iterator[Pod]:
+def _with_distinct_node_constraints(matrix: PodMatrix) -> Iterator[Pod]:
     """Yield one Pod for each distinct set of node constraints of the Pods on nodes, without its node."""
     known: set[Hashable] = set()
     for pod in matrix.kinds.members:
-        said = None if pod is None else said_of_nodes(pod.spec)
+        said = None if pod is None else node_constraints_of(pod.spec)
         if pod is not None and said is not None and said not in known:
             known.add(said)
             yield replace(pod, node_name="")
 
 
-def schedule_in_turn(snapshot: Snapshot, pods: Iterable[Pod]) -> Iterator[Prediction]:
+def schedule_sequentially(snapshot: Snapshot, pods: Iterable[Pod]) -> Iterator[Prediction]:
     """Yield predictions for Pods one after the other; each includes the effects of the ones before it."""
     for pod in pods:
         prediction = Prediction(snapshot, pod)

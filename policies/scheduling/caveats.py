@@ -25,7 +25,8 @@ AWAITED: Final = (
 class Facts(NamedTuple):
     """The input for caveats of one prediction.
 
-    `looked_for`: number of feasible nodes after which kube-scheduler stops. `not_scored`: why the best node is unknown.
+    `num_feasible_nodes_to_find`: number of feasible nodes after which kube-scheduler stops. `not_scored`: why the best
+    node is unknown.
     """
 
     pod: Pod
@@ -33,7 +34,7 @@ class Facts(NamedTuple):
     feasible: list[str]
     best_nodes: list[str]
     node: str
-    looked_for: int
+    num_feasible_nodes_to_find: int
     not_scored: str
 
 
@@ -48,7 +49,7 @@ def of_placement(facts: Facts) -> list[str]:
     feasible, own = facts.feasible, facts.pod.nominated_node_name
     if own in feasible:
         caveats.append(f"the pod is nominated to {own}, which passes: the scheduler tries that node first")
-    if len(feasible) > facts.looked_for:
+    if len(feasible) > facts.num_feasible_nodes_to_find:
         caveats.append(f"{len(feasible)} nodes are feasible: the scheduler scores only a part of them")
     caveats += _of_binding(facts)
     if facts.not_scored:
@@ -65,12 +66,12 @@ def _of_binding(facts: Facts) -> list[str]:
         return []
     cycle, state = BindingCycle(facts.pod, facts.node), CycleState()
     try:
-        while not cycle.ended and not cycle.waiting:
+        while not cycle.is_done and not cycle.waiting:
             cycle = cycle.step(framework, state)
     except PluginFault as fault:
         return [f"whether it is bound to {cycle.node_name} is not predicted: {fault}"]
     if cycle.waiting:
-        held = ", ".join(f"{name} (up to {seconds:g} s)" for name, seconds in sorted(cycle.waits.items()))
+        held = ", ".join(f"{name} (up to {seconds:g} s)" for name, seconds in sorted(cycle.timeouts.items()))
         return [f"before it is bound to {cycle.node_name} it waits for {held}"]
     if cycle.status is None:
         return []
@@ -92,11 +93,11 @@ def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot) -> list[
     if any(victim.start_time is None for candidate in preemption.best_candidates for victim in candidate.victims):
         caveats.append("a victim has no start time: it counts as started now")
     stale = {
-        f"{budget.namespace}/{budget.name}"
+        f"{pdb.namespace}/{pdb.name}"
         for candidate in preemption.best_candidates
         for other in potential_victims(pod, snapshot.node_infos[snapshot.rows[candidate.node_name]])
-        for budget in snapshot.budgets.get(other.namespace, ())
-        if budget.stale and budget.matches(other.namespace, other.labels)
+        for pdb in snapshot.pdbs.get(other.namespace, ())
+        if pdb.stale and pdb.matches(other.namespace, other.labels)
     }
     caveats += [f"the status of the disruption budget {name} is older than its spec" for name in sorted(stale)]
     return caveats

@@ -45,7 +45,7 @@ class ClusterObjects:
 
     `semantics`: of the cluster's release. `devices_known`: whether the tables contain all device objects; None: true if
     any of them has objects. `grouped_pods`: stored Pods of PodGroups that have not terminated. `unlisted`:
-    `group/Kind`s of tables that are empty because the objects were not listed. `left_out`: the number of namespaced
+    `group/Kind`s of tables that are empty because the objects were not listed. `omitted`: the number of namespaced
     objects that are too large for memory.
     """
 
@@ -53,7 +53,7 @@ class ClusterObjects:
     pods_by_node: Mapping[str, tuple[Pod, ...]] = field(default_factory=FrozenTable)
     nominated: Mapping[str, tuple[Pod, ...]] = field(default_factory=FrozenTable)
     namespaces: Mapping[Key, Namespace] = field(default_factory=FrozenTable)
-    budgets: Mapping[Key, PodDisruptionBudget] = field(default_factory=FrozenTable)
+    pdbs: Mapping[Key, PodDisruptionBudget] = field(default_factory=FrozenTable)
     claims: Mapping[Key, PersistentVolumeClaim] = field(default_factory=FrozenTable)
     volumes: Mapping[Key, PersistentVolume] = field(default_factory=FrozenTable)
     storage_classes: Mapping[Key, StorageClass] = field(default_factory=FrozenTable)
@@ -72,7 +72,7 @@ class ClusterObjects:
     group_templates: Mapping[Key, GroupTemplates] = field(default_factory=FrozenTable)
     grouped_pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)
     unlisted: frozenset[str] = frozenset()
-    left_out: int = 0
+    omitted: int = 0
     semantics: Semantics = DEFAULT
     devices_known: bool | None = None
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from forewarn.policies.metering import held
+from forewarn.policies.metering import holding_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ class DerivedTables:
         """The repeated cycles that simulations of these nodes share (recurring_cycle.py)."""
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Hold the lock as a context manager, and report to the metering that other threads wait."""
-        with self.lock, held():
+        with self.lock, holding_lock():
             yield

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 Key = tuple[str, str]
 
 
-def charged_budgets(
-    budgets: Mapping[str, tuple[PodDisruptionBudget, ...]],
+def charged_pdbs(
+    pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]],
     evicted: Iterable[Pod],
     earlier: Mapping[Key, PodDisruptionBudget] | None = None,
 ) -> dict[Key, PodDisruptionBudget]:
     """Return the PDBs that allow fewer disruptions after these evictions, by (namespace, name).
 
-    `budgets`: namespace -> PDBs. `earlier`: PDBs that earlier evictions reduced, included in the result. A deleted Pod
+    `pdbs`: namespace -> PDBs. `earlier`: PDBs that earlier evictions reduced, included in the result. A deleted Pod
     is unhealthy from its DELETE on; a Pod that was already unhealthy changes nothing. The number of desired healthy
     Pods stays, because controllers recreate the Pods, which are not ready yet. Source: kubernetes
     `pkg/controller/disruption/disruption.go`, `countHealthyPods` and `updatePdbStatus`.
@@ -33,28 +33,28 @@ def charged_budgets(
     for pod in evicted:
         if not pod.ready or pod.terminating:
             continue
-        for budget in each(budgets.get(pod.namespace, ()), 1):
-            if budget.disruptions_allowed <= 0 or not budget.selects(pod.labels) or pod.name in budget.disrupted_pods:
+        for pdb in each(pdbs.get(pod.namespace, ()), 1):
+            if pdb.disruptions_allowed <= 0 or not pdb.selects(pod.labels) or pod.name in pdb.disrupted_pods:
                 continue
-            key = budget.namespace, budget.name
-            before, allowed = left.get(key) or _allowance(earlier.get(key, budget))
+            key = pdb.namespace, pdb.name
+            before, allowed = left.get(key) or _allowance(earlier.get(key, pdb))
             if allowed > 0:
                 left[key] = before, allowed - 1
     # A preemption takes many pods of one budget: it is copied once.
-    charged = {key: replace(budget, disruptions_allowed=allowed) for key, (budget, allowed) in left.items()}
+    charged = {key: replace(pdb, disruptions_allowed=allowed) for key, (pdb, allowed) in left.items()}
     return {**earlier, **charged}
 
 
 def may_be_violated(charged: Mapping[Key, PodDisruptionBudget], pods: Iterable[Pod]) -> bool:
     """Report whether these Pods include more Pods of one of the PDBs than its allowed disruptions."""
-    left = {key: budget.disruptions_allowed for key, budget in charged.items()}
+    left = {key: pdb.disruptions_allowed for key, pdb in charged.items()}
     by_namespace: dict[str, list[PodDisruptionBudget]] = {}
-    for budget in charged.values():
-        by_namespace.setdefault(budget.namespace, []).append(budget)
+    for pdb in charged.values():
+        by_namespace.setdefault(pdb.namespace, []).append(pdb)
     for pod in pods:
-        for budget in each(by_namespace.get(pod.namespace, ()), 1):
-            if budget.matches(pod.namespace, pod.labels):
-                left[budget.namespace, budget.name] -= 1
+        for pdb in each(by_namespace.get(pod.namespace, ()), 1):
+            if pdb.matches(pod.namespace, pod.labels):
+                left[pdb.namespace, pdb.name] -= 1
     return any(count < 0 for count in left.values())
 
 
@@ -103,8 +103,8 @@ def without_nominations(
     return stay
 
 
-def _allowance(budget: PodDisruptionBudget) -> tuple[PodDisruptionBudget, int]:
-    return budget, budget.disruptions_allowed
+def _allowance(pdb: PodDisruptionBudget) -> tuple[PodDisruptionBudget, int]:
+    return pdb, pdb.disruptions_allowed
 
 
 def _changed(

@@ -193,9 +193,9 @@ EXTENSION_POINTS: Final[dict[str, type]] = {
     "postBind": PostBindPlugin,
 }
 """Name of an extension point in a configuration -> the protocol of its plugins."""
-_BESIDE: Final = (PreFilterExtensions, NormalizeScorePlugin)
+_EXTENSIONS: Final = (PreFilterExtensions, NormalizeScorePlugin)
 """Optional extensions of PreFilter and Score."""
-_OWN: Final = ("also_at", "in_columns", "static_filter", "static_concern", "beyond_columns", "not_in")
+_OWN: Final = ("also_at", "in_columns", "static_filter", "may_reject_node", "not_in_columns", "not_in")
 """Methods that a plugin may have besides those of its extension points."""
 
 
@@ -206,7 +206,9 @@ def _methods(protocol: type) -> tuple[str, ...]:
 METHODS: Final = {point: _methods(protocol) for point, protocol in EXTENSION_POINTS.items()}
 """Extension point -> the names of its methods."""
 _KNOWN: Final = {
-    name: getattr(protocol, name) for protocol in (*EXTENSION_POINTS.values(), *_BESIDE) for name in _methods(protocol)
+    name: getattr(protocol, name)
+    for protocol in (*EXTENSION_POINTS.values(), *_EXTENSIONS)
+    for name in _methods(protocol)
 }
 
 
@@ -236,7 +238,7 @@ def check_plugin(plugin: Any) -> None:
                 f"{where}: {method} is no method of an extension point (did you mean {near}? "
                 "The name of a method of your own starts with an underscore)"
             )
-    for protocol in (*EXTENSION_POINTS.values(), *_BESIDE):
+    for protocol in (*EXTENSION_POINTS.values(), *_EXTENSIONS):
         methods = _methods(protocol)
         missing = [name for name in methods if name not in public]
         if missing and len(missing) < len(methods):

@@ -12,7 +12,7 @@ from functools import lru_cache, wraps
 from typing import Any, Final
 
 from forewarn.policies.findings import cut
-from forewarn.policies.metering import CutShort, look
+from forewarn.policies.metering import CutShort, check_time
 from forewarn.policies.scheduling.extension_points import METHODS, InvalidPlugin, check_plugin
 from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE, Plugin, PluginFault
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
@@ -20,7 +20,7 @@ from forewarn.policies.scheduling.status import PermitResult, PostFilterResult, 
 from forewarn.policies.scheduling.vectorized.problem import NotValid
 
 GROUP: Final = "forewarn.scheduler_plugins"
-_TOLD: Final = 200
+_MAX_MESSAGE: Final = 200
 """Maximum characters of a plugin's message."""
 UNKNOWN: Final = "is not one of kube-scheduler's own, and no Python plugin of that name is given"
 
@@ -37,7 +37,9 @@ def with_installed() -> dict[str, type]:
         try:
             plugin = entry_point.load()
         except Exception as error:
-            raise InvalidPlugin(f"{entry_point.value}: {type(error).__name__}: {cut(str(error), _TOLD)}") from None
+            raise InvalidPlugin(
+                f"{entry_point.value}: {type(error).__name__}: {cut(str(error), _MAX_MESSAGE)}"
+            ) from None
         made = guarded(plugin)
         if made.name in found:
             raise InvalidPlugin(f"{entry_point.value}: there is a plugin {made.name} already")
@@ -68,11 +70,11 @@ def guarded(plugin: Any) -> Any:
 def named_only(name: str, points: frozenset[str]) -> Any:
     """Return a plugin class for a plugin without code: each call at these extension points raises PluginFault."""
 
-    def refuse(self: Any, *_: Any) -> Any:  # noqa: ARG001
+    def reject(self: Any, *_: Any) -> Any:  # noqa: ARG001
         raise PluginFault(name, UNKNOWN)
 
     methods = (method for point in points for method in METHODS[point])
-    body: dict[str, Any] = dict.fromkeys(methods, refuse)
+    body: dict[str, Any] = dict.fromkeys(methods, reject)
     return type("NamedOnly", (Plugin,), {**body, "name": name, "foreign": True})
 
 
@@ -88,10 +90,10 @@ def _watched(
         except (CutShort, PluginFault, NotValid):
             raise
         except Exception as error:
-            text = cut(str(error), _TOLD)
+            text = cut(str(error), _MAX_MESSAGE)
             raise PluginFault(name, f"raised {type(error).__name__}{': ' + text if text else ''}") from error
         try:
-            look()
+            check_time()
         except CutShort:
             raise PluginFault(name, "was still at it when time was up") from None
         wrong = check(answer, args) if check else ""

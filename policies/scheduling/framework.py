@@ -224,7 +224,7 @@ class Framework(ProfilePlugins):
             name = plugin.name
             if name in state.skip_score:
                 continue
-            lacking = self._lacks_for_score(plugin)
+            lacking = self._missing_for_score(plugin)
             if lacking:
                 return failed(lacking).while_running(f'plugin "{name}" failed with', name)
             scores = {}
@@ -239,7 +239,7 @@ class Framework(ProfilePlugins):
             row["total"] = sum(row.values())
         return table
 
-    def _lacks_for_score(self, plugin: Any) -> str:
+    def _missing_for_score(self, plugin: Any) -> str:
         """Return upstream's error if the plugin cannot score without a PreScore or PreFilter missing from the profile;
         or "".
         """

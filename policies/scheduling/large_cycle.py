@@ -20,6 +20,7 @@ from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.extension_points import NormalizeScorePlugin
 from forewarn.policies.scheduling.filtering import num_feasible_nodes_to_find
 from forewarn.policies.scheduling.framework import MAX_NODE_SCORE, Code, CycleState, Framework
+from forewarn.policies.scheduling.full_prediction import FullPrediction
 from forewarn.policies.scheduling.plugins.default_selector import controller_of
 from forewarn.policies.scheduling.plugins.image_locality import ImageLocality, normalized_image_name
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import InterPodAffinity
@@ -46,12 +47,11 @@ from forewarn.policies.scheduling.vectorized.problem import NotValid
 from forewarn.policies.scheduling.vectorized.rejections import (
     Present,
     Rejections,
+    excluded_reason,
     first_rejections,
-    left_out,
     rejected,
     static_rejections,
 )
-from forewarn.policies.scheduling.whole_answer import WholeAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,8 +67,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.resource_scores import ResourceScores
 
-_KEPT: Final = 512
-_KEPT_CONSTRAINTS: Final = 8192
+_CACHE_SIZE: Final = 512
+_CACHED_CONSTRAINTS: Final = 8192
 
 
 class Found(NamedTuple):
@@ -119,9 +119,9 @@ class Cycle:
         """Whether the profile has a PostFilter plugin that preempts."""
         return self.framework.preempts
 
-    def waits(self) -> bool:
+    def has_terminating_victims(self) -> bool:
         """Report whether victims of an earlier preemption are terminating."""
-        return self.node_fit.waits()
+        return self.node_fit.has_terminating_victims()
 
     def best_nodes(self) -> list[str]:
         """Return the names of the nodes that preemption may nominate; empty if preemption does not help."""
@@ -152,7 +152,7 @@ class Cycle:
 
     def unhelped(self) -> Counter[str]:
         """Return why preemption helps on no node: reason -> number of nodes. Raises NotValid."""
-        found = WholeAnswer(self.framework, self.pod, self.node_fit).preempt()
+        found = FullPrediction(self.framework, self.pod, self.node_fit).preempt()
         return found.reasons(len(self.snapshot.node_infos))
 
     def static_rejections(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
@@ -165,7 +165,7 @@ class Cycle:
         kept = self.matrix.static_rejections
         known = kept.get(key)
         if known is None or known[1] is not table:
-            if len(kept) >= _KEPT:
+            if len(kept) >= _CACHE_SIZE:
                 kept.clear()
             known = kept[key] = self.pod.spec, table, self._work_out_static()
         found: tuple[set[str], Counter[str], NDArray[np.bool_]] = known[2]
@@ -175,7 +175,7 @@ class Cycle:
         left, restricting, found = static_rejections(self.node_fit)
         plugins, reasons = set(restricting), Counter[str]()
         if restricting and not left.all():
-            reasons[left_out(restricting)] += int(np.count_nonzero(~left))
+            reasons[excluded_reason(restricting)] += int(np.count_nonzero(~left))
         _count(found, left, plugins, reasons)
         return plugins, reasons, left & (found.codes < 0)
 
@@ -304,7 +304,7 @@ class Scores:
         spec, kept = self.pod.spec, self.matrix.wanted
         found: _Wanted | None = kept.get(id(spec))
         if found is None or found.plan is not self._plan:
-            if len(kept) >= _KEPT:
+            if len(kept) >= _CACHE_SIZE:
                 kept.clear()
             amounts = spec.requests.total(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
             least = as_resource({name: amounts.get(name, 0) for name in (CPU, MEMORY)})
@@ -348,7 +348,7 @@ class Scores:
         key = pod.namespace, id(pod.labels), pod.owner
         known = kept.get(key)
         if known is None or known[1] is not objects.services or known[2] is not controller:
-            if len(kept) >= _KEPT_CONSTRAINTS:
+            if len(kept) >= _CACHED_CONSTRAINTS:
                 kept.clear()
             known = kept[key] = pod.labels, objects.services, controller, default_constraints(pod, objects)
         found: Constraints = known[3]

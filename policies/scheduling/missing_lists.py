@@ -46,8 +46,8 @@ def assumptions(
     """
     absent = _absent(objects, pods, victims=victims, created=created) if objects.unlisted else []
     told = [f"the cluster state has no list of {listed(absent, len(absent))}: the answer assumes that there are none"]
-    if objects.left_out:
-        large = plural(objects.left_out, "object is", "objects are")
+    if objects.omitted:
+        large = plural(objects.omitted, "object is", "objects are")
         told.append(f"{large} too large to keep whole: the answer assumes that other namespaces are not affected")
     if objects.semantics.preview:
         told.append(objects.semantics.preview)

@@ -79,18 +79,18 @@ class NodeInfo:
     def with_pods(self, pods: Sequence[Pod]) -> NodeInfo:
         """Return a copy with these Pods in this order. Only the added and removed Pods are counted."""
         gone = {id(pod): pod for pod in self.pods}
-        came = [pod for pod in pods if gone.pop(id(pod), None) is None]
+        arrived = [pod for pod in pods if gone.pop(id(pod), None) is None]
         copy = self.clone()
         copy.pods = list(pods)
-        if self.pods_with_affinity or any(pod.spec.pod_affinity.present for pod in came):
+        if self.pods_with_affinity or any(pod.spec.pod_affinity.present for pod in arrived):
             with_affinity = [pod for pod in pods if pod.spec.pod_affinity.present]
             copy.pods_with_affinity = with_affinity
             copy.pods_with_required_anti_affinity = [
                 pod for pod in with_affinity if pod.spec.pod_affinity.has_required_anti_affinity
             ]
-        if self.used_ports or any(pod.spec.host_ports for pod in came):
+        if self.used_ports or any(pod.spec.host_ports for pod in arrived):
             copy.used_ports = {port for pod in pods for port in pod.spec.host_ports}
-        for pod in came:
+        for pod in arrived:
             copy.count(pod, 1)
         for pod in gone.values():
             copy.count(pod, -1)
@@ -127,7 +127,7 @@ class NodeInfo:
         """Replace Pods of this node by terminating copies at the end of the lists. Resources do not change."""
         with_affinity = [pod for pod in pods if pod.spec.pod_affinity.present]
         apart = [pod for pod in with_affinity if pod.spec.pod_affinity.has_required_anti_affinity]
-        ending = {id(pod): pod.ending() for pod in pods}
+        ending = {id(pod): pod.as_terminating() for pod in pods}
         for present, those in (
             (self.pods, pods),
             (self.pods_with_affinity, with_affinity),

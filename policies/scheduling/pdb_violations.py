@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.victim import Victim
 
 
-def matching(pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> Iterator[PodDisruptionBudget]:
+def matching(pod: Pod, pdbs: Sequence[PodDisruptionBudget]) -> Iterator[PodDisruptionBudget]:
     """Return the PDBs of a namespace that select the Pod, as preemption counts."""
-    return (budget for budget in each(budgets, 1.5) if budget.matches(pod.namespace, pod.labels))
+    return (pdb for pdb in each(pdbs, 1.5) if pdb.matches(pod.namespace, pod.labels))
 
 
 def filter_pods_with_pdb_violation(
     pods: Iterable[Pod],
-    budgets: Mapping[str, tuple[PodDisruptionBudget, ...]],
+    pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]],
     matching: Callable[[Pod, Sequence[PodDisruptionBudget]], Iterable[PodDisruptionBudget]] = matching,
     *,
     first_ends_the_count: bool = False,
 ) -> tuple[list[Pod], list[Pod]]:
-    """Return (Pods that violate a PDB, other Pods), each in the given order. `budgets`: namespace -> PDBs.
+    """Return (Pods that violate a PDB, other Pods), each in the given order. `pdbs`: namespace -> PDBs.
 
     `matching`: returns the PDBs of a namespace that select a Pod. Every Pod reduces the allowed disruptions of all its
     PDBs, even if the Pod is reprieved later. `first_ends_the_count`: PDBs after the first violated one are not reduced.
@@ -37,14 +37,14 @@ def filter_pods_with_pdb_violation(
     """
     violating: list[Pod] = []
     others: list[Pod] = []
-    for pod, violated in violations(pods, budgets, matching, first_ends_the_count=first_ends_the_count):
+    for pod, violated in violations(pods, pdbs, matching, first_ends_the_count=first_ends_the_count):
         (violating if violated else others).append(pod)
     return violating, others
 
 
 def filter_victims_with_pdb_violation(
     victims: Iterable[Victim],
-    budgets: Mapping[str, tuple[PodDisruptionBudget, ...]],
+    pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]],
     *,
     first_ends_the_count: bool = False,
 ) -> tuple[list[tuple[Victim, int]], list[Victim]]:
@@ -55,7 +55,7 @@ def filter_victims_with_pdb_violation(
     """
     victims = list(victims)
     found = violations(
-        (pod for victim in victims for pod in victim.pods), budgets, first_ends_the_count=first_ends_the_count
+        (pod for victim in victims for pod in victim.pods), pdbs, first_ends_the_count=first_ends_the_count
     )
     counts = [sum(bool(violated) for _, violated in islice(found, len(victim.pods))) for victim in victims]
     violating = [(victim, count) for victim, count in zip(victims, counts, strict=True) if count]
@@ -64,7 +64,7 @@ def filter_victims_with_pdb_violation(
 
 def violations(
     pods: Iterable[Pod],
-    budgets: Mapping[str, tuple[PodDisruptionBudget, ...]],
+    pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]],
     matching: Callable[[Pod, Sequence[PodDisruptionBudget]], Iterable[PodDisruptionBudget]] = matching,
     *,
     first_ends_the_count: bool = False,
@@ -77,12 +77,12 @@ def violations(
     allowed: dict[tuple[str, str], int] = {}
     for pod in pods:
         violated: Sequence[PodDisruptionBudget] = ()
-        for budget in matching(pod, budgets.get(pod.namespace, ())):
-            if pod.name not in budget.disrupted_pods:
-                key = budget.namespace, budget.name
-                left = allowed[key] = allowed.get(key, budget.disruptions_allowed) - 1
+        for pdb in matching(pod, pdbs.get(pod.namespace, ())):
+            if pod.name not in pdb.disrupted_pods:
+                key = pdb.namespace, pdb.name
+                left = allowed[key] = allowed.get(key, pdb.disruptions_allowed) - 1
                 if left < 0:
-                    violated = (*violated, budget)
+                    violated = (*violated, pdb)
                 if violated and first_ends_the_count:
                     break
         yield pod, violated

@@ -45,7 +45,7 @@ class Plugin:
     """Upstream's error at Score if the plugin's PreFilter is not in the profile; "" if Score works without."""
     foreign: ClassVar[bool] = False
     """True for plugins that are not part of kube-scheduler."""
-    makes_room_in_columns: ClassVar[bool | None] = None
+    frees_capacity_in_columns: ClassVar[bool | None] = None
     """Whether columns compute the preemption of this PostFilter plugin.
 
     False: the plugin does nothing for Pods in columns. None: columns do not apply to a profile with the plugin.
@@ -85,15 +85,15 @@ class ProfileInColumns(NamedTuple):
     """The plugins of a profile that have columns.
 
     `without`: the plugin because of which columns do not apply to the profile; "" if they do. `plugins`: plugins with
-    columns. `beyond`: (plugin, function), True if columns do not apply to a Pod with this spec. `static`: plugins that
-    filter by the node alone; `late`: those of them behind a plugin in `plugins`.
+    columns. `excluding`: (plugin, function), True if columns do not apply to a Pod with this spec. `static`: plugins
+    that filter by the node alone; `late_static`: those of them behind a plugin in `plugins`.
     """
 
     without: str = ""
     plugins: tuple[str, ...] = ()
-    beyond: tuple[tuple[str, Callable[[PodSpec], bool]], ...] = ()
+    excluding: tuple[tuple[str, Callable[[PodSpec], bool]], ...] = ()
     static: tuple[str, ...] = ()
-    late: tuple[str, ...] = ()
+    late_static: tuple[str, ...] = ()
     preempts: bool = False
 
 
@@ -112,10 +112,10 @@ def columns_of(profile: Profile) -> ProfileInColumns:
     for name in dict.fromkeys((*filters, *before)):
         plugin = profile.plugins[name]
         halved = (hasattr(plugin, "pre_filter") and name not in before) or name not in filters
-        if halved or not any(hasattr(plugin, way) for way in ("in_columns", "static_filter", "beyond_columns")):
+        if halved or not any(hasattr(plugin, way) for way in ("in_columns", "static_filter", "not_in_columns")):
             return ProfileInColumns(name)
-        if hasattr(plugin, "beyond_columns"):
-            beyond.append((name, plugin.beyond_columns))
+        if hasattr(plugin, "not_in_columns"):
+            beyond.append((name, plugin.not_in_columns))
         if hasattr(plugin, "in_columns"):
             plugins.append(name)
         if hasattr(plugin, "static_filter"):
@@ -123,7 +123,7 @@ def columns_of(profile: Profile) -> ProfileInColumns:
             late += [name] if plugins else []
     preempts = False
     for name in profile.at("postFilter"):
-        makes_room: bool | None = getattr(profile.plugins[name], "makes_room_in_columns", None)
+        makes_room: bool | None = getattr(profile.plugins[name], "frees_capacity_in_columns", None)
         if makes_room is None:
             return ProfileInColumns(name)
         preempts = preempts or makes_room

@@ -61,7 +61,7 @@ class MemberCycle(Prediction):
         super().__init__(snapshot, pod, reasons=True)
 
     @cached_property
-    def _refused(self) -> str:
+    def _rejected(self) -> str:
         return not_scheduled(self.pod, self.snapshot)
 
     @cached_property

@@ -223,8 +223,8 @@ class Domain:
         work, semantics = meter(), self._snapshot.semantics
         violating, others = filter_victims_with_pdb_violation(
             victims_by_importance(victims, semantics),
-            self._snapshot.budgets,
-            first_ends_the_count=semantics.first_violated_budget_ends_the_count,
+            self._snapshot.pdbs,
+            first_ends_the_count=semantics.pdb_count_ends_at_first_violation,
         )
         evicted: list[Victim] = []
 

@@ -62,9 +62,9 @@ class ProfilePlugins:
         """Whether a PostFilter plugin preempts, for a profile with columns."""
         return columns_of(self.profile).preempts
 
-    def beyond_columns(self, pod: Pod) -> str:
+    def not_in_columns(self, pod: Pod) -> str:
         """Return the plugin because of which columns do not apply to this Pod; empty if they apply."""
-        return next((name for name, beyond in columns_of(self.profile).beyond if beyond(pod.spec)), "")
+        return next((name for name, beyond in columns_of(self.profile).excluding if beyond(pod.spec)), "")
 
     @property
     def column_plugins(self) -> list[Any]:
@@ -84,7 +84,7 @@ class ProfilePlugins:
     @property
     def late_static_plugins(self) -> list[Any]:
         """The plugins of `static_plugins` that run after a plugin of `column_plugins`."""
-        return [self.plugin(name) for name in columns_of(self.profile).late]
+        return [self.plugin(name) for name in columns_of(self.profile).late_static]
 
     def _at(self, point: str) -> list[Any]:
         return [self.plugin(name) for name in self.profile.at(point)]

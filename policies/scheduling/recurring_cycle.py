@@ -25,13 +25,21 @@ from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHE
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.plugins.volume_zone import VolumeZone
 from forewarn.policies.scheduling.preemption import NO_VICTIMS, NOT_HELPFUL
-from forewarn.policies.scheduling.recurring_requests import Demand, Helped, Own, Request, Room, Spec, rejection_of
-from forewarn.policies.scheduling.vectorized.kept_costs import KeptCosts, ranks_that_go
+from forewarn.policies.scheduling.recurring_requests import (
+    Demand,
+    FittingNodes,
+    Helped,
+    Own,
+    Request,
+    Spec,
+    rejection_of,
+)
+from forewarn.policies.scheduling.vectorized.cost_cache import CostCache, ranks_that_go
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.node_fit import candidate_of
 from forewarn.policies.scheduling.vectorized.nominations import nominations_of
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from forewarn.policies.scheduling.vectorized.problem import MOST, NotValid
+from forewarn.policies.scheduling.vectorized.problem import MAX, NotValid
 from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy
 from forewarn.policies.scheduling.victim import has_terminating_victim
 
@@ -50,9 +58,9 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.nominations import Nominations
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
-_KEPT: Final = 4096
+_CACHE_SIZE: Final = 4096
 """Maximum number of cached specs."""
-_KEPT_REQUESTS: Final = 256
+_CACHED_REQUESTS: Final = 256
 """Maximum number of cached requests, each at one priority: about 400 kB each at 5,000 nodes."""
 _STATIC_TABLES: Final = "nodes", "csi_nodes", "csi_drivers", "storage_classes", "device_classes", "semantics"
 """The inputs of static results, besides the spec, its claims and their volumes."""
@@ -92,7 +100,7 @@ class RecurringCycles:
         """Static result of a spec for all nodes -> a number that identifies it."""
 
     def cycle(self, snapshot: Snapshot, pod: Pod) -> RecurringCycle | None:
-        """Return the cycle of a Pod; None if it is not supported. Use it within `snapshot.derived.taken()`.
+        """Return the cycle of a Pod; None if it is not supported. Use it within `snapshot.derived.locked()`.
 
         If static filters and resources reject all nodes, no later filter runs: constraints of the Pod, and those of
         other Pods against it, do not matter until preemption finds a node with enough resources.
@@ -110,7 +118,7 @@ class RecurringCycles:
                 return None
             if pod.nominated_node_name and not spec.nominated:
                 return None
-            if snapshot.columns.largest >= MOST:
+            if snapshot.columns.largest >= MAX:
                 return None
             request = self._request(spec, pod.effective_priority)
             nominations = nominations_of(snapshot, matrix)
@@ -126,7 +134,7 @@ class RecurringCycles:
         known = self._specs.get(key)
         storage = _storage_of(snapshot, pod) if has_storage else ()
         if known is None or any(map(is_not, known[1], storage)):
-            if len(self._specs) >= _KEPT:
+            if len(self._specs) >= _CACHE_SIZE:
                 self._specs.clear()
             known = self._specs[key] = pod.spec, storage, self._read(snapshot, pod)
         return known[2]
@@ -196,16 +204,16 @@ class RecurringCycles:
         key = priority, spec.request
         found = self._requests.get(key)
         if found is None:
-            if len(self._requests) >= _KEPT_REQUESTS:
+            if len(self._requests) >= _CACHED_REQUESTS:
                 self._requests.clear()
             found = self._requests[key] = Request(spec.demands, priority)
         return found
 
 
 def recurring_cycles_of(snapshot: Snapshot) -> RecurringCycles:
-    """Return the cycles that all simulations of the same nodes share. Use them with `snapshot.derived.taken()`."""
+    """Return the cycles that all simulations of the same nodes share. Use them with `snapshot.derived.locked()`."""
     derived = snapshot.derived
-    with derived.taken():
+    with derived.locked():
         if derived.recurring is None:
             derived.recurring = RecurringCycles()
         found: RecurringCycles = derived.recurring
@@ -239,12 +247,12 @@ class RecurringCycle:
 
         Only this Pod's cycle sees the node in this state.
         """
-        room = request.rooms.get(spec.leaves)
+        room = request.fitting_nodes.get(spec.leaves)
         if room is None:
-            room = request.rooms[spec.leaves] = Room()
+            room = request.fitting_nodes[spec.leaves] = FittingNodes()
         room.sync(request, spec)
         self._ends_before_all = False
-        self._room, self.nodes = room, room.nodes
+        self._fitting, self.nodes = room, room.nodes
         """Number of nodes that pass static filters and have enough resources."""
         if self._own is not None and spec.open[self._own.row]:
             self.nodes += bool(request.full[self._own.row]) - self._own.full
@@ -289,12 +297,12 @@ class RecurringCycle:
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
         """Return (plugins that reject the Pod, reason -> number of nodes). Do not modify the result."""
         own = self._own
-        if own is None or not self._spec.left[own.row]:
-            return self._room.rejection(self._spec)
-        counts = zip(self._room.lacking, self._request.lacks, own.lacks, strict=True)
+        if own is None or not self._spec.allowed[own.row]:
+            return self._fitting.rejection(self._spec)
+        counts = zip(self._fitting.insufficient_counts, self._request.insufficient, own.insufficient, strict=True)
         return rejection_of(self._spec, [count - bool(lacks[own.row]) + mine for count, lacks, mine in counts])
 
-    def waits(self) -> bool:
+    def has_terminating_victims(self) -> bool:
         """Report whether victims of an earlier preemption are terminating.
 
         Source: upstream `PodEligibleToPreemptOthers`.
@@ -324,7 +332,7 @@ class RecurringCycle:
         self._ends_before_all = args is not None and len(nodes) > args.num_candidates(potential)
         costs = self._request.costs
         if costs is None or costs.lower is not lower:
-            costs = self._request.costs = KeptCosts(lower, len(self._spec.demands))
+            costs = self._request.costs = CostCache(lower, len(self._spec.demands))
         best = costs.best(self._occupancy(lower), nodes, matrix)
         return [snapshot.node_infos[row].name for row in best.nodes.tolist()]
 

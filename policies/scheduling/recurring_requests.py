@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
-from forewarn.policies.scheduling.vectorized.problem import MOST, NotValid
+from forewarn.policies.scheduling.vectorized.problem import MAX, NotValid
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod_spec import PodSpec
     from forewarn.policies.scheduling.arguments import DefaultPreemptionArgs
     from forewarn.policies.scheduling.columns import Columns
-    from forewarn.policies.scheduling.vectorized.kept_costs import KeptCosts
+    from forewarn.policies.scheduling.vectorized.cost_cache import CostCache
     from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
     from forewarn.policies.scheduling.vectorized.nominations import Nominated, Nominations
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
-_KEPT_CHANGES: Final = 4096
+_CACHED_CHANGES: Final = 4096
 _FEW: Final = 16
 """The number of nodes below which a Python loop is faster than numpy over all nodes."""
 _AGAIN: Final = 8
@@ -44,7 +44,7 @@ class Demand(NamedTuple):
 class Spec(NamedTuple):
     """The static result of a Pod spec.
 
-    `open`: [node], bool: the node fits without other Pods. `plugins`, `reasons`: static rejections. `left`: [node],
+    `open`: [node], bool: the node fits without other Pods. `plugins`, `reasons`: static rejections. `allowed`: [node],
     bool: no static rejection.
     """
 
@@ -54,9 +54,9 @@ class Spec(NamedTuple):
     open: NDArray[np.bool_]
     plugins: frozenset[str]
     reasons: Counter[str]
-    left: NDArray[np.bool_]
+    allowed: NDArray[np.bool_]
     leaves: int
-    """A number that is equal for all specs with the same `open`, `left` and static rejections."""
+    """A number that is equal for all specs with the same `open`, `allowed` and static rejections."""
     nominated: bool
     """Whether columns support a nominated Pod with this spec."""
     has_foreign: bool
@@ -86,14 +86,14 @@ class Request:
         """Number of evaluations of all nodes."""
         self._changes: list[int] = []
         """Row numbers of the nodes that changed since the last evaluation of all nodes."""
-        self.rooms: dict[int, Room] = {}
+        self.fitting_nodes: dict[int, FittingNodes] = {}
         self.helped: dict[int, Helped] = {}
         self.present: list[NDArray[np.int64]] = []
         """One [node] array for each demand: the requested amount there, with nominated Pods."""
-        self.lacks: list[NDArray[np.bool_]] = []
+        self.insufficient: list[NDArray[np.bool_]] = []
         """One [node] bool array for each demand: whether the resource is insufficient."""
         self.full: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self.costs: KeptCosts | None = None
+        self.costs: CostCache | None = None
 
     def sync(self, columns: Columns, nominations: Nominations) -> None:
         """Update the arrays for these nodes and nominations. Raises NotValid."""
@@ -112,7 +112,7 @@ class Request:
 
     def _changed(self, columns: Columns, nominations: Nominations) -> list[int] | None:
         """Return the rows that changed since the last update; None if all nodes must be evaluated."""
-        if self._columns is None or self._nominations is not nominations or len(self._changes) > _KEPT_CHANGES:
+        if self._columns is None or self._nominations is not nominations or len(self._changes) > _CACHED_CHANGES:
             return None
         changes = nominations.changed_since(self._nominated)
         if changes is None or len(changes) > _AGAIN * _FEW:
@@ -130,23 +130,23 @@ class Request:
         if not self.present or len(self.full) != len(columns.serials):
             shape = len(columns.serials)
             self.present = [np.zeros(shape, np.int64) for _ in self.demands]
-            self.lacks = [np.zeros(shape, np.bool_) for _ in self.demands]
+            self.insufficient = [np.zeros(shape, np.bool_) for _ in self.demands]
             self.full = np.zeros(shape, np.bool_)
         self._age += 1
         self._changes = []
         self.full[:] = False
-        for demand, present, lacks in zip(self.demands, self.present, self.lacks, strict=True):
+        for demand, present, lacks in zip(self.demands, self.present, self.insufficient, strict=True):
             self._count_present(demand, columns, nominations, present)
             np.greater(present, demand.limit, out=lacks)
             np.logical_or(self.full, lacks, out=self.full)
 
     def _update(self, row: int, columns: Columns, nominations: Nominations) -> None:
         full = False
-        for demand, all_present, all_lacks in zip(self.demands, self.present, self.lacks, strict=True):
+        for demand, all_present, all_lacks in zip(self.demands, self.present, self.insufficient, strict=True):
             present = int(columns.requested[demand.row, row])
             if nominations:
                 added = int(nominations.amounts(demand.resource, self._priority)[row])
-                if added >= MOST:
+                if added >= MAX:
                     raise NotValid
                 present += added
             lacks = present > int(demand.limit[row])
@@ -171,48 +171,48 @@ class Request:
             present[:] = requested
             return
         added = nominations.amounts(demand.resource, self._priority)
-        if nominations.may_reach(demand.resource, MOST) and added.max(initial=0) >= MOST:
+        if nominations.may_reach(demand.resource, MAX) and added.max(initial=0) >= MAX:
             raise NotValid
         np.add(requested, added, out=present)
 
 
-class Room:
+class FittingNodes:
     """The nodes on which a request fits, among those that a spec allows, and the insufficient resources."""
 
     def __init__(self) -> None:
         self._seen = -1, 0
         self._open: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self._lacks: list[NDArray[np.bool_]] = []
+        self._insufficient: list[NDArray[np.bool_]] = []
         self.nodes = 0
         """Number of nodes on which the request fits."""
-        self.lacking: list[int] = []
+        self.insufficient_counts: list[int] = []
         """[demand]: number of nodes with an insufficient amount of the resource."""
-        self._told: tuple[Sequence[int], tuple[frozenset[str], Counter[str]]] | None = None
-        """(`lacking`, result) of the last call of `rejection`."""
+        self._last_rejection: tuple[Sequence[int], tuple[frozenset[str], Counter[str]]] | None = None
+        """(`insufficient_counts`, result) of the last call of `rejection`."""
 
     def rejection(self, spec: Spec) -> tuple[frozenset[str], Counter[str]]:
         """Return (plugins that reject the spec, reason -> number of nodes). Do not modify the result."""
-        if self._told is None or self._told[0] != self.lacking:
-            self._told = [*self.lacking], rejection_of(spec, self.lacking)
-        return self._told[1]
+        if self._last_rejection is None or self._last_rejection[0] != self.insufficient_counts:
+            self._last_rejection = [*self.insufficient_counts], rejection_of(spec, self.insufficient_counts)
+        return self._last_rejection[1]
 
     def sync(self, request: Request, spec: Spec) -> None:
         """Update the counts after changes of the request's nodes."""
         rows, self._seen = request.changes_since(self._seen)
         if rows is None:
             self._open = spec.open & ~request.full
-            self._lacks = [spec.left & lacks for lacks in request.lacks]
+            self._insufficient = [spec.allowed & lacks for lacks in request.insufficient]
             self.nodes = int(np.count_nonzero(self._open))
-            self.lacking = [int(np.count_nonzero(lacks)) for lacks in self._lacks]
+            self.insufficient_counts = [int(np.count_nonzero(lacks)) for lacks in self._insufficient]
             return
         for row in rows:
             fits = bool(spec.open[row]) and not request.full[row]
             self.nodes += fits - bool(self._open[row])
             self._open[row] = fits
-            if spec.left[row]:
-                for number, (mine, lacks) in enumerate(zip(self._lacks, request.lacks, strict=True)):
+            if spec.allowed[row]:
+                for number, (mine, lacks) in enumerate(zip(self._insufficient, request.insufficient, strict=True)):
                     now = bool(lacks[row])
-                    self.lacking[number] += now - bool(mine[row])
+                    self.insufficient_counts[number] += now - bool(mine[row])
                     mine[row] = now
 
 
@@ -261,7 +261,7 @@ class Helped:
 def rejection_of(spec: Spec, lacking: Sequence[int]) -> tuple[frozenset[str], Counter[str]]:
     """Return (plugins that reject the spec, reason -> number of nodes).
 
-    `lacking`: [demand], number of nodes with an insufficient amount.
+    `insufficient_counts`: [demand], number of nodes with an insufficient amount.
     """
     reasons, plugins = spec.reasons.copy(), spec.plugins
     for demand, count in zip(spec.demands, lacking, strict=True):
@@ -274,13 +274,13 @@ def rejection_of(spec: Spec, lacking: Sequence[int]) -> tuple[frozenset[str], Co
 class Own:
     """The node that the Pod itself is nominated to, without its nomination.
 
-    `present`, `lacks`: [demand], the requested amount there, and whether the resource is insufficient.
+    `present`, `insufficient`: [demand], the requested amount there, and whether the resource is insufficient.
     """
 
     def __init__(self, nominated: Nominated, request: Request, matrix: PodMatrix) -> None:
         row = self.row = nominated.row
-        self.present, self.lacks = list[int](), list[bool]()
+        self.present, self.insufficient = list[int](), list[bool]()
         for demand, present in zip(request.demands, request.present, strict=True):
             self.present.append(int(present[row] - matrix.kinds.amounts(demand.resource)[nominated.kind]))
-            self.lacks.append(self.present[-1] > int(demand.limit[row]))
-        self.full = any(self.lacks)
+            self.insufficient.append(self.present[-1] > int(demand.limit[row]))
+        self.full = any(self.insufficient)

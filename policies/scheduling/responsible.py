@@ -59,7 +59,7 @@ def not_scheduled(pod: Pod, snapshot: Snapshot) -> str:
     return ""
 
 
-def asked_of_extenders(extenders: Sequence[Extender], *, fits: bool, preempts: bool) -> str:
+def extender_decisions(extenders: Sequence[Extender], *, fits: bool, preempts: bool) -> str:
     """Return the possible decision of an extender, as a reason not to predict; "" without one."""
     for extender in extenders:
         if fits and extender.filter_verb:

@@ -9,6 +9,7 @@ import numpy as np
 
 from forewarn.policies.scheduling.caveats import AWAITED, Facts, of_placement, of_preemption, victims_tie
 from forewarn.policies.scheduling.filtering import num_feasible_nodes_to_find
+from forewarn.policies.scheduling.full_prediction import pays
 from forewarn.policies.scheduling.large_cycle import Cycle
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.nomination_probabilities import nomination_probabilities
@@ -16,7 +17,6 @@ from forewarn.policies.scheduling.plugins.dynamic_resources import allocated_on,
 from forewarn.policies.scheduling.scheduling_cycle import NO_PREEMPTION, SchedulingCycle
 from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer
 from forewarn.policies.scheduling.vectorized.problem import NotValid
-from forewarn.policies.scheduling.whole_answer import pays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ class Prediction(SchedulingCycle):
         if not pays(len(feasible)) or "_scored" in self.__dict__:  # every plugin's score is known: it tells as well
             return []
         rows = np.array([self.snapshot.rows[name] for name in feasible])
-        with self.snapshot.derived.taken():
+        with self.snapshot.derived.locked():
             try:
                 totals = Cycle(self.snapshot, self.pod).scores(rows)
             except NotValid:
@@ -96,7 +96,7 @@ class Prediction(SchedulingCycle):
         return self.preemption.potential_nodes > self.preemption.num_candidates
 
     @property
-    def looked_for(self) -> int:
+    def num_feasible_nodes_to_find(self) -> int:
         """Number of feasible nodes after which kube-scheduler stops searching."""
         nodes = len(self.snapshot.node_infos)
         return num_feasible_nodes_to_find(nodes, self.configuration.percentage(self.framework.profile))
@@ -191,7 +191,7 @@ class Prediction(SchedulingCycle):
         assumed = assumptions(self.snapshot.objects, (self.pod,), victims=bool(self.victims))
         if not self.fits:
             return *of_preemption(self.pod, self.preemption, self.snapshot), *assumed
-        facts = (self.feasible, self.best_nodes, self.node, self.looked_for, self.not_scored)
+        facts = (self.feasible, self.best_nodes, self.node, self.num_feasible_nodes_to_find, self.not_scored)
         awaited = (AWAITED,) if awaits_devices(self._state, self.node) else ()
         return *of_placement(Facts(self.pod, self.framework, *facts)), *awaited, *assumed
 

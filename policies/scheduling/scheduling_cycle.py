@@ -15,6 +15,7 @@ from forewarn.policies.scheduling.caveats import named
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.filtering import Filtered, Rejection, find_nodes_that_fit_pod
 from forewarn.policies.scheduling.framework import Code, CycleState, Framework, NodeToStatus, PluginFault, Status
+from forewarn.policies.scheduling.full_prediction import FullPrediction, pays
 from forewarn.policies.scheduling.large_cycle import Cycle
 from forewarn.policies.scheduling.plugin import foreign_at
 from forewarn.policies.scheduling.plugins.node_affinity import named_nodes
@@ -24,7 +25,7 @@ from forewarn.policies.scheduling.preemption import (
     pod_eligible_to_preempt_others,
 )
 from forewarn.policies.scheduling.responsible import (
-    asked_of_extenders,
+    extender_decisions,
     framework_of,
     not_predicted,
     not_scheduled,
@@ -32,7 +33,6 @@ from forewarn.policies.scheduling.responsible import (
 )
 from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer, why_not_in_columns
 from forewarn.policies.scheduling.vectorized.problem import NotValid
-from forewarn.policies.scheduling.whole_answer import WholeAnswer, pays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,29 +102,29 @@ class SchedulingCycle:
     @property
     def without_columns(self) -> str:
         """The reason why every plugin runs on every node, as text after "because"; "" if columns give the outcome."""
-        return "" if self._refused else why_not_in_columns(self.framework, self.pod)
+        return "" if self._rejected else why_not_in_columns(self.framework, self.pod)
 
     @cached_property
-    def _refused(self) -> str:
+    def _rejected(self) -> str:
         return not_predicted(self.pod, self.snapshot)
 
     @cached_property
     def _decision(self) -> _Decision:
-        if self._refused:
-            return _Decision(fault=self._refused)
+        if self._rejected:
+            return _Decision(fault=self._rejected)
         try:
-            held = self._held_back
+            held = self._gated
             if held:
                 return _Decision(fault=held)
             found = self._in_columns or self._walked_through
             preempts = found.nominated is not None
-            fault = asked_of_extenders(self._extenders, fits=bool(found.feasible), preempts=preempts)
+            fault = extender_decisions(self._extenders, fits=bool(found.feasible), preempts=preempts)
             return found._replace(fault=fault)
         except PluginFault as fault:
             return _Decision(fault=str(fault))
 
     @property
-    def _held_back(self) -> str:
+    def _gated(self) -> str:
         """The reason why a PreEnqueue plugin keeps the Pod out of the queue, or "".
 
         `not_predicted` covers kube-scheduler's own plugins.
@@ -155,13 +155,13 @@ class SchedulingCycle:
 
     @cached_property
     def _filtered(self) -> Filtered:
-        if self._refused:
+        if self._rejected:
             return Filtered((), NodeToStatus())
         try:
             is_small = not pays(len(self.snapshot.node_infos))
             if is_small or self.snapshot.may_preempt_groups(self.pod.effective_priority):
                 raise NotValid
-            whole = WholeAnswer(self.framework, self.pod)
+            whole = FullPrediction(self.framework, self.pod)
         except NotValid:
             self._state = CycleState()
         else:
@@ -172,14 +172,14 @@ class SchedulingCycle:
     @cached_property
     def _columns(self) -> VectorizedAnswer | None:
         """The outcome in columns, without reasons; None if reasons are requested or columns do not apply."""
-        if self._refused or self._reasons:
+        if self._rejected or self._reasons:
             return None
         return self._known or vectorized_answer(self.framework, self.pod)
 
     @property
-    def in_columns(self) -> WholeAnswer | None:
+    def in_columns(self) -> FullPrediction | None:
         """The complete answer in columns, if reasons are requested and columns apply."""
-        whole: WholeAnswer | None = self._state.in_columns
+        whole: FullPrediction | None = self._state.in_columns
         return whole
 
     @property
@@ -276,7 +276,7 @@ class SchedulingCycle:
         Raises NotValid.
         """
         rows = np.array([self.snapshot.rows[name] for name in feasible])
-        with self.snapshot.derived.taken():
+        with self.snapshot.derived.locked():
             found = Cycle(self.snapshot, self.pod).scores_by_plugin(rows)
         names = [plugin.name for plugin in self.framework.scores if plugin.name in found]
         columns = [found[name] for name in names]
@@ -289,7 +289,7 @@ class SchedulingCycle:
     @cached_property
     def preemption(self) -> Preemption:
         """The result of preemption; empty if the Pod fits, or the cycle ends with an error."""
-        if self._refused or self._filtered.error:
+        if self._rejected or self._filtered.error:
             return Preemption()
         framework, statuses = self.framework, self._filtered.statuses
         if self._filtered.nodes:

@@ -18,7 +18,7 @@ from forewarn.policies.scheduling.devices.claims import classes_of_resources
 from forewarn.policies.scheduling.devices.in_use import InUse
 from forewarn.policies.scheduling.devices.pools import Pools
 from forewarn.policies.scheduling.devices.selectors import Selectors, selectors_of
-from forewarn.policies.scheduling.evictions import charged_budgets, emptied_nominations, without_nominations
+from forewarn.policies.scheduling.evictions import charged_pdbs, emptied_nominations, without_nominations
 from forewarn.policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 
-_KEPT: Final = (
-    ("budgets", "budgets"),
+_SHARED_TABLES: Final = (
+    ("pdbs", "pdbs"),
     ("nominations", "nominated"),
     ("image_states", "nodes"),
     ("volumes_of_class", "volumes"),
@@ -63,11 +63,11 @@ class Snapshot:
         self.rows: Mapping[str, int] = base.rows if base else {info.name: row for row, info in enumerate(node_infos)}
         """Node name -> index in `node_infos` and in the columns."""
         self.derived: DerivedTables = base.derived if base else DerivedTables()
-        self.budgets_before: Mapping[str, tuple[PodDisruptionBudget, ...]] = {}
-        """`budgets` of an older Snapshot."""
+        self.pdbs_before: Mapping[str, tuple[PodDisruptionBudget, ...]] = {}
+        """`pdbs` of an older Snapshot."""
         if base:
-            self.budgets_before = base.__dict__.get("budgets", base.budgets_before)
-        for name, table in _KEPT:
+            self.pdbs_before = base.__dict__.get("pdbs", base.pdbs_before)
+        for name, table in _SHARED_TABLES:
             if base and name in base.__dict__ and getattr(base.objects, table) is getattr(objects, table):
                 self.__dict__[name] = base.__dict__[name]
 
@@ -155,7 +155,7 @@ class Snapshot:
                     changed[pod.node_name] = self.node_infos[self.rows[pod.node_name]].clone()
                 change(changed[pod.node_name], pod)
         nominated = emptied_nominations(self.objects.nominated, self.nominations, bound, gone)
-        charged = charged_budgets(self.budgets, gone) if gone else {}
+        charged = charged_pdbs(self.pdbs, gone) if gone else {}
         return self.with_node_states(changed, _over(self.objects.nominated, nominated), charged)
 
     def with_node_states(
@@ -169,14 +169,14 @@ class Snapshot:
         `nominated`: node -> all Pods nominated to it. `charged`: (namespace, name) -> PDB after evictions.
         """
         pods_by_node = _over(self.objects.pods_by_node, {name: tuple(info.pods) for name, info in changed.items()})
-        budgets = _over(self.objects.budgets, charged) if charged else self.objects.budgets
-        objects = replace(self.objects, pods_by_node=pods_by_node, nominated=nominated, budgets=budgets)
+        pdbs = _over(self.objects.pdbs, charged) if charged else self.objects.pdbs
+        objects = replace(self.objects, pods_by_node=pods_by_node, nominated=nominated, pdbs=pdbs)
         after = self.with_node_infos(objects, {self.rows[name]: info for name, info in changed.items()})
         if charged:
-            after.__dict__["budgets"] = _replaced(self.budgets, charged)
+            after.__dict__["pdbs"] = _replaced(self.pdbs, charged)
         return after
 
-    def with_budgets(self, changed: Mapping[tuple[str, str], PodDisruptionBudget]) -> Snapshot:
+    def with_pdbs(self, changed: Mapping[tuple[str, str], PodDisruptionBudget]) -> Snapshot:
         """Return a Snapshot in which these PDBs replace those of the same (namespace, name)."""
         return self.with_node_states({}, self.objects.nominated, changed) if changed else self
 
@@ -197,7 +197,7 @@ class Snapshot:
                 changed[name].end_pods([victim for victim in victims if victim.node_name == name])
             nominated[node] = (*nominated.get(node, ()), replace(pod, nominated_node_name=node))
         evicted = [victim for _, _, victims in cycles for victim in victims]
-        return self.with_node_states(changed, nominated, charged_budgets(self.budgets, evicted))
+        return self.with_node_states(changed, nominated, charged_pdbs(self.pdbs, evicted))
 
     def bound(self, pod: Pod, node: str) -> Pod:
         """Return the Pod bound to a node of this Snapshot, with topology labels if the release adds them."""
@@ -324,15 +324,15 @@ class Snapshot:
         return states
 
     @cached_property
-    def budgets(self) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
+    def pdbs(self) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
         """Namespace -> PDBs. A tuple without changes is the same object as in the last Snapshot."""
         by_namespace: dict[str, list[PodDisruptionBudget]] = {}
         honours_empty = self.semantics.empty_selectors_count
-        for (namespace, _), budget in sorted(self.objects.budgets.items(), key=itemgetter(0)):
-            counted = replace(budget, honours_empty=True) if honours_empty else budget
+        for (namespace, _), pdb in sorted(self.objects.pdbs.items(), key=itemgetter(0)):
+            counted = replace(pdb, honours_empty=True) if honours_empty else pdb
             by_namespace.setdefault(namespace, []).append(counted)
-        before = self.budgets_before
-        return {name: _unless_the_same(before.get(name, ()), budgets) for name, budgets in by_namespace.items()}
+        before = self.pdbs_before
+        return {name: _unless_the_same(before.get(name, ()), pdbs) for name, pdbs in by_namespace.items()}
 
     @cached_property
     def nominations(self) -> Mapping[str, str]:
@@ -372,12 +372,12 @@ def _unless_the_same(before: tuple[V, ...], now: Sequence[V]) -> tuple[V, ...]:
 
 
 def _replaced(
-    budgets: Mapping[str, tuple[PodDisruptionBudget, ...]], changed: Mapping[tuple[str, str], PodDisruptionBudget]
+    pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]], changed: Mapping[tuple[str, str], PodDisruptionBudget]
 ) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
     """Return namespace -> PDBs with changed PDBs replaced. `changed`: (namespace, name) -> PDB."""
-    found = dict(budgets)
+    found = dict(pdbs)
     for namespace in {namespace for namespace, _ in changed}:
-        found[namespace] = tuple(changed.get((namespace, budget.name), budget) for budget in found[namespace])
+        found[namespace] = tuple(changed.get((namespace, pdb.name), pdb) for pdb in found[namespace])
     return found
 
 

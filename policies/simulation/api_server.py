@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.timeline import Timeline
 
 PodKey = tuple[str, str]
-BUDGET: Final = "policy/PodDisruptionBudget"
+PDB: Final = "policy/PodDisruptionBudget"
 EPOCH: Final = 1780272000.0
 """Time 0 of a simulation without its own clock: 2026-06-01T00:00:00Z, in seconds since 1970."""
 
@@ -52,16 +52,16 @@ class Change(NamedTuple):
 class Stored(NamedTuple):
     """Stored data of a Pod that only some readers need.
 
-    `told`: the exact time of its deletion in simulated seconds. `condition`: its last condition PodScheduled, (reason,
-    message).
+    `notified`: the exact time of its deletion in simulated seconds. `condition`: its last condition PodScheduled,
+    (reason, message).
     """
 
-    told: float | None = None
+    notified: float | None = None
     condition: tuple[str, str] = ("", "")
 
 
 _NOTHING_STORED: Final = Stored()
-_NO_BUDGETS: Final = ("Node", "Claim", "Volume", "PodGroup")
+_WITHOUT_PDBS: Final = ("Node", "Claim", "Volume", "PodGroup")
 """Kinds whose changes do not affect PDBs."""
 
 
@@ -79,7 +79,7 @@ class ApiServer:
         self.recreated: Collection[str] = ()
         """The `group/Kind`s of controllers that are not simulated and recreate their Pods."""
         self.pods: dict[PodKey, PodState] = {}
-        self.storage = StoredClaims(base or ClusterObjects(), self.pods, self._tell)
+        self.storage = StoredClaims(base or ClusterObjects(), self.pods, self._notify)
         self.stored: dict[str, Stored] = {}
         self._places: dict[PodKey, int] = {}
         """Key of a Pod -> its position in the order of creation."""
@@ -97,8 +97,8 @@ class ApiServer:
         """Number of changes of Pods, workloads and PDBs."""
         self._owned: dict[Key, dict[Key, None]] = {}
         self._by_kind: dict[str, dict[Key, None]] = {}
-        self._budgets: dict[str, dict[Key, PodDisruptionBudget]] = {}
-        self._budgets_of: dict[tuple[str, int], tuple[Mapping[str, str], list[Key]]] = {}
+        self._pdbs: dict[str, dict[Key, PodDisruptionBudget]] = {}
+        self._pdbs_of: dict[tuple[str, int], tuple[Mapping[str, str], list[Key]]] = {}
         """(namespace, id of labels) -> (the labels, which keeps their id unique; the keys of matching PDBs)."""
         self.watchers: list[Callable[[Change], None]] = []
         self._uids = 0
@@ -107,7 +107,7 @@ class ApiServer:
         self.created = 0
         """Number of created Pods."""
         self.pod_groups = StoredPodGroups(
-            clock, timeline, lambda: (state.pod for state in self.pods.values()), partial(self._tell, "PodGroup")
+            clock, timeline, lambda: (state.pod for state in self.pods.values()), partial(self._notify, "PodGroup")
         )
         self.seconds_to_start: Callable[[], float] | None = None
         """Returns the seconds between the binding of a Pod and its readiness; None: a Pod is ready at once."""
@@ -124,14 +124,14 @@ class ApiServer:
 
     # Pods
 
-    def refusal(self, pod: Pod, template: ApiObject | None) -> str:
+    def rejection(self, pod: Pod, template: ApiObject | None) -> str:
         """Return why a quota rejects a new Pod; "" if none does.
 
         In that case the quotas are charged, so the Pod must be stored next.
         """
         if self.quotas is None or (pod.namespace, pod.name) in self.pods:
             return ""
-        return self.quotas.refusal(pod, template)
+        return self.quotas.rejection(pod, template)
 
     def create_pod(self, pod: Pod, template: ApiObject | None, **times: Any) -> bool:
         """Store a new Pod; return False if its name is in use."""
@@ -206,7 +206,7 @@ class ApiServer:
             self.timeline.add(event, pod.key, nominated or pod.nominated_node_name)
             pod = replace(pod, nominated_node_name=nominated)
         if pod is state.pod:  # only the condition is another one, which is kept beside
-            self._tell("Pod", state, state)
+            self._notify("Pod", state, state)
         else:
             self._put(state, replace(state, pod=pod))
 
@@ -272,9 +272,9 @@ class ApiServer:
             deleted = float(floor(self.seconds)) if state.deleted is None else state.deleted
             state = replace(state, deleted=deleted, disrupted=disrupted or state.disrupted)
         self._put(state, None)
-        self.pod_groups.pod_gone(state.pod)
+        self.pod_groups.pod_deleted(state.pod)
         if self.quotas is not None:
-            self.quotas.pod_gone(state)
+            self.quotas.pod_deleted(state)
 
     def _note_origin(self, pod: Pod, *, before: bool) -> None:
         owner = controller_of(pod)
@@ -306,7 +306,7 @@ class ApiServer:
         if new is None or old is None:
             self.storage.pod_changed(old or new)
         self.tally.count(new, 1)
-        self._tell("Pod", old, new)
+        self._notify("Pod", old, new)
 
     def _tables_of(self, pod: Pod) -> list[dict[PodKey, PodState]]:
         tables = [self.pods]
@@ -343,7 +343,7 @@ class ApiServer:
             self.timeline.add("nodeAdded", node=node.name)
         else:
             self.timeline.add("nodeUpdated", node=node.name, change=node_change(old, node))
-        self._tell("Node", old, node)
+        self._notify("Node", old, node)
 
     def remove_node(self, name: str) -> None:
         """Delete a node; its Pods remain until Pod garbage collection."""
@@ -352,7 +352,7 @@ class ApiServer:
             if name in self.by_node:
                 self._missing_nodes.add(name)
             self.timeline.add("nodeRemoved", node=name)
-            self._tell("Node", old, None)
+            self._notify("Node", old, None)
 
     def keys_of(self, kind: str) -> list[Key]:
         """Return the keys of the workloads of a kind."""
@@ -362,15 +362,15 @@ class ApiServer:
         """Return the workloads that a workload controls."""
         return [self.workloads[each] for each in self._owned.get(key, ())]
 
-    def budgets_of(self, namespace: str, labels: Mapping[str, str]) -> list[Key]:
+    def pdbs_of(self, namespace: str, labels: Mapping[str, str]) -> list[Key]:
         """Return the keys of the PDBs that select Pods of a namespace with these labels."""
-        budgets = self._budgets.get(namespace)
-        if not budgets:
+        pdbs = self._pdbs.get(namespace)
+        if not pdbs:
             return []
-        known = self._budgets_of.get((namespace, id(labels)))
+        known = self._pdbs_of.get((namespace, id(labels)))
         if known is None:
-            found = [key for key, budget in budgets.items() if budget.selects(labels)]
-            known = self._budgets_of[namespace, id(labels)] = labels, found
+            found = [key for key, pdb in pdbs.items() if pdb.selects(labels)]
+            known = self._pdbs_of[namespace, id(labels)] = labels, found
         return known[1]
 
     def put_workload(self, state: WorkloadState) -> None:
@@ -382,17 +382,17 @@ class ApiServer:
         if state.controller is not None:
             self._owned.setdefault(state.controller, {})[state.key] = None
         self._by_kind.setdefault(state.key[0], {})[state.key] = None
-        if state.key[0] == BUDGET:
-            self._budgets.setdefault(state.key[1], {})[state.key] = PodDisruptionBudget.from_api(state.object)
-            self._budgets_of.clear()
-        self._tell("Workload", old, state)
+        if state.key[0] == PDB:
+            self._pdbs.setdefault(state.key[1], {})[state.key] = PodDisruptionBudget.from_api(state.object)
+            self._pdbs_of.clear()
+        self._notify("Workload", old, state)
 
     def set_status(self, key: Key, status: Any) -> None:
         """Set the status of a workload or PDB, if it exists."""
         old = self.workloads.get(key)
         if old is not None:
             self.workloads[key] = replace(old, status=status)
-            self._tell("Status", old, self.workloads[key])
+            self._notify("Status", old, self.workloads[key])
 
     def remove_workload(self, key: Key) -> None:
         """Delete a workload or PDB; its Pods are deleted in the background."""
@@ -401,12 +401,12 @@ class ApiServer:
             self._by_kind[key[0]].pop(key, None)
             if old.controller is not None:
                 self._owned[old.controller].pop(key, None)
-            self._budgets.get(key[1], {}).pop(key, None)
-            self._budgets_of.clear()
-            self._tell("Workload", old, None)
+            self._pdbs.get(key[1], {}).pop(key, None)
+            self._pdbs_of.clear()
+            self._notify("Workload", old, None)
 
-    def _tell(self, kind: str, old: Any, new: Any) -> None:
-        self.revision += kind not in _NO_BUDGETS
+    def _notify(self, kind: str, old: Any, new: Any) -> None:
+        self.revision += kind not in _WITHOUT_PDBS
         change = Change(kind, old, new)
         for watcher in self.watchers:
             watcher(change)

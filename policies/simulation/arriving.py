@@ -63,9 +63,9 @@ def _pod(api: ApiServer, admission: Callable[[ApiObject], Pod], arrival: Arrival
     if _key(obj) in api.pods:
         api.update_pod(pod, obj)
     elif arrival.op == "create":
-        refusal = api.refusal(pod, obj)
-        if refusal:
-            api.timeline.add("refused", message=f"{pod.key}: {refusal}")
+        rejection = api.rejection(pod, obj)
+        if rejection:
+            api.timeline.add("refused", message=f"{pod.key}: {rejection}")
         else:
             api.create_pod(pod, obj)
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.controllers import SYNC_DELAY, reconcile
 from forewarn.policies.controllers.actions import CreatePod, DeletePod, Requeue, SetStatus
-from forewarn.policies.controllers.daemon_set import is_concerned, is_rolled_out
+from forewarn.policies.controllers.daemon_set import is_rolled_out, triggers_sync
 from forewarn.policies.copies import replace
 from forewarn.policies.findings import ObjectRef
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.simulation.api_server import BUDGET, Change, controller_of
-from forewarn.policies.simulation.controller_queue import NOT_WATCHED, Arrive, Collect, Due, Gone, Sync
+from forewarn.policies.simulation.api_server import PDB, Change, controller_of
+from forewarn.policies.simulation.controller_queue import NOT_WATCHED, Arrive, Collect, Due, PodFinished, Sync
 from forewarn.policies.simulation.controller_writes import (
     DAEMON_SET,
     DEPLOYMENT,
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.controller_view import ControllerView
     from forewarn.policies.simulation.latencies import Latencies
 
-_CALM: Final = (BUDGET, DEPLOYMENT, "apps/ReplicaSet", "apps/StatefulSet", "/ReplicationController")
+_CALM: Final = (PDB, DEPLOYMENT, "apps/ReplicaSet", "apps/StatefulSet", "/ReplicationController")
 """Kinds whose sync has no side effect if there is nothing to do; others draw random numbers, or depend on time."""
 _SIZED: Final = ("apps/ReplicaSet", "apps/StatefulSet")
 _MANY: Final = 500
-_LOOK: Final = 25e-6
+_SYNC_SECONDS_PER_POD: Final = 25e-6
 """Seconds to read one Pod, for a workload with very many."""
 ARRIVAL: Final = 1e-3
 """Seconds between an arrival and the reactions to it."""
@@ -86,16 +86,16 @@ class ControllerManager(ControllerWrites):
     @property
     def may_try_again(self) -> bool:
         """True if a workload with rejected Pods waits to retry, and Pods were removed since."""
-        return self.refusals.may_be_over
+        return self.rejections.may_be_over
 
     def start(self) -> None:
         """Sync every workload, watch changes, and end Pods that terminate in the snapshot or since earlier attempts."""
         for key in list(self.api.workloads):
             self._count_pods(key)
-        self.api.watchers.append(self._heard)
+        self.api.watchers.append(self._handle)
         for state in [state for state in self.api.pods.values() if state.terminating]:
-            self._kubelet_ends(state)
-        keys = [key for key in self.api.workloads if key[0] != BUDGET]
+            self._kubelet_removes(state)
+        keys = [key for key in self.api.workloads if key[0] != PDB]
         if not self.grows_only:  # as the API server lists them, by namespace and name
             keys.sort(key=lambda key: key[1:])
         self._put(*map(Sync, keys))
@@ -113,20 +113,20 @@ class ControllerManager(ControllerWrites):
         The status of a StatefulSet or DaemonSet records the template of its Pods, so that an immediate change is rolled
         out.
         """
-        self._set_statuses([key for kind in (*REVISED, BUDGET) for key in self.api.keys_of(kind)])
+        self._set_statuses([key for kind in (*REVISED, PDB) for key in self.api.keys_of(kind)])
 
     def _set_statuses(self, keys: Iterable[Key]) -> None:
         for key in keys:
             try:
                 actions = reconcile(self.view, key, self.api.seconds)
             except InvalidObject as error:
-                self.unreadable[key] = self._told(key, error)
+                self.unreadable[key] = self._error_message(key, error)
                 continue
             for action in actions:
                 if isinstance(action, SetStatus):
                     self.api.set_status(key, action.status)
 
-    def _told(self, key: Key, error: InvalidObject) -> str:
+    def _error_message(self, key: Key, error: InvalidObject) -> str:
         """Return the message of an error; it names the top workload for an error in a Pod without a name."""
         if error.ref is not None and error.ref.name:
             return str(error)
@@ -135,7 +135,7 @@ class ControllerManager(ControllerWrites):
         ref = ObjectRef("", kind.rpartition("/")[2], namespace, name)
         return str(InvalidObject(error.problem, error.path, ref))
 
-    def _heard(self, change: Change) -> None:
+    def _handle(self, change: Change) -> None:
         if change.kind in NOT_WATCHED:
             return
         if change.kind != "Pod":
@@ -146,7 +146,7 @@ class ControllerManager(ControllerWrites):
                 return
         elif change.old is not None:  # budgets that select it no longer are not looked at now
             pod = change.old.pod
-            self._idle.difference_update(self.api.budgets_of(pod.namespace, pod.labels))
+            self._idle.difference_update(self.api.pdbs_of(pod.namespace, pod.labels))
         if change.kind == "Pod":
             owner = controller_of((change.new or change.old).pod)
             if owner in self._rolled_out and not (self._is_lost(change.old) and self._is_lost(change.new)):
@@ -154,7 +154,7 @@ class ControllerManager(ControllerWrites):
             if change.new is None:
                 self._keep_for_its_job(change.old)
             elif not self.grows_only and change.new.terminating and not (change.old and change.old.terminating):
-                self._kubelet_ends(change.new)
+                self._kubelet_removes(change.new)
         if self._arriving is not None and change.kind != "Pod":
             self._arriving.append(change)
         else:
@@ -172,7 +172,7 @@ class ControllerManager(ControllerWrites):
         owner = controller_of(state.pod)
         if owner is not None and owner[0] == JOB and owner in self.api.workloads:
             ended = state.finished if self.grows_only else float(floor(self.api.seconds))
-            self.view.keep(owner, replace(state, gone=True, finished=ended))
+            self.view.keep(owner, replace(state, removed=True, finished=ended))
 
     def arrive(self, change: Callable[[], None]) -> None:
         """Apply a user's change now; controllers process it after earlier arrivals, before other queued work.
@@ -217,8 +217,8 @@ class ControllerManager(ControllerWrites):
             yield from self._sync(due.key)
         elif isinstance(due, Collect):
             yield from self._pod_gc.collect()
-        elif isinstance(due, Gone):
-            self._gone(due.key, due.uid)
+        elif isinstance(due, PodFinished):
+            self._handle_deleted(due.key, due.uid)
         elif isinstance(due, Arrive):
             yield from self._arrived(due.change)
         elif due.kind == "Pod":
@@ -232,33 +232,35 @@ class ControllerManager(ControllerWrites):
         """Process an arrival before other work, then pause for ARRIVAL seconds."""
         for what in change():
             yield from self._deal_with(what)
-        yield from self._all_budgets()
+        yield from self._reconcile_all_pdbs()
         yield ARRIVAL
 
     def _pod_changed(self, old: PodState | None, new: PodState | None) -> Generator[float | None, None, None]:
         if self.grows_only and new is not None and new.terminating and not (old is not None and old.terminating):
-            self._kubelet_ends(new)
+            self._kubelet_removes(new)
         state = new if new is not None else old
         if state is None:
             return
-        yield from self._budgets(state)
+        yield from self._reconcile_pdbs(state)
         owner = controller_of(state.pod)
         if owner is not None:
             yield from self._sync_after(owner)
             if owner[0] != JOB:  # a CronJob hears of its Jobs alone
                 self._wake_controller(owner)
 
-    def _kubelet_ends(self, state: PodState) -> None:
+    def _kubelet_removes(self, state: PodState) -> None:
         """Schedule the removal of a Pod for when it has terminated. The kubelet learns of the deletion now."""
         uid, key = state.pod.uid, (state.pod.namespace, state.pod.name)
         ends = self.clock.now + termination_seconds(state)
         self.terminations[uid] = ends
         if self.grows_only:
-            self.clock.at(ends, partial(self._put_timer, Gone(key, uid)))
+            self.clock.at(ends, partial(self._put_timer, PodFinished(key, uid)))
         else:
-            self.clock.at(ends + self.latencies.write("kubelet", state.pod.key), partial(self._gone, key, uid))
+            self.clock.at(
+                ends + self.latencies.write("kubelet", state.pod.key), partial(self._handle_deleted, key, uid)
+            )
 
-    def _gone(self, key: tuple[str, str], uid: str) -> None:
+    def _handle_deleted(self, key: tuple[str, str], uid: str) -> None:
         self.terminations.pop(uid, None)
         self.api.remove_pod(key, uid)
 
@@ -269,13 +271,13 @@ class ControllerManager(ControllerWrites):
         keys = self.api.keys_of(DAEMON_SET)
         if not self.grows_only:  # upstream `syncNodeUpdate` lists them in the order of a Go map
             keys.sort(key=lambda key: self.view.lot(key[2]))
-            keys = [key for key in keys if new is not None and self._is_concerned(key, old, new)]
+            keys = [key for key in keys if new is not None and self._triggers_sync(key, old, new)]
         for key in keys:
             yield from self._sync(key)
 
-    def _is_concerned(self, key: Key, old: Node | None, new: Node) -> bool:
+    def _triggers_sync(self, key: Key, old: Node | None, new: Node) -> bool:
         try:
-            return is_concerned(self.view, key, old, new)
+            return triggers_sync(self.view, key, old, new)
         except InvalidObject:
             return True  # its sync notes why
 
@@ -285,7 +287,7 @@ class ControllerManager(ControllerWrites):
         if new is None:
             if old is not None and old.controller not in self._collected:
                 yield from self._collect_garbage(old.key)
-        elif new.key[0] != BUDGET:
+        elif new.key[0] != PDB:
             if old is None:
                 self._count_pods(new.key)
             yield from self._sync(new.key)
@@ -305,17 +307,17 @@ class ControllerManager(ControllerWrites):
 
     # Budgets
 
-    def _budgets(self, state: PodState) -> Generator[float | None, None, None]:
+    def _reconcile_pdbs(self, state: PodState) -> Generator[float | None, None, None]:
         """Sync the PDBs that select a Pod."""
-        for key in self.api.budgets_of(state.pod.namespace, state.pod.labels):
+        for key in self.api.pdbs_of(state.pod.namespace, state.pod.labels):
             yield from self._sync(key)
 
-    def _all_budgets(self) -> Generator[float | None, None, None]:
+    def _reconcile_all_pdbs(self) -> Generator[float | None, None, None]:
         """Sync all PDBs; skipped without a change since the last time, such as when many nodes are lost at once."""
         if self._seen == self.api.revision:
             return
         self._seen = self.api.revision
-        for key in self.api.keys_of(BUDGET):
+        for key in self.api.keys_of(PDB):
             yield from self._sync(key)
 
     # Workloads
@@ -326,7 +328,7 @@ class ControllerManager(ControllerWrites):
         Delayed syncs do not count: the sync of this change may be the one that others wait for.
         """
         owner = controller_of(state.pod)
-        keys = self.api.budgets_of(state.pod.namespace, state.pod.labels)
+        keys = self.api.pdbs_of(state.pod.namespace, state.pod.labels)
         if owner is not None:
             above = self.api.workloads.get(owner)
             if self.grows_only or owner[0] in SYNC_DELAY or len(self.api.by_controller.get(owner, ())) > _MANY:
@@ -348,7 +350,7 @@ class ControllerManager(ControllerWrites):
         Reading thousands of Pods takes time, during which further changes accumulate.
         """
         count = len(self.api.by_controller.get(key, ()))
-        return SYNC_DELAY.get(key[0], 0.0) + (count * _LOOK if count > _MANY else 0.0)
+        return SYNC_DELAY.get(key[0], 0.0) + (count * _SYNC_SECONDS_PER_POD if count > _MANY else 0.0)
 
     def _wake_controller(self, key: Key) -> None:
         """Sync the controller of a workload after a change of the workload, its status or its Pods.
@@ -358,7 +360,7 @@ class ControllerManager(ControllerWrites):
         state = self.api.workloads.get(key)
         if state is not None and state.controller is not None:
             count = len(self.api.by_controller.get(key, ()))
-            self._requeue(state.controller, self.clock.now + (count * _LOOK if count > _MANY else 0.0))
+            self._requeue(state.controller, self.clock.now + (count * _SYNC_SECONDS_PER_POD if count > _MANY else 0.0))
 
     def _requeue(self, key: Key, time: float) -> None:
         self._idle.discard(key)
@@ -376,32 +378,32 @@ class ControllerManager(ControllerWrites):
         try:
             actions = self._reconcile(key)
         except InvalidObject as error:
-            self.unreadable[key] = self._told(key, error)
+            self.unreadable[key] = self._error_message(key, error)
             return
         yield from self._carry_out(key, actions)
         if self.grows_only and key[0] == REPLICA_SET and any(isinstance(action, CreatePod) for action in actions):
             yield from self._sync(key)  # in the world of the recordings it counts again after each Pod
             return
-        if key[0] in _CALM and (not actions or self._only_waits(key, actions)):
+        if key[0] in _CALM and (not actions or self._only_requeues(key, actions)):
             self._idle.add(key)
 
-    def _only_waits(self, key: Key, actions: Sequence[Action]) -> bool:
+    def _only_requeues(self, key: Key, actions: Sequence[Action]) -> bool:
         """True if the only action is a sync at a time at which one is scheduled anyway."""
         due = [action.at - self.api.epoch for action in actions if isinstance(action, Requeue) and action.key == key]
         return len(due) == len(actions) and self._delayed.get(key) == min(due)
 
     def _carry_out(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
-        self.refusals.begin(key, sum(isinstance(action, CreatePod) for action in actions))
+        self.rejections.begin(key, sum(isinstance(action, CreatePod) for action in actions))
         for action in actions:
             if self.grows_only and isinstance(action, DeletePod) and key[0] in _SIZED:
                 continue
-            if not (isinstance(action, CreatePod) and self.refusals.stops(key)):
+            if not (isinstance(action, CreatePod) and self.rejections.stops(key)):
                 yield from self._apply(action)
         self._after(key)
 
     def _after(self, key: Key) -> None:
         """Schedule a retry if a quota rejected a Pod of the workload."""
-        seconds = self.refusals.back_off(key)
+        seconds = self.rejections.back_off(key)
         if seconds is not None:
             self._requeue(key, self.clock.now + seconds)
 

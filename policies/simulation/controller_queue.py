@@ -22,7 +22,7 @@ class Collect(NamedTuple):
     """A round of Pod garbage collection."""
 
 
-class Gone(NamedTuple):
+class PodFinished(NamedTuple):
     """The end of a Pod's termination."""
 
     key: tuple[str, str]
@@ -35,6 +35,6 @@ class Arrive(NamedTuple):
     change: Callable[[], list[Change]]
 
 
-Due = Change | Sync | Collect | Gone | Arrive
+Due = Change | Sync | Collect | PodFinished | Arrive
 NOT_WATCHED: Final = ("Status", "Claim", "Volume", "PodGroup")
 """Kinds of changes that controllers ignore."""

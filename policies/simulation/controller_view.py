@@ -39,7 +39,7 @@ class ControllerView:
         self._api, self._admission = api, admission
         self._selected: dict[Key, _Selected] = {}
         self._admitted: dict[int, tuple[ApiObject, Pod]] = {}
-        self._gone: dict[Key, dict[str, PodState]] = {}
+        self._deleted: dict[Key, dict[str, PodState]] = {}
         self._released: dict[Key, set[str]] = {}
 
     def admit_by(self, admission: Callable[[ApiObject], Pod]) -> None:
@@ -53,16 +53,16 @@ class ControllerView:
         if state.pod.uid in released:
             released.discard(state.pod.uid)
         else:
-            self._gone.setdefault(key, {})[state.pod.uid] = state
+            self._deleted.setdefault(key, {})[state.pod.uid] = state
 
     def release(self, key: Key, uid: str) -> None:
         """Record that a Job has counted a terminated Pod, which may still exist for a while."""
-        if self._gone.get(key, {}).pop(uid, None) is None:
+        if self._deleted.get(key, {}).pop(uid, None) is None:
             self._released.setdefault(key, set()).add(uid)
 
     def forget(self, key: Key) -> None:
         """Drop the removed Pods that are stored for a deleted workload."""
-        self._gone.pop(key, None)
+        self._deleted.pop(key, None)
         self._released.pop(key, None)
 
     def workload(self, key: Key, /) -> WorkloadState | None:
@@ -78,7 +78,7 @@ class ControllerView:
         excluded.
         """
         present = self._api.by_controller.get(key, {}).values()
-        gone, released = self._gone.get(key, {}), self._released.get(key)
+        gone, released = self._deleted.get(key, {}), self._released.get(key)
         if not gone and not released:
             return list(present)
         return [*gone.values(), *(state for state in present if state.pod.uid not in (released or ()))]

@@ -24,7 +24,7 @@ from forewarn.policies.controllers.daemon_set import DaemonSetStatus
 from forewarn.policies.controllers.resource_quota import slow_start_batches
 from forewarn.policies.controllers.stateful_set import StatefulSetStatus
 from forewarn.policies.copies import replace
-from forewarn.policies.simulation.api_server import BUDGET, Change, controller_of
+from forewarn.policies.simulation.api_server import PDB, Change, controller_of
 from forewarn.policies.simulation.controller_manager import ControllerManager
 from forewarn.policies.simulation.controller_queue import Collect, Sync
 from forewarn.policies.simulation.controller_writes import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, REVISED
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.latencies import Latencies
 
 _STATEFUL_SET: Final = "apps/StatefulSet"
-_WORKERS: Final = {BUDGET: 1, DAEMON_SET: 2}
+_WORKERS: Final = {PDB: 1, DAEMON_SET: 2}
 _USUAL_WORKERS: Final = 5
-_TOLD_OF_FAILURES: Final = ("apps/ReplicaSet", "/ReplicationController")
+_WITH_FAILURE_STATUS: Final = ("apps/ReplicaSet", "/ReplicationController")
 _APART: Final = 1e-5
 """Maximum seconds between reading the clock and setting a timer by it, with random latencies."""
 _SHARED: Final = (DEPLOYMENT, "apps/ReplicaSet")
@@ -67,7 +67,7 @@ class ControllerWorkers(ControllerManager):
     def arrive(self, change: Callable[[], None]) -> None:
         """Apply a user's change now; all controllers process it at once."""
         change()
-        for _ in self._all_budgets():
+        for _ in self._reconcile_all_pdbs():
             pass
 
     def _put(self, *due: Due) -> None:
@@ -92,7 +92,7 @@ class ControllerWorkers(ControllerManager):
     def _enqueue_of(self, state: PodState) -> None:
         """Queue the PDBs and the workload of a changed Pod. See `_pod_changed`."""
         pod = state.pod
-        for key in self.api.budgets_of(pod.namespace, pod.labels):
+        for key in self.api.pdbs_of(pod.namespace, pod.labels):
             self._enqueue(key)
         owner = controller_of(pod)
         if owner is not None:
@@ -129,7 +129,7 @@ class ControllerWorkers(ControllerManager):
             self._queued.discard(key)
             self._worked_on.add(key)
             yield from super()._sync(key)
-            if kind == BUDGET:  # of which a pod may have thousands: each look at one counts as a step of the run
+            if kind == PDB:  # of which a pod may have thousands: each look at one counts as a step of the run
                 yield 0.0
             self._worked_on.discard(key)
         self._busy[kind] -= 1
@@ -148,7 +148,7 @@ class ControllerWorkers(ControllerManager):
             return
         if key[0] in REVISED and self._is_revised(key, actions):
             yield self.latencies.write("create", f"{key[1]}/{key[2]}")  # the ControllerRevision
-        self.refusals.begin(key, sum(isinstance(action, CreatePod) for action in actions))
+        self.rejections.begin(key, sum(isinstance(action, CreatePod) for action in actions))
         read, failed = self._read(key), False
         for batch in self._batches(key, actions):
             first = batch[0]
@@ -160,10 +160,10 @@ class ControllerWorkers(ControllerManager):
                     return
             elif isinstance(first, Requeue) and first.key[0] != CRON_JOB:
                 self._requeue(first.key, first.at - self.api.epoch)
-            elif not isinstance(first, CreatePod) or not self.refusals.stops(key):
+            elif not isinstance(first, CreatePod) or not self.rejections.stops(key):
                 yield from self._together(batch)
-        if self.refusals.stops(key) and key[0] in _TOLD_OF_FAILURES:
-            yield from self._tell_of_failure(key, actions)
+        if self.rejections.stops(key) and key[0] in _WITH_FAILURE_STATUS:
+            yield from self._write_failure(key, actions)
         self._after(key)
 
     def _read(self, key: Key) -> dict[Key, WorkloadState]:
@@ -200,13 +200,13 @@ class ControllerWorkers(ControllerManager):
             read[action.key] = self.api.workloads[action.key]
         return True
 
-    def _tell_of_failure(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
+    def _write_failure(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
         """Write a ReplicaSet's failure to its status, which triggers a sync as every status change does.
 
         Source: pkg/controller/replicaset `calculateStatus` (ReplicaFailure), `updateRS`.
         """
         written = any(isinstance(action, SetStatus) for action in actions)
-        if not written and self.refusals.is_refused(key):
+        if not written and self.rejections.is_rejected(key):
             return  # it has said so already
         if not written:
             yield self.latencies.write("status", f"{key[1]}/{key[2]}")
@@ -255,7 +255,7 @@ class ControllerWorkers(ControllerManager):
                 yield None
 
     def _apply(self, action: Action) -> Generator[float | None, None, None]:
-        if isinstance(action, SetStatus) and action.key[0] != BUDGET:
+        if isinstance(action, SetStatus) and action.key[0] != PDB:
             yield self.latencies.write("status", f"{action.key[1]}/{action.key[2]}")
         if isinstance(action, Requeue) and action.key[0] == CRON_JOB:  # who reads the clock first is anybody's guess
             action = action._replace(at=action.at + _APART * self.view.lot(action.key[2]))

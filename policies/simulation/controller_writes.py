@@ -26,8 +26,8 @@ from forewarn.policies.copies import replace
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import group_kind, text
 from forewarn.policies.objects.pod import Owner
-from forewarn.policies.simulation.api_server import BUDGET
-from forewarn.policies.simulation.refusals import Refusals
+from forewarn.policies.simulation.api_server import PDB
+from forewarn.policies.simulation.rejections import Rejections
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -62,7 +62,7 @@ class ControllerWrites:
         self.clock, self.api, self.view, self.latencies = clock, api, view, latencies
         self._numbers: dict[Key, int] = {}
         """Number of Pods that each workload has created so far."""
-        self.refusals = Refusals(api)
+        self.rejections = Rejections(api)
 
     def _requeue(self, key: Key, time: float) -> None:
         """Sync a workload at this time, or earlier."""
@@ -76,7 +76,7 @@ class ControllerWrites:
         if isinstance(action, CreatePod):
             yield from self._create(action)
         elif isinstance(action, DeletePod):
-            yield from self.delete(action.namespace, action.name, force=action.force, message=_who(action.owner))
+            yield from self.delete(action.namespace, action.name, force=action.force, message=_requester(action.owner))
         elif isinstance(action, CreateClaim):
             yield from self._create_claim(action.claim)
         elif isinstance(action, SetClaimOwner):
@@ -85,7 +85,7 @@ class ControllerWrites:
             if claim is not None:
                 self.api.storage.put_claim(replace(claim, owner=action.owner))
         elif isinstance(action, SetStatus):
-            if action.key[0] == BUDGET:
+            if action.key[0] == PDB:
                 yield self.latencies.write(*self._named("status", action.key))
             self._store_status(action)
         elif isinstance(action, ReleasePod):
@@ -161,13 +161,13 @@ class ControllerWrites:
         state = self.api.workloads.get(key)
         if state is None:
             return
-        refusal = self.api.refusal(pod, action.template)
-        if refusal:
-            self.refusals.refused(key, refusal)
+        rejection = self.api.rejection(pod, action.template)
+        if rejection:
+            self.rejections.rejected(key, rejection)
             return
         owner = pod.owner or Owner(key[0].rpartition("/")[2], key[2], text(state.object, "metadata", "uid"))
         pod = pod if pod.name else replace(pod, name=self._name(action))
-        self.refusals.made(key, self.api.create_pod(replace(pod, owner=owner), action.template))
+        self.rejections.made(key, self.api.create_pod(replace(pod, owner=owner), action.template))
 
     def _name(self, action: CreatePod) -> str:
         if action.owner[0] == DAEMON_SET:
@@ -197,5 +197,5 @@ class ControllerWrites:
         self.api.delete_pod((namespace, name), "deleted", message=message, force=force, disrupted=disrupted)
 
 
-def _who(owner: Key | None) -> str:
+def _requester(owner: Key | None) -> str:
     return "pod garbage collector" if owner is None else f"{owner[0].rpartition('/')[2]} {owner[2]}"

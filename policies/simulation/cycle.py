@@ -164,15 +164,15 @@ class SchedulingAlgorithm:
 
         `member`: the Pod belongs to a PodGroup and does not preempt.
         """
-        with snapshot.derived.taken():
+        with snapshot.derived.locked():
             try:
                 recurring = None if member else self.recurring.cycle(snapshot, pod)
                 cycle = recurring or Cycle(snapshot, pod)
                 if cycle.fits_on(pod.nominated_node_name):
                     return Fits(pod.nominated_node_name)
                 found = cycle.find(self._rows(snapshot))
-                nowhere = _no_node if member else self._nowhere
-                result = self._best(cycle, found) if len(found.rows) else nowhere(cycle)
+                unresolved_events = _no_node if member else self._fits_nowhere
+                result = self._best(cycle, found) if len(found.rows) else unresolved_events(cycle)
             except NotValid:
                 return None
         names = named_nodes(pod.spec.node_affinity.required)
@@ -201,7 +201,7 @@ class SchedulingAlgorithm:
             return Fits(self._tie([infos[row].name for row in rows[best].tolist()]))
         return Fits(infos[rows[top_place(best)]].name)
 
-    def _nowhere(self, cycle: Cycle | RecurringCycle) -> Rejected:
+    def _fits_nowhere(self, cycle: Cycle | RecurringCycle) -> Rejected:
         """Return the rejection and the preemption of a Pod that fits on no node. Raises NotValid."""
         snapshot, pod = cycle.snapshot, cycle.pod
         if not cycle.preempts:
@@ -210,7 +210,7 @@ class SchedulingAlgorithm:
         message = fit_error(len(snapshot.node_infos), reasons)
         if pod.preemption_policy == PREEMPT_NEVER:
             return Rejected(_with_preemption(snapshot, message, NEVER), plugins)
-        if cycle.waits():
+        if cycle.has_terminating_victims():
             return Rejected(_with_preemption(snapshot, message, TERMINATING), plugins)
         best = cycle.best_nodes()
         if not best:
@@ -222,7 +222,7 @@ class SchedulingAlgorithm:
         node = self._choose(best)
         candidate = cycle.candidate_on(node)
         message = _with_candidate(snapshot, message, candidate)
-        broken = broken_budgets(snapshot, candidate.victims)
+        broken = violated_pdbs(snapshot, candidate.victims)
         return Rejected(
             message, plugins, node, candidate, broken=broken, best_nodes=best, is_sampled=cycle.ends_before_all
         )
@@ -257,7 +257,7 @@ class SchedulingAlgorithm:
             chosen = next(candidate for candidate in preemption.best_candidates if candidate.node_name == node)
             message = _with_candidate(snapshot, message, chosen)
             is_sampled = len(preemption.candidates) > preemption.num_candidates > 0
-            broken = broken_budgets(snapshot, chosen.victims)
+            broken = violated_pdbs(snapshot, chosen.victims)
             return Rejected(message, plugins, node, chosen, broken=broken, best_nodes=best, is_sampled=is_sampled)
         if preemption.ineligible_reason:
             return Rejected(_with_preemption(snapshot, message, preemption.ineligible_reason), plugins)
@@ -309,14 +309,14 @@ def volumes_on(snapshot: Snapshot, pod: Pod, node: str) -> PodVolumes | None:
     return None
 
 
-def broken_budgets(snapshot: Snapshot, victims: Sequence[Pod]) -> tuple[tuple[str, int], ...]:
+def violated_pdbs(snapshot: Snapshot, victims: Sequence[Pod]) -> tuple[tuple[str, int], ...]:
     """Return (`namespace/name` of a PDB, number of victims that violate it) for all violated PDBs.
 
     This counts disruptions. Preemption compares nodes by another number, because there reprieved Pods count too.
     """
-    first_ends = snapshot.semantics.first_violated_budget_ends_the_count
-    found = violations(victims, snapshot.budgets, first_ends_the_count=first_ends)
-    return tuple(Counter(f"{budget.namespace}/{budget.name}" for _, violated in found for budget in violated).items())
+    first_ends = snapshot.semantics.pdb_count_ends_at_first_violation
+    found = violations(victims, snapshot.pdbs, first_ends_the_count=first_ends)
+    return tuple(Counter(f"{pdb.namespace}/{pdb.name}" for _, violated in found for pdb in violated).items())
 
 
 def fit_error(nodes: int, reasons: Mapping[str, int], pre_filter: Status | None = None) -> str:

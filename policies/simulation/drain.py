@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.controllers.disruption import BudgetStatus
+from forewarn.policies.controllers.disruption import PdbStatus
 from forewarn.policies.objects.fields import at
 from forewarn.policies.simulation.api_server import controller_of
 
@@ -29,7 +29,7 @@ def drain(clock: Clock, api: ApiServer, latencies: Latencies, name: str) -> None
     node = api.nodes.get(name)
     if node is not None:
         api.put_node(replace(node, unschedulable=True))
-        for state in [state for state in api.by_node.get(name, {}).values() if not _stays(state)]:
+        for state in [state for state in api.by_node.get(name, {}).values() if not _is_skipped(state)]:
             clock.spawn(_evicts(api, latencies, state, f"drain of {name}"))
 
 
@@ -46,7 +46,7 @@ def _evicts(api: ApiServer, latencies: Latencies, state: PodState, message: str)
         yield RETRY
 
 
-def _stays(state: PodState) -> bool:
+def _is_skipped(state: PodState) -> bool:
     """True if drain skips a Pod: of a DaemonSet, or the mirror Pod of a static Pod."""
     owner = controller_of(state.pod)
     return owner is not None and owner[0] in ("apps/DaemonSet", "/Node")
@@ -63,7 +63,7 @@ def evict(api: ApiServer, state: PodState, message: str) -> bool:
     return api.delete_pod(key, "deleted", message=message)
 
 
-def left_on(api: ApiServer, name: str) -> list[str]:
+def remaining_on(api: ApiServer, name: str) -> list[str]:
     """Return the Pods (`namespace/name`) that remain on a node, without those that drain skips."""
     states = api.by_node.get(name, {}).values()
     return [s.pod.key for s in states if not (s.pod.owner and s.pod.owner.kind in ("DaemonSet", "Node"))]
@@ -73,29 +73,29 @@ def forbidden_by(api: ApiServer, state: PodState) -> list[str]:
     """Return the PDBs (`namespace/name`) that block the eviction of a Pod; empty if it is allowed."""
     if _is_allowed(api, state):
         return []
-    budgets = api.budgets_of(state.pod.namespace, state.pod.labels)
-    forbid = [key for key in budgets if len(budgets) > 1 or not _status(api, key).disruptions_allowed]
+    pdbs = api.pdbs_of(state.pod.namespace, state.pod.labels)
+    forbid = [key for key in pdbs if len(pdbs) > 1 or not _status(api, key).disruptions_allowed]
     return sorted("/".join(key[1:]) for key in forbid)
 
 
 def _charge(api: ApiServer, state: PodState) -> None:
-    budgets = [] if _is_beyond_budgets(state) else api.budgets_of(state.pod.namespace, state.pod.labels)
-    for key in budgets:
+    pdbs = [] if _ignores_pdbs(state) else api.pdbs_of(state.pod.namespace, state.pod.labels)
+    for key in pdbs:
         status = _status(api, key)
         if not _is_free(api, state, key):
             api.set_status(key, status._replace(disruptions_allowed=status.disruptions_allowed - 1))
 
 
 def _is_allowed(api: ApiServer, state: PodState) -> bool:
-    if _is_beyond_budgets(state):
+    if _ignores_pdbs(state):
         return True
-    budgets = api.budgets_of(state.pod.namespace, state.pod.labels)
-    if len(budgets) > 1:
+    pdbs = api.pdbs_of(state.pod.namespace, state.pod.labels)
+    if len(pdbs) > 1:
         return False  # upstream: "more than one PodDisruptionBudget, which the eviction subresource does not support"
-    return all(_is_free(api, state, key) or _status(api, key).disruptions_allowed > 0 for key in budgets)
+    return all(_is_free(api, state, key) or _status(api, key).disruptions_allowed > 0 for key in pdbs)
 
 
-def _is_beyond_budgets(state: PodState) -> bool:
+def _ignores_pdbs(state: PodState) -> bool:
     """True for a Pod that PDBs do not protect: terminal, Pending or terminating. Source: `canIgnorePDB`."""
     return state.pod.terminal or state.pod.phase == "Pending" or state.terminating
 
@@ -110,6 +110,6 @@ def _is_free(api: ApiServer, state: PodState, key: Key) -> bool:
     return status.current_healthy >= status.desired_healthy > 0
 
 
-def _status(api: ApiServer, key: Key) -> BudgetStatus:
+def _status(api: ApiServer, key: Key) -> PdbStatus:
     status = api.workloads[key].status
-    return status if isinstance(status, BudgetStatus) else BudgetStatus()
+    return status if isinstance(status, PdbStatus) else PdbStatus()

@@ -16,7 +16,7 @@ from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_
 from forewarn.policies.objects.fields import at, group_kind, int32, text, timestamp
 from forewarn.policies.objects.items import items
 from forewarn.policies.simulation.adoption import completed
-from forewarn.policies.simulation.api_server import BUDGET, controller_of
+from forewarn.policies.simulation.api_server import PDB, controller_of
 from forewarn.policies.simulation.scenario import World, labelled_with_host, read_workload
 from forewarn.policies.simulation.scheduler import is_responsible_for
 
@@ -44,7 +44,7 @@ class DumpCache(Cache):
 
     def __init__(self) -> None:
         super().__init__()
-        self.budgets: dict[Key, ApiObject] = {}
+        self.pdbs: dict[Key, ApiObject] = {}
         self.times: dict[Key, dict[str, Any]] = {}
         """Pod -> the fields of its PodState that its view does not contain."""
         self.recreated = frozenset[str]()
@@ -54,8 +54,8 @@ class DumpCache(Cache):
         """See Cache."""
         added = super().add(obj)
         kind = group_kind(obj)
-        if kind == BUDGET:
-            self.budgets[key_of(obj)] = obj
+        if kind == PDB:
+            self.pdbs[key_of(obj)] = obj
         elif kind == "/Pod":
             self.times[key_of(obj)] = _times(obj)
         return added
@@ -63,8 +63,8 @@ class DumpCache(Cache):
     def remove(self, obj: ApiObject) -> None:
         """See Cache."""
         super().remove(obj)
-        if group_kind(obj) == BUDGET:
-            self.budgets.pop(key_of(obj), None)
+        if group_kind(obj) == PDB:
+            self.pdbs.pop(key_of(obj), None)
 
 
 def _times(obj: ApiObject) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float, qui
     workloads, pods = completed(_workloads(cluster), _pods(cluster, cache))
     return World(
         nodes=sorted(map(labelled_with_host, cluster.objects.nodes.values()), key=lambda node: node.name),
-        workloads=[*workloads, *(read_workload(obj) for _, obj in sorted(cache.budgets.items()))],
+        workloads=[*workloads, *(read_workload(obj) for _, obj in sorted(cache.pdbs.items()))],
         pods=sorted(pods, key=lambda state: (state.created, state.pod.key)),
         arrivals=arrivals,
         horizon=until,

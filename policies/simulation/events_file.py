@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.objects.fields import json_type
-from forewarn.policies.simulation.scenario import MOST_REPLICAS, Arrival
+from forewarn.policies.simulation.scenario import MAX_REPLICAS, Arrival
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -27,8 +27,8 @@ _SCALED: Final = {
     "StatefulSet": "apps/v1",
     "ReplicationController": "v1",
 }
-MOST_EVENTS: Final = 10_000
-MOST_BYTES: Final = 4 * 1024 * 1024
+MAX_EVENTS: Final = 10_000
+MAX_BYTES: Final = 4 * 1024 * 1024
 _NODE: Final = ("cordon", "uncordon", "drain", "lost")
 
 
@@ -58,8 +58,8 @@ def read_events(values: Iterable[Any]) -> Iterator[Arrival]:
     event.
     """
     events = [event for value in values for event in (value if isinstance(value, list) else [value])]
-    if len(events) > MOST_EVENTS:
-        raise ValueError(f"{len(events):,} events; the limit is {MOST_EVENTS:,}")
+    if len(events) > MAX_EVENTS:
+        raise ValueError(f"{len(events):,} events; the limit is {MAX_EVENTS:,}")
     for number, event in enumerate(events, 1):
         try:
             yield _event(event)
@@ -93,6 +93,6 @@ def _scale(value: Mapping[str, Any]) -> ApiObject:
     if kind not in _SCALED:
         raise ValueError(f"scale needs kind, one of {', '.join(_SCALED)}")
     metadata = {"namespace": value.get("namespace", "default"), "name": value.get("name")}
-    if replicas > MOST_REPLICAS:
-        raise ValueError(f"scale to {replicas:,} replicas; the limit is {MOST_REPLICAS:,}")
+    if replicas > MAX_REPLICAS:
+        raise ValueError(f"scale to {replicas:,} replicas; the limit is {MAX_REPLICAS:,}")
     return {"apiVersion": _SCALED[kind], "kind": kind, "metadata": metadata, "replicas": replicas}

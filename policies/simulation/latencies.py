@@ -22,7 +22,7 @@ _SLOWEST_START: Final = 30.0
 _JITTER: Final = 12.0
 _ASKED: Final = 6.0
 """Maximum factor for the creation of a Pod if webhooks are called: 5 to 30 ms each."""
-_ASKING: Final = 10e-3
+_WEBHOOK_SECONDS: Final = 10e-3
 """Seconds for webhooks with fixed latencies, if a Pod replaces a removed one: kube-scheduler tries Pending Pods before
 the replacement exists."""
 
@@ -37,7 +37,7 @@ class Latencies:
     def __init__(self, random: Random | None = None, *, asks_webhooks: bool = False) -> None:
         self._random = random
         self._creating = 1.0 if random is None or not asks_webhooks else random.uniform(1.0, _ASKED)
-        self._asking = _ASKING if random is None and asks_webhooks else 0.0
+        self._asking = _WEBHOOK_SECONDS if random is None and asks_webhooks else 0.0
         self._start = START if random is None or not asks_webhooks else START * _SLOWEST_START ** (random.random() ** 2)
 
     def write(self, verb: str, name: str) -> float:

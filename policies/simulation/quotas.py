@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kube_apiserver.quota import Pods, QuotaRoom
+from forewarn.policies.kube_apiserver.quota import Pods, RemainingQuota
 from forewarn.policies.kube_apiserver.validation.pod_resources import read_pod_resources
 from forewarn.policies.objects.fields import InvalidObject, mapping
 
@@ -47,8 +47,8 @@ class Quotas:
         """
         self._clock, self._latencies, self._defaulted = clock, latencies, defaulted
         self._template_for = template_for
-        self._room = QuotaRoom(quotas_of, Pods(read=self._resources_of))
-        self._asked: dict[tuple[int, str], tuple[object, ApiObject]] = {}
+        self._quota = RemainingQuota(quotas_of, Pods(read=self._resources_of))
+        self._counted: dict[tuple[int, str], tuple[object, ApiObject]] = {}
         """(id of a template or of requests, PriorityClass) -> (that object, which keeps the id unique; the Pod object
         for quotas).
         """
@@ -57,40 +57,40 @@ class Quotas:
         self.given_back = 0
         """Number of Pods subtracted from the usage."""
 
-    def refusal(self, pod: Pod, template: ApiObject | None) -> str:
+    def rejection(self, pod: Pod, template: ApiObject | None) -> str:
         """Return upstream's message if a quota rejects a new Pod; "" if none does, and then the quotas are charged."""
-        if not self._room.limits(pod.namespace):
+        if not self._quota.limits(pod.namespace):
             return ""
         try:
-            return self._room.refusal(pod.namespace, self._asked_by(pod, template))[:_LONGEST]
+            return self._quota.rejection(pod.namespace, self._counted_spec(pod, template))[:_LONGEST]
         except InvalidObject as error:
             return str(error)[:_LONGEST]
 
-    def pod_gone(self, state: PodState) -> None:
+    def pod_deleted(self, state: PodState) -> None:
         """Subtract a removed Pod from the usage of its namespace; a terminated Pod was subtracted before."""
-        if not state.pod.terminal and self._room.limits(state.pod.namespace):
+        if not state.pod.terminal and self._quota.limits(state.pod.namespace):
             self._clock.spawn(self._give_back(state))
 
     def _give_back(self, state: PodState) -> Generator[float | None, None, None]:
         yield self._latencies.write("status", state.pod.namespace)
         try:
             template = self._template_for(state.pod) if state.template is None else state.template
-            self._room.give_back(state.pod.namespace, self._asked_by(state.pod, template))
+            self._quota.give_back(state.pod.namespace, self._counted_spec(state.pod, template))
         except InvalidObject:
             return
         self.given_back += 1
 
-    def _asked_by(self, pod: Pod, template: ApiObject | None) -> ApiObject:
+    def _counted_spec(self, pod: Pod, template: ApiObject | None) -> ApiObject:
         """Return a Pod as an object for quotas. Without its template: the requests that kube-scheduler counts, no
         limits.
         """
         about = pod.occupies if template is None else template
-        known = self._asked.get((id(about), pod.priority_class_name))
+        known = self._counted.get((id(about), pod.priority_class_name))
         if known is None:
             spec = self._requests(pod) if template is None else self._spec(pod, template)
             metadata = {"namespace": pod.namespace}
             asked = {"metadata": metadata, "spec": {**spec, "priorityClassName": pod.priority_class_name}}
-            known = self._asked[id(about), pod.priority_class_name] = about, asked
+            known = self._counted[id(about), pod.priority_class_name] = about, asked
         return known[1]
 
     def _resources_of(self, asked: ApiObject) -> PodResources:

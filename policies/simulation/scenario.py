@@ -19,7 +19,7 @@ from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from forewarn.policies.releases.semantics import DEFAULT
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-from forewarn.policies.simulation.api_server import BUDGET, EPOCH
+from forewarn.policies.simulation.api_server import EPOCH, PDB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.releases.semantics import Semantics
 
-MOST_REPLICAS: Final = 100_000
+MAX_REPLICAS: Final = 100_000
 """Maximum Pods of an arriving workload."""
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _KINDS: Final = {
@@ -186,11 +186,9 @@ def bounded(obj: ApiObject) -> ApiObject:
     job = at(obj, "spec", "jobTemplate", "spec") if obj.get("kind") == "CronJob" else spec
     for field, where in (("replicas", spec), ("parallelism", job)):
         asked = where.get(field) if isinstance(where, dict) else None
-        if isinstance(asked, int) and asked > MOST_REPLICAS:
+        if isinstance(asked, int) and asked > MAX_REPLICAS:
             name = at(obj, "metadata", "name")
-            raise ValueError(
-                f"{obj.get('kind')} {name}: {field} {asked:,} is more than the {MOST_REPLICAS:,} simulated"
-            )
+            raise ValueError(f"{obj.get('kind')} {name}: {field} {asked:,} is more than the {MAX_REPLICAS:,} simulated")
     return obj
 
 
@@ -221,7 +219,7 @@ def read_pod(obj: ApiObject) -> PodState:
 def read_workload(obj: ApiObject) -> WorkloadState:
     """Return the state of a workload or PDB. Raises InvalidObject if its kind is not modelled."""
     kind = group_kind(obj)
-    if kind != BUDGET and kind not in POD_TEMPLATE_PATHS:
+    if kind != PDB and kind not in POD_TEMPLATE_PATHS:
         raise InvalidObject(f"{obj.get('kind') or 'an object without a kind'} is not simulated")
     namespace, name = text(obj, "metadata", "namespace", default="default"), text(obj, "metadata", "name")
     owner = Owner.from_api(obj)

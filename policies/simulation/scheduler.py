@@ -32,8 +32,8 @@ from forewarn.policies.scheduling.queue.hints import QueueingHints
 from forewarn.policies.scheduling.queue.nominator import Nominator
 from forewarn.policies.scheduling.queue.pod_info import QueuedPodGroupInfo
 from forewarn.policies.scheduling.queue.priority_queue import FLUSH_PERIOD, PriorityQueue
-from forewarn.policies.simulation.api_server import BUDGET, Stored
-from forewarn.policies.simulation.cycle import Rejected, SchedulingAlgorithm, broken_budgets, volumes_on
+from forewarn.policies.simulation.api_server import PDB, Stored
+from forewarn.policies.simulation.cycle import Rejected, SchedulingAlgorithm, violated_pdbs, volumes_on
 from forewarn.policies.simulation.pod_group_scheduling import PodGroupScheduling
 from forewarn.policies.simulation.pre_enqueue import GangScheduling, SchedulingGates
 from forewarn.policies.simulation.preemption_executor import PreemptionExecutor
@@ -85,7 +85,7 @@ class Scheduler:
         has_pod_groups: bool = False,
     ) -> None:
         """Start the loop and watch the API server. `has_pod_groups`: whether Pods are scheduled by their PodGroups."""
-        self._names, self._announces = semantics.scheduler_names, semantics.coming_bindings_are_announced
+        self._names, self._announces = semantics.scheduler_names, semantics.expected_bindings_are_announced
         self._binder = VolumeBinder(clock, api, cache, latencies, semantics)
         self.clock, self.api, self.cache, self.latencies = clock, api, cache, latencies
         self.algorithm = SchedulingAlgorithm(cache.node_tree, choose, tie)
@@ -100,12 +100,12 @@ class Scheduler:
             lambda: clock.now, self.nominator, hints, gates, backoff=waits, has_pod_groups=has_pod_groups
         )
         self._groups = PodGroupScheduling(self)
-        self.broken_budgets: dict[str, int] = {}
+        self.violated_pdbs: dict[str, int] = {}
         """`namespace/name` of a PDB -> number of evicted Pods beyond its allowed disruptions."""
         self.before_preemption: Callable[[Rejected, Candidate, Pod], None] | None = None
         """Called for each preemption before the evictions: the decision, its victims and the preemptor."""
         self._flush_due = self._backoff_due = float("inf")
-        self._taken: Entity | None = None
+        self._attempting: Entity | None = None
         """The entity with which the loop continues, popped before the last write was reported."""
         api.watchers.append(self.handle)
         self._loop = clock.spawn(self._run())
@@ -122,7 +122,7 @@ class Scheduler:
 
     def _run(self) -> Generator[float | None, None, None]:
         while True:
-            info, self._taken = self._taken or self.queue.pop(), None
+            info, self._attempting = self._attempting or self.queue.pop(), None
             if info is None:
                 self._arrange_flushes()
                 yield None
@@ -140,7 +140,7 @@ class Scheduler:
         if isinstance(result, Rejected):
             if result.candidate is not None:
                 for name, count in result.broken:
-                    self.broken_budgets[name] = self.broken_budgets.get(name, 0) + count
+                    self.violated_pdbs[name] = self.violated_pdbs.get(name, 0) + count
                 if self.before_preemption is not None:
                     self.before_preemption(result, result.candidate, info.pod)
                 self._executor.prepare_candidate(result.candidate, info.pod)
@@ -166,13 +166,13 @@ class Scheduler:
 
     def preempt_for_group(self, preemption: GroupPreemption, group: PodGroup) -> None:
         """Evict the victims of a PodGroup."""
-        for name, count in broken_budgets(self.cache.snapshot(), preemption.pods):
-            self.broken_budgets[name] = self.broken_budgets.get(name, 0) + count
+        for name, count in violated_pdbs(self.cache.snapshot(), preemption.pods):
+            self.violated_pdbs[name] = self.violated_pdbs.get(name, 0) + count
         self._executor.prepare_for_group(preemption.pods, group)
 
     def take_next(self) -> None:
         """Pop the next Pod or PodGroup before the informers report the last write."""
-        self._taken = self.queue.pop()
+        self._attempting = self.queue.pop()
 
     def _bind(self, info: QueuedPodInfo, node: str, volumes: PodVolumes | None) -> Generator[float | None, None, None]:
         """Run the binding cycle, concurrently with the loop."""
@@ -255,7 +255,7 @@ class Scheduler:
             self._move(VOLUME_ADD if change.old is None else VOLUME_UPDATE, change.old, change.new)
         elif change.new is None:
             self.cache.remove_workload(change.old)
-        elif change.kind != "Status" or change.new.key[0] == BUDGET:  # of others plugins read no status
+        elif change.kind != "Status" or change.new.key[0] == PDB:  # of others plugins read no status
             self.cache.put_workload(change.new)
         self._woken()
 
@@ -263,9 +263,9 @@ class Scheduler:
         """Handle a Pod's change. Upstream's informer does not contain terminated Pods."""
         if new is None:
             if old is not None:
-                self._pod_gone(old.pod)
+                self._pod_deleted(old.pod)
         elif old is None:
-            self._pod_came(new.pod)
+            self._pod_added(new.pod)
         elif old.pod.node_name:
             self._bound_pod_changed(old.pod, new.pod)
         elif new.pod.node_name:
@@ -275,7 +275,7 @@ class Scheduler:
         elif is_responsible_for(old.pod, self._names):
             self._waiting_pod_changed(old.pod, new.pod)
 
-    def _pod_came(self, pod: Pod) -> None:
+    def _pod_added(self, pod: Pod) -> None:
         if pod.node_name:
             self.cache.add_pod(pod)
             self._move(ASSIGNED_POD_ADD, None, pod)
@@ -285,7 +285,7 @@ class Scheduler:
             if self.queue.groups is not None:
                 self._move(UNSCHEDULED_POD_ADD, None, pod)
 
-    def _pod_gone(self, pod: Pod) -> None:
+    def _pod_deleted(self, pod: Pod) -> None:
         if pod.node_name:
             self.cache.remove_pod(pod)
             self._move(ASSIGNED_POD_DELETE, pod, None)

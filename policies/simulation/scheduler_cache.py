@@ -13,7 +13,7 @@ from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.scheduling.cache import PodsByNode
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-from forewarn.policies.simulation.api_server import BUDGET
+from forewarn.policies.simulation.api_server import PDB
 from forewarn.policies.simulation.node_tree import NodeTree
 from forewarn.policies.simulation.pod_group_states import PodGroupStates
 
@@ -38,7 +38,7 @@ class SchedulerCache:
         self._pod_groups: Overlay[tuple[str, str], PodGroup] = Overlay(self._base.pod_groups)
         self.group_states = PodGroupStates()
         self._nodes: Table[tuple[str, str], Node] = Table()
-        self._budgets: Table[tuple[str, str], PodDisruptionBudget] = Table()
+        self._pdbs: Table[tuple[str, str], PodDisruptionBudget] = Table()
         self._workloads: GroupedTable[tuple[str, str, str], Workload] = GroupedTable(place=1)
         self._read: dict[tuple[str, str], tuple[ApiObject, PodDisruptionBudget]] = {}
         """Parsed PDBs. Caches use the identity of a selector, which a change of the status does not replace."""
@@ -60,7 +60,7 @@ class SchedulerCache:
         objects = replace(
             self._base,
             nodes=self._nodes.freeze(),
-            budgets=self._budgets.freeze(),
+            pdbs=self._pdbs.freeze(),
             workloads=self._workloads.freeze(),
             claims=self._claims.freeze(),
             volumes=self._volumes.freeze(),
@@ -168,12 +168,12 @@ class SchedulerCache:
     def put_workload(self, state: WorkloadState) -> None:
         """Add or change a workload or PDB."""
         kind, namespace, name = state.key
-        if kind == BUDGET:
-            budget = self._budget(state)
-            if self._budgets.get((namespace, name)) == budget:
+        if kind == PDB:
+            pdb = self._budget(state)
+            if self._pdbs.get((namespace, name)) == pdb:
                 return
             self._snapshot = None
-            self._budgets.put((namespace, name), budget)
+            self._pdbs.put((namespace, name), pdb)
         else:
             self._snapshot = None
             self._workloads.put(state.key, Workload.from_api(state.object))
@@ -182,8 +182,8 @@ class SchedulerCache:
         """Remove a workload or PDB."""
         self._snapshot = None
         kind, namespace, name = state.key
-        if kind == BUDGET:
-            self._budgets.pop((namespace, name))
+        if kind == PDB:
+            self._pdbs.pop((namespace, name))
             self._read.pop((namespace, name), None)
         else:
             self._workloads.pop(state.key)
@@ -193,5 +193,5 @@ class SchedulerCache:
         known = self._read.get(key)
         if known is None or known[0] is not state.object:
             known = self._read[key] = state.object, PodDisruptionBudget.from_api(state.object)
-        budget = known[1]
-        return replace(budget, disruptions_allowed=status.disruptions_allowed, stale=False) if status else budget
+        pdb = known[1]
+        return replace(pdb, disruptions_allowed=status.disruptions_allowed, stale=False) if status else pdb

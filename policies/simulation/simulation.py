@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.simulation.scenario import Arrival, World
 
-MOST_STEPS: Final = 2_000_000
+MAX_STEPS: Final = 2_000_000
 """Maximum steps of a simulation, so that every run ends."""
 STEPS_EACH: Final = 200
 """Maximum steps for each node and Pod at the start, if that is more: large clusters need more steps."""
-MOST_PODS: Final = 200_000
+MAX_PODS: Final = 200_000
 """Maximum number of Pods created in a run."""
 _PROGRESS_EVERY: Final = 1000
 _COLLECT_AFTER: Final = 200_000, 50
@@ -53,7 +53,7 @@ _COLLECT_AFTER: Final = 200_000, 50
 
 A simulation rarely frees objects, and creates hardly any cycles.
 """
-_APART: Final = 1e-3
+_TIME_TOLERANCE: Final = 1e-3
 """Seconds between two arrivals at the same time."""
 
 
@@ -122,7 +122,7 @@ class Simulation:
         """The reserved number that orders arrivals among other events of the same time."""
         self._steps = 0
         """Number of steps before `run`."""
-        self.most_steps = max(MOST_STEPS, STEPS_EACH * (len(world.nodes) + len(world.pods)))
+        self.max_steps = max(MAX_STEPS, STEPS_EACH * (len(world.nodes) + len(world.pods)))
         """Number of steps after which the run is stopped."""
         self._arrivals = len(world.arrivals)
         """Number of future arrivals."""
@@ -166,7 +166,7 @@ class Simulation:
     def _arrange_arrivals(self) -> None:
         time = -1.0
         for number, arrival in enumerate(self.world.arrivals, self._place):
-            time = arrival.at if arrival.at > time else time + _APART
+            time = arrival.at if arrival.at > time else time + _TIME_TOLERANCE
             self.clock.at(time, partial(self.controllers.arrive, partial(self._arrive, arrival)), number)
 
     def admit_by(self, admission: Callable[[ApiObject], Pod], group_admission: Callable[[ApiObject], PodGroup]) -> None:
@@ -185,7 +185,7 @@ class Simulation:
         while self.clock.is_due_before(0.0, self._place):
             self._advance()
 
-    def look_around(self) -> bool:
+    def first_syncs(self) -> bool:
         """After `begin`: run the first sync of every controller, up to the first garbage collection.
 
         Returns True if nothing changes; otherwise this simulation is of no further use. If nothing changes, all Pods
@@ -195,7 +195,7 @@ class Simulation:
         """
         if min(self.world.horizon, self.world.quiet) <= FIRST_COLLECTION:
             return False
-        while self.clock.is_due_before(FIRST_COLLECTION) and not self.timeline.events and self._steps < self.most_steps:
+        while self.clock.is_due_before(FIRST_COLLECTION) and not self.timeline.events and self._steps < self.max_steps:
             self._advance()
         return not self.clock.is_due_before(FIRST_COLLECTION) and not self.timeline.events
 
@@ -206,7 +206,7 @@ class Simulation:
     def expect(self, arrivals: Sequence[Arrival]) -> None:
         """Add arrivals from time 0 on to a simulation without arrivals that has not run.
 
-        After `look_around`: only losses of nodes, and time starts again.
+        After `first_syncs`: only losses of nodes, and time starts again.
         """
         self.world, self._arrivals = self.world._replace(arrivals=arrivals), len(arrivals)
         if arrivals:
@@ -215,7 +215,7 @@ class Simulation:
 
     @property
     def is_as_if_new(self) -> bool:
-        """After `look_around` and a run: True if a new simulation would have had the same result.
+        """After `first_syncs` and a run: True if a new simulation would have had the same result.
 
         It differs if a DaemonSet created or deleted Pods at once, while other controllers would have run their first
         sync.
@@ -233,7 +233,7 @@ class Simulation:
             self._run()
 
     def _run(self) -> None:
-        for step in range(self._steps, self.most_steps):
+        for step in range(self._steps, self.max_steps):
             if step % _PROGRESS_EVERY == 0 and self._is_too_large(step):
                 return
             time = self.clock.next_time
@@ -248,13 +248,13 @@ class Simulation:
                     self.clock.now = quiet
                     return
             self.clock.advance()
-        self._give_up(f"after {self.most_steps:,} steps")
+        self._give_up(f"after {self.max_steps:,} steps")
 
     def _is_too_large(self, steps: int) -> bool:
         if self._progress is not None:
             self._progress(self.clock.now, steps)
-        if self.api.created > MOST_PODS:
-            self._give_up(f"after {MOST_PODS:,} new Pods")
+        if self.api.created > MAX_PODS:
+            self._give_up(f"after {MAX_PODS:,} new Pods")
         return bool(self.stopped)
 
     def _give_up(self, why: str) -> None:

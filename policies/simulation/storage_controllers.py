@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.controller_view import ControllerView
     from forewarn.policies.simulation.latencies import Latencies
 
-_MOST_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 _RELEASED: Final = "Released"
 
 
@@ -58,7 +58,7 @@ class StorageControllers:
         if self._api.storage.unlisted:
             why = "not in the cluster snapshot: Pods are simulated without their volumes"
             found.append((why, ["/".join(key) for key in sorted(self._api.storage.unlisted)]))
-        told = ((plural(len(names), "PersistentVolumeClaim"), listed(names, _MOST_NAMED), why) for why, names in found)
+        told = ((plural(len(names), "PersistentVolumeClaim"), listed(names, _MAX_NAMED), why) for why, names in found)
         return [f"not modelled: {count} ({names}): {why}" for count, names, why in told]
 
     def start(self) -> None:
@@ -70,7 +70,7 @@ class StorageControllers:
             if not claim.fully_bound:
                 self._enqueue(claim.key)
         for state in list(self._api.pods.values()):
-            self._look_at_pod(state)
+            self._check_pod(state)
 
     def handle(self, change: Change) -> None:
         """Handle a stored change."""
@@ -78,21 +78,21 @@ class StorageControllers:
             if change.new is not None:
                 self._enqueue(change.new.key)
             else:
-                self._claim_gone(change.old)
+                self._claim_deleted(change.old)
         elif change.kind == "Volume":
             if change.new.claim is not None:
                 self._enqueue(change.new.claim[:2])
         elif change.kind == "Pod":
             if change.new is None:
-                self._pod_gone(change.old)
+                self._pod_deleted(change.old)
             elif change.old is None:
-                self._look_at_pod(change.new)
+                self._check_pod(change.new)
         elif change.kind == "Workload" and change.new is None:
-            self._workload_gone(change.old.key)
+            self._workload_deleted(change.old.key)
 
     # Pods, and workloads that claims are deleted with
 
-    def _look_at_pod(self, state: PodState) -> None:
+    def _check_pod(self, state: PodState) -> None:
         if any(volume.ephemeral for volume in state.pod.spec.volumes):
             self._clock.spawn(self._create_ephemeral((state.pod.namespace, state.pod.name)))
 
@@ -108,13 +108,13 @@ class StorageControllers:
             if self._api.storage.claim(claim.key) is None:
                 self._api.storage.put_claim(claim)
 
-    def _pod_gone(self, state: PodState) -> None:
+    def _pod_deleted(self, state: PodState) -> None:
         for key in claims_of(state.pod):
             claim = self._api.storage.claim(key)
             if claim is not None and (claim.deleting or (claim.owner_uid and claim.owner_uid == state.pod.uid)):
                 self._clock.spawn(self._delete(key))
 
-    def _workload_gone(self, key: Key) -> None:
+    def _workload_deleted(self, key: Key) -> None:
         if key[0] != "apps/StatefulSet":
             return
         claims = self._api.storage.claims()
@@ -127,13 +127,13 @@ class StorageControllers:
         yield self._latencies.write("delete", "/".join(key))
         self._api.storage.delete_claim(key)
 
-    def _claim_gone(self, claim: PersistentVolumeClaim) -> None:
+    def _claim_deleted(self, claim: PersistentVolumeClaim) -> None:
         """Release the volume of a deleted claim; Pods of the claim may need another claim."""
         volume = self._api.storage.volume(claim.volume_name)
         if volume is not None:
             self._api.storage.put_volume(replace(volume, phase=_RELEASED, claim=(*claim.key, claim.uid or _RELEASED)))
         for pod in self._api.storage.pods_of_claim.get(claim.key, ()):
-            self._look_at_pod(self._api.pods[pod])
+            self._check_pod(self._api.pods[pod])
 
     # Binding and provisioning
 

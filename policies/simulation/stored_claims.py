@@ -20,13 +20,13 @@ Key = tuple[str, str]
 
 
 class StoredClaims:
-    """All claims and volumes. `tell`: called for each change with the kind, and the object before and after."""
+    """All claims and volumes. `notify`: called for each change with the kind, and the object before and after."""
 
     def __init__(
-        self, base: ClusterObjects, pods: Mapping[Key, PodState], tell: Callable[[str, Any, Any], None]
+        self, base: ClusterObjects, pods: Mapping[Key, PodState], notify: Callable[[str, Any, Any], None]
     ) -> None:
         """`base`: the claims and volumes of time 0. `pods`: all stored Pods."""
-        self._pods, self._tell = pods, tell
+        self._pods, self._notify = pods, notify
         self._claims: Overlay[Key, PersistentVolumeClaim] = Overlay(base.claims)
         self._volumes: Overlay[Key, PersistentVolume] = Overlay(base.volumes)
         self.pods_of_claim: dict[Key, dict[Key, None]] = {}
@@ -89,7 +89,7 @@ class StoredClaims:
         old = self._claims.get(claim.key)
         new = claim if claim.uid else replace(claim, uid=f"claim-{next(self._created)}")
         self._claims.put(claim.key, new)
-        self._tell("Claim", old, new)
+        self._notify("Claim", old, new)
 
     def delete_claim(self, key: Key) -> None:
         """DELETE a claim. A claim of a Pod on a node remains until the Pod is removed.
@@ -105,13 +105,13 @@ class StoredClaims:
                 self.put_claim(replace(old, deleting=True))
             return
         self._claims.pop(key)
-        self._tell("Claim", old, None)
+        self._notify("Claim", old, None)
 
     def put_volume(self, volume: PersistentVolume) -> None:
         """Create or change a volume."""
         old = self._volumes.get(("", volume.name))
         self._volumes.put(("", volume.name), volume)
-        self._tell("Volume", old, volume)
+        self._notify("Volume", old, volume)
 
 
 def claims_of(pod: Pod) -> list[Key]:

@@ -37,13 +37,13 @@ class Condition(NamedTuple):
 
 
 class StoredPodGroups:
-    """All PodGroups. `tell`: called for each change with the PodGroup before and after; None if it does not exist."""
+    """All PodGroups. `notify`: called for each change with the PodGroup before and after; None if it does not exist."""
 
     def __init__(
-        self, clock: Clock, timeline: Timeline, pods: Callable[[], Iterable[Pod]], tell: Callable[[Any, Any], None]
+        self, clock: Clock, timeline: Timeline, pods: Callable[[], Iterable[Pod]], notify: Callable[[Any, Any], None]
     ) -> None:
         """`pods`: returns all stored Pods."""
-        self._clock, self._timeline, self._pods, self._tell = clock, timeline, pods, tell
+        self._clock, self._timeline, self._pods, self._notify = clock, timeline, pods, notify
         self._groups: dict[tuple[str, str], PodGroup] = {}
         self._conditions: dict[tuple[str, str], Condition] = {}
         self._deleting: set[tuple[str, str]] = set()
@@ -73,7 +73,7 @@ class StoredPodGroups:
         self._timeline.origins[name_of_group(group)] = Origin(
             shown, group.namespace, group.priority, classes[0] if classes else "", Again.UNKNOWN, self._clock.now < 0, 0
         )
-        self._tell(old, new)
+        self._notify(old, new)
 
     def delete(self, key: tuple[str, str]) -> None:
         """DELETE a PodGroup. It remains while Pods that have not terminated refer to it."""
@@ -83,7 +83,7 @@ class StoredPodGroups:
             self._timeline.add("groupDeleted", group=group.key)
             self._release(key)
 
-    def pod_gone(self, pod: Pod) -> None:
+    def pod_deleted(self, pod: Pod) -> None:
         """Remove the PodGroup of a removed Pod, if it is being deleted and no longer in use."""
         key = pod.namespace, pod.spec.pod_group
         if key in self._deleting:
@@ -100,7 +100,7 @@ class StoredPodGroups:
         self._conditions.pop(key, None)
         del self._groups[key]
         self._timeline.add("groupGone", group=group.key)
-        self._tell(group, None)
+        self._notify(group, None)
 
     def _is_in_use(self, key: tuple[str, str]) -> bool:
         return any((pod.namespace, pod.spec.pod_group) == key and not pod.terminal for pod in self._pods())
@@ -111,4 +111,4 @@ class StoredPodGroups:
         if group is not None:
             self._conditions[key] = condition
             self._timeline.add("groupCondition", message=condition.message, group=group.key, condition=condition[:2])
-            self._tell(group, group)
+            self._notify(group, group)

@@ -28,20 +28,20 @@ class Names:
         kinds: dict[str, set[str]] = {}
         for kind, group in workloads:
             kinds.setdefault(group, set()).add(kind)
-        several = {group: _told_apart(each) for group, each in kinds.items() if len(each) > 1}
-        self._told = {(kind, group): f"{each[kind]} {group}" for group, each in several.items() for kind in each}
-        self._groups = {told: group for (_, group), told in self._told.items()}
+        several = {group: _kind_names_of(each) for group, each in kinds.items() if len(each) > 1}
+        self._kind_names = {(kind, group): f"{each[kind]} {group}" for group, each in several.items() for kind in each}
+        self._groups = {told: group for (_, group), told in self._kind_names.items()}
 
     def of(self, workload: tuple[str, str]) -> str:
         """Return the display name of a workload; `namespace/name` for an unknown one."""
-        return self._told.get(workload, workload[1])
+        return self._kind_names.get(workload, workload[1])
 
     def group(self, name: str) -> str:
         """Return `namespace/name` of a display name."""
         return self._groups.get(name, name)
 
 
-def _told_apart(kinds: Iterable[str]) -> dict[str, str]:
+def _kind_names_of(kinds: Iterable[str]) -> dict[str, str]:
     """Return `group/Kind` -> `Kind`, or `Kind.group` if several groups have this kind, as upstream formats a
     GroupKind.
     """
@@ -52,8 +52,8 @@ def _told_apart(kinds: Iterable[str]) -> dict[str, str]:
 
 def names_in(simulation: Simulation) -> Names:
     """Return the names of all workloads that have or had Pods so far, or whose Pods a quota rejected."""
-    refused = (workload for workload, _ in simulation.controllers.refusals.by_workload())
-    return Names({*(origin.workload for origin in simulation.timeline.origins.values()), *refused})
+    rejected = (workload for workload, _ in simulation.controllers.rejections.by_workload())
+    return Names({*(origin.workload for origin in simulation.timeline.origins.values()), *rejected})
 
 
 _PLAIN: Final = Names()
@@ -104,7 +104,7 @@ class Summary(NamedTuple):
     new_running: int
     all_run_at: float | None
     """The time at which the last new Pod was bound; None if one is not bound."""
-    broken_budgets: Mapping[str, int]
+    violated_pdbs: Mapping[str, int]
     settled_at: float
     settled: bool
     """Whether nothing more would happen; False if the run was stopped or reached its horizon."""
@@ -138,7 +138,7 @@ class Summary(NamedTuple):
             **({"rejectedByQuota": {each.group: each.pods for each in self.missing}} if self.missing else {}),
             "newPods": self.new_pods,
             "newPodsRunning": self.new_running,
-            "violatedPDBs": dict(self.broken_budgets),
+            "violatedPDBs": dict(self.violated_pdbs),
             "settled": self.settled,
             "settledAt": round(self.settled_at, 4),
             **({"stopped": self.stopped} if self.stopped else {}),
@@ -159,7 +159,7 @@ def summarize(simulation: Simulation) -> Summary:
         new_pods=len(levels.new),
         new_running=len(bound),
         all_run_at=max(bound.values(), default=None) if len(bound) == len(levels.new) else None,
-        broken_budgets=simulation.scheduler.broken_budgets,
+        violated_pdbs=simulation.scheduler.violated_pdbs,
         settled_at=max(simulation.timeline.last, 0.0),
         settled=simulation.settled,
         stopped=simulation.stopped,
@@ -189,10 +189,10 @@ def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missi
     A Deployment's ReplicaSets are combined.
     """
     found: dict[tuple[str, str], Missing] = {}
-    refusals = simulation.controllers.refusals.by_workload()
-    for workload, refused in sorted(refusals, key=lambda each: (each[0][::-1], each[1])):
+    rejections = simulation.controllers.rejections.by_workload()
+    for workload, rejected in sorted(rejections, key=lambda each: (each[0][::-1], each[1])):
         pods = found[workload].pods if workload in found else 0
-        found[workload] = Missing(names.of(workload), pods + refused.missing, refused.message)
+        found[workload] = Missing(names.of(workload), pods + rejected.missing, rejected.message)
     return found
 
 
@@ -213,7 +213,7 @@ class Levels:
         if event.origin is None:
             return None
         if event.event == "created":
-            self._came(event.pod, event.origin)
+            self._add_arrival(event.pod, event.origin)
         elif event.event == "gone":
             self._dying.discard(event.pod)
         elif event.event == "deleted":
@@ -225,7 +225,7 @@ class Levels:
             return Eviction(event.t, event.pod, event.by, event.node, level, event.origin)
         return None
 
-    def _came(self, pod: str, origin: Origin) -> None:
+    def _add_arrival(self, pod: str, origin: Origin) -> None:
         owed = self._owed.get(origin.workload)
         if owed:
             self._of[pod] = owed.popleft()
@@ -244,12 +244,12 @@ def _waiting(simulation: Simulation, names: Names) -> list[Waiting]:
             groups.setdefault(names.of(origins[state.pod.key].workload), []).append(state.pod.key)
     told = {event.pod: event.message for event in simulation.timeline.events if event.event == "unschedulable"}
     for state in simulation.api.pods.values():
-        if not state.pod.node_name and (why := _why_group_waits(simulation, state.pod)):
+        if not state.pod.node_name and (why := _why_group_pending(simulation, state.pod)):
             told[state.pod.key] = why
     return [_of_group(origins, group, pods, told) for group, pods in sorted(groups.items())]
 
 
-def _why_group_waits(simulation: Simulation, pod: Pod) -> str:
+def _why_group_pending(simulation: Simulation, pod: Pod) -> str:
     """Return what the Pod's PodGroup needs before kube-scheduler tries it; empty if nothing is missing."""
     key = pod.namespace, pod.spec.pod_group
     if not key[1] or simulation.scheduler.queue.groups is None:

@@ -47,18 +47,18 @@ class TaintEvictions:
         """Process every node, and watch changes from now on."""
         self._api.watchers.append(self.handle)
         for name in list(self._api.nodes):
-            self._look(name)
+            self._check(name)
 
     def handle(self, change: Change) -> None:
         """Process the node of a change, or the node of a newly bound Pod."""
         if change.kind == "Node":
-            self._look((change.new or change.old).name)
+            self._check((change.new or change.old).name)
         elif change.kind == "Pod" and change.new is not None:
             node = change.new.pod.node_name
             if node and not (change.old is not None and change.old.pod.node_name):
-                self._look(node)
+                self._check(node)
 
-    def _look(self, name: str) -> None:
+    def _check(self, name: str) -> None:
         node, scheduled = self._api.nodes.get(name), self._scheduled.pop(name, {})
         taints = [taint for taint in node.taints if taint.effect == NO_EXECUTE] if node else []
         if not taints and (node is not None or not scheduled):
@@ -77,7 +77,7 @@ class TaintEvictions:
         if left:
             self._scheduled[name] = left
             due = min(eviction.due for eviction in left.values())
-            self._clock.at(due - self._api.epoch + _A_MOMENT, partial(self._look, name))
+            self._clock.at(due - self._api.epoch + _A_MOMENT, partial(self._check, name))
 
     def _delete(self, key: PodKey, node: str) -> Generator[float | None, None, None]:
         return delete_for_taint(self._api, self._latencies, key, f"taint of {node}")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.latencies import Latencies
     from forewarn.policies.simulation.scheduler_cache import SchedulerCache
 
-_LOOK: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 """Seconds between two checks whether all claims are bound."""
 
 
@@ -75,8 +75,8 @@ class VolumeBinder:
                 return f'claim "{"/".join(claim.key)}" has changed'
             self._api.storage.put_claim(replace(stored, selected_node=node))
         until = self._clock.now + self._timeout(pod)
-        while self._clock.now + _LOOK <= until:
-            yield _LOOK
+        while self._clock.now + _POLL_SECONDS <= until:
+            yield _POLL_SECONDS
             problem = self._problem(pod, node, volumes)
             if problem is None:
                 return ""

@@ -66,7 +66,7 @@ def events_about(source: str, namespace: str, name: str) -> Iterable[dict[str, A
     is empty. The source must have an attribute `events`, a function of the argument, a namespace and a name. Raises
     SourceError.
     """
-    return _asked(source, "events", namespace, name)
+    return _objects_of(source, "events", namespace, name)
 
 
 def has_events(source: str) -> bool:
@@ -79,7 +79,7 @@ def capacity_buffers_of(source: str) -> Iterable[dict[str, Any]]:
 
     Such a source is a function with an attribute `capacity_buffers`, a function of the argument. Raises SourceError.
     """
-    return _asked(source, "capacity_buffers")
+    return _objects_of(source, "capacity_buffers")
 
 
 def definitions_of(source: str) -> Iterable[dict[str, Any]]:
@@ -87,7 +87,7 @@ def definitions_of(source: str) -> Iterable[dict[str, Any]]:
 
     The source must have an attribute `definitions`, a function of the argument. Raises SourceError.
     """
-    return _asked(source, "definitions")
+    return _objects_of(source, "definitions")
 
 
 def contexts_of(source: str) -> list[str]:
@@ -99,7 +99,7 @@ def contexts_of(source: str) -> list[str]:
     return [] if function is None else [str(name) for name in function()]
 
 
-def _asked(source: str, attribute: str, *arguments: str) -> Iterable[dict[str, Any]]:
+def _objects_of(source: str, attribute: str, *arguments: str) -> Iterable[dict[str, Any]]:
     """The objects from an attribute function of a named source; nothing if the source has no such function."""
     function = _attribute(source, attribute)
     objects: Iterable[dict[str, Any]] = () if function is None else function(*arguments)

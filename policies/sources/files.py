@@ -59,13 +59,13 @@ def _unnoticed(_path: str, _why: str) -> None:
 def find_files(
     paths: Iterable[str],
     suffixes: tuple[str, ...] = MANIFESTS,
-    left_out: Callable[[str, str], None] = _unnoticed,
+    omitted: Callable[[str, str], None] = _unnoticed,
     *,
     as_git: bool = False,
 ) -> Iterator[File]:
     """Yield the files of these paths: named files and `-` as they are; in directories, files with a suffix, sorted.
 
-    `left_out` is called with the path and the type of skipped entries: hidden directories, links out of the directory,
+    `omitted` is called with the path and the type of skipped entries: hidden directories, links out of the directory,
     pipes, devices, and chart templates. Each file is yielded once, even if several paths lead to it. Unreadable entries
     are yielded, so that reading reports the error. `as_git`: skip what git ignores in a work tree.
     """
@@ -75,7 +75,7 @@ def find_files(
         if path == STDIN or not os.path.isdir(path):
             found: Iterable[File] = (File(path),)
         else:
-            found = _Walk(path, suffixes, left_out, as_git=as_git).files()
+            found = _Walk(path, suffixes, omitted, as_git=as_git).files()
         for file in found:
             real = file.path if file.path == STDIN else _real(file.path, directories)
             if real not in seen:
@@ -111,10 +111,10 @@ class _Walk:
     """Walks one directory: depth first, sorted by name."""
 
     def __init__(
-        self, root: str, suffixes: tuple[str, ...], left_out: Callable[[str, str], None], *, as_git: bool
+        self, root: str, suffixes: tuple[str, ...], omitted: Callable[[str, str], None], *, as_git: bool
     ) -> None:
         self._root, self._real = root, os.path.realpath(root)
-        self._suffixes, self._left_out = suffixes, left_out
+        self._suffixes, self._omitted = suffixes, omitted
         self._seen: set[tuple[int, int]] = set()
         """The directories on the way and before, so that links make no loop."""
         above = Ignores.above(root) if as_git else None
@@ -147,11 +147,11 @@ class _Walk:
             if any(child.name == "Chart.yaml" for child in children):
                 children = [child for child in children if not self._is_template(child)]
             let_in = sorted(filter(self._is_let_in, children), key=lambda entry: entry.name)
-            return self._heard_of(path, children, let_in) if path in self._ignores else let_in
+            return self._not_ignored(path, children, let_in) if path in self._ignores else let_in
         except OSError:
             return None
 
-    def _heard_of(
+    def _not_ignored(
         self, path: str, all_of_it: list[os.DirEntry[str]], let_in: list[os.DirEntry[str]]
     ) -> list[os.DirEntry[str]]:
         """The entries that git does not ignore; git never ignores tracked files."""
@@ -167,7 +167,7 @@ class _Walk:
                 real = real or os.path.realpath(path)
                 if not ignores.tree.tracks(real, entry.name):
                     if not (is_directory and ignores.tree.tracks_below(real, entry.name)):
-                        self._left_out(entry.path, IGNORED if ignores.tree.is_readable else NAMED)
+                        self._omitted(entry.path, IGNORED if ignores.tree.is_readable else NAMED)
                         continue
                     inside = ignores.inside()
             kept.append(entry)
@@ -179,25 +179,25 @@ class _Walk:
         """True if helm renders this directory of a chart; reports it as skipped."""
         is_template = entry.name == "templates" and _is_directory(entry)
         if is_template:
-            self._left_out(entry.path, TEMPLATES)
+            self._omitted(entry.path, TEMPLATES)
         return is_template
 
     def _is_let_in(self, entry: os.DirEntry[str]) -> bool:
-        """True if an entry is to be read; calls `left_out` for others."""
+        """True if an entry is to be read; calls `omitted` for others."""
         is_directory = _is_directory(entry)
         if is_directory and entry.name.startswith("."):
             if entry.name not in _REPOSITORY and not (entry.is_symlink() or entry.name.startswith("..")):
-                self._left_out(entry.path, HIDDEN)
+                self._omitted(entry.path, HIDDEN)
             return False
         if not is_directory and not entry.name.lower().endswith(self._suffixes):
             return False
         if entry.is_symlink() and not is_inside(entry.path, self._real):
-            self._left_out(entry.path, OUTSIDE)
+            self._omitted(entry.path, OUTSIDE)
             return False
         return True
 
     def _is_manifest(self, entry: os.DirEntry[str]) -> bool:
-        """True for a regular file: pipes, sockets and devices may have no end. Calls `left_out` for others."""
+        """True for a regular file: pipes, sockets and devices may have no end. Calls `omitted` for others."""
         if entry.is_file(follow_symlinks=False):
             return True
         try:
@@ -205,7 +205,7 @@ class _Walk:
         except OSError:
             return True  # reading it says why
         if not stat.S_ISREG(mode):
-            self._left_out(entry.path, NO_FILE)
+            self._omitted(entry.path, NO_FILE)
         return stat.S_ISREG(mode)
 
 

@@ -39,13 +39,13 @@ class WorkTree:
 
     def tracks(self, directory: str, name: str) -> bool:
         """True if the index has an entry `name` in a directory (a real path): a file, link or submodule."""
-        return self._holds(directory, name, b"")
+        return self._contains(directory, name, b"")
 
     def tracks_below(self, directory: str, name: str) -> bool:
         """True if the index has entries below `name` in a directory (a real path)."""
-        return self._holds(directory, name, b"/")
+        return self._contains(directory, name, b"/")
 
-    def _holds(self, directory: str, name: str, suffix: bytes) -> bool:
+    def _contains(self, directory: str, name: str, suffix: bytes) -> bool:
         top = self._top.rstrip(os.sep) + os.sep
         inside = os.path.join(directory, name)
         if not inside.startswith(top):

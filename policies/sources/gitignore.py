@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NAME: Final = ".gitignore"
 _LONGEST: Final = 1 << 18
-_MOST: Final = 1_000
+_MAX: Final = 1_000
 """Maximum patterns of one file; further ones are ignored."""
 _DEEPEST: Final = 100
 _ESCAPED: Final = re.compile(r"\\(.)")
@@ -101,7 +101,7 @@ class Ignores:
 
 def _patterns(file: str) -> Iterator[_Pattern]:
     """The patterns of a file, the last line first; none if it is unreadable."""
-    lines = _text(file).split("\n")[:_MOST]
+    lines = _text(file).split("\n")[:_MAX]
     for line in reversed(lines):
         text = line.rstrip("\r")
         if not text.endswith("\\ "):

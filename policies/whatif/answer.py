@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NO_CLASS: Final = "none"
 
 
-class Standing(NamedTuple):
+class WorkloadCount(NamedTuple):
     """A workload, or a Pod without controller: numbers of running and Pending Pods before and after the event.
 
     `message`: kube-scheduler's message. `workload`: as in `Summary.names`.
@@ -58,7 +58,7 @@ class Standing(NamedTuple):
         return max(self.lost - self.with_node, 0)
 
 
-class Push(NamedTuple):
+class Preemption(NamedTuple):
     """A preemption: preemptor, victim, time in seconds, and depth in the cascade (`level`)."""
 
     t: float
@@ -95,7 +95,7 @@ class Anyway(NamedTuple):
 class Answer(NamedTuple):
     """The answer to a question. `standings`: the workloads that differ, or have too few Pods.
 
-    `budgets`: PDB -> (healthy Pods, desired healthy Pods), if it has too few Pods at the end and had enough before.
+    `pdbs`: PDB -> (healthy Pods, desired healthy Pods), if it has too few Pods at the end and had enough before.
     `anyway`: the outcome without the event, if the cluster is not in a steady state. `stuck`: node that was not drained
     -> its remaining Pods. `forbidden`: such a Pod -> the PDBs that block its eviction. `upgrade`: the progress of an
     upgrade. `unread`: objects with which their controllers cannot continue, and why. `not_modelled`: open points of the
@@ -105,9 +105,9 @@ class Answer(NamedTuple):
     title: str
     running_before: int
     running_after: int
-    standings: Sequence[Standing]
-    pushes: Sequence[Push]
-    budgets: Mapping[str, tuple[int, int]]
+    standings: Sequence[WorkloadCount]
+    preemptions: Sequence[Preemption]
+    pdbs: Mapping[str, tuple[int, int]]
     stuck: Mapping[str, Sequence[str]]
     forbidden: Mapping[str, Sequence[str]]
     unread: Sequence[str]
@@ -154,11 +154,13 @@ class Answer(NamedTuple):
         return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
 
 
-def pairs(pushes: Iterable[Push]) -> list[tuple[tuple[str, int, str, int], list[Push]]]:
+def pairs(preemptions: Iterable[Preemption]) -> list[tuple[tuple[str, int, str, int], list[Preemption]]]:
     """The preemptions grouped by (preemptor, priority, victim, priority), most first."""
-    found: dict[tuple[str, int, str, int], list[Push]] = {}
-    for push in pushes:
-        found.setdefault((push.by_workload, push.by_priority, push.workload, push.priority), []).append(push)
+    found: dict[tuple[str, int, str, int], list[Preemption]] = {}
+    for preemption in preemptions:
+        found.setdefault(
+            (preemption.by_workload, preemption.by_priority, preemption.workload, preemption.priority), []
+        ).append(preemption)
     return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
@@ -204,16 +206,16 @@ def as_dict(answer: Answer) -> dict[str, Any]:
                     "priority": p.priority,
                 },
             }
-            for p in answer.pushes
+            for p in answer.preemptions
         ],
         **({"podLosses": [loss.to_dict() for loss in answer.losses]} if answer.losses else {}),
         "pdbs": {
-            "violatedByPreemption": dict(answer.summary.broken_budgets),
-            "tooFewHealthy": {name: {"healthy": h, "desired": d} for name, (h, d) in sorted(answer.budgets.items())},
+            "violatedByPreemption": dict(answer.summary.violated_pdbs),
+            "tooFewHealthy": {name: {"healthy": h, "desired": d} for name, (h, d) in sorted(answer.pdbs.items())},
         },
         "rejectedByQuota": {each.group: each.pods for each in answer.summary.missing},
         "notDrained": {name: list(pods) for name, pods in sorted(answer.stuck.items())},
-        "evictionBlockedBy": {pod: list(budgets) for pod, budgets in sorted(answer.forbidden.items())},
+        "evictionBlockedBy": {pod: list(pdbs) for pod, pdbs in sorted(answer.forbidden.items())},
         "notSimulated": list(answer.unread),
         **({"assumptions": list(answer.summary.assumes)} if answer.summary.assumes else {}),
         "notModelled": list(answer.not_modelled),

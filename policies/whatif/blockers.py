@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from forewarn.policies.controllers.disruption import BudgetStatus
-from forewarn.policies.simulation.api_server import BUDGET
+from forewarn.policies.controllers.disruption import PdbStatus
+from forewarn.policies.simulation.api_server import PDB
 from forewarn.policies.simulation.drain import forbidden_by
 
 if TYPE_CHECKING:
@@ -40,19 +40,19 @@ def blockers_of(simulation: Simulation, nodes: Iterable[str]) -> list[Blocker]:
     for node in nodes:
         for state in api.by_node.get(node, {}).values():
             if not (state.pod.owner and state.pod.owner.kind in ("DaemonSet", "Node")):
-                for budget in forbidden_by(api, state):
-                    found.setdefault(budget, []).append((state.pod.key, node))
-    blockers = [_blocker(simulation, budget, pods) for budget, pods in found.items()]
+                for pdb in forbidden_by(api, state):
+                    found.setdefault(pdb, []).append((state.pod.key, node))
+    blockers = [_blocker(simulation, pdb, pods) for pdb, pods in found.items()]
     return sorted(blockers, key=lambda each: (not each.never, -len(each.nodes), -len(each.pods), each.budget))
 
 
-def _blocker(simulation: Simulation, budget: str, pods: Sequence[tuple[str, str]]) -> Blocker:
-    namespace, _, name = budget.partition("/")
-    status = simulation.api.workloads[BUDGET, namespace, name].status
-    counts = status if isinstance(status, BudgetStatus) else BudgetStatus()
+def _blocker(simulation: Simulation, pdb: str, pods: Sequence[tuple[str, str]]) -> Blocker:
+    namespace, _, name = pdb.partition("/")
+    status = simulation.api.workloads[PDB, namespace, name].status
+    counts = status if isinstance(status, PdbStatus) else PdbStatus()
     nodes = sorted({node for _, node in pods})
     healthy, desired, expected = counts.current_healthy, counts.desired_healthy, counts.expected_pods
-    return Blocker(budget, [pod for pod, _ in pods], nodes, healthy, desired, expected)
+    return Blocker(pdb, [pod for pod, _ in pods], nodes, healthy, desired, expected)
 
 
 def as_dict(found: Blocker) -> dict[str, Any]:

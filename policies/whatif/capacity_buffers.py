@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
 
 CAPACITY_BUFFER: Final = "autoscaling.x-k8s.io/CapacityBuffer"
-MOST_BUFFERS: Final = 1000
+MAX_BUFFERS: Final = 1000
 _LONGEST: Final = 253
 _LONGEST_REASON: Final = 100
-_MOST_CONDITIONS: Final = 20
+_MAX_CONDITIONS: Final = 20
 
 
 class Buffer(NamedTuple):
@@ -49,13 +49,13 @@ class Buffer(NamedTuple):
 
 class Buffers(NamedTuple):
     """The CapacityBuffers for an object, `own`, and the number and the provisioned replicas of others. `needed`: the
-    replicas that are asked for; None without a number. `left_out`: True if more than MOST_BUFFERS exist."""
+    replicas that are asked for; None without a number. `omitted`: True if more than MOST_BUFFERS exist."""
 
     own: Sequence[Buffer]
     others: int
     of_others: int
     needed: int | None = None
-    left_out: bool = False
+    omitted: bool = False
 
     @property
     def provisioned(self) -> int:
@@ -75,17 +75,17 @@ class BufferCache(Cache):
     def __init__(self) -> None:
         super().__init__()
         self.buffers: dict[tuple[str, str], Buffer] = {}
-        self.left_out = False
+        self.omitted = False
 
     def add(self, obj: ApiObject) -> bool:
         """See Cache."""
         if group_kind(obj) != CAPACITY_BUFFER:
             return super().add(obj)
         buffer = _read(obj)
-        if len(self.buffers) < MOST_BUFFERS:
+        if len(self.buffers) < MAX_BUFFERS:
             self.buffers[buffer.namespace, buffer.name] = buffer
         else:
-            self.left_out = True
+            self.omitted = True
         return True
 
     def buffers_for(self, obj: ApiObject, needed: int | None) -> Buffers | None:
@@ -96,7 +96,7 @@ class BufferCache(Cache):
         mine = ref.namespace, (group_kind(obj), ref.name)
         own = [each for each in self.buffers.values() if (each.namespace, each.target) == mine]
         others = [each for each in self.buffers.values() if (each.namespace, each.target) != mine]
-        return Buffers(own, len(others), sum(each.provisioned for each in others), needed, self.left_out)
+        return Buffers(own, len(others), sum(each.provisioned for each in others), needed, self.omitted)
 
 
 def _read(obj: ApiObject) -> Buffer:
@@ -119,7 +119,7 @@ def _target(obj: ApiObject) -> tuple[str, str]:
 
 def _problems(obj: ApiObject) -> Iterator[str]:
     found = at(obj, "status", "conditions")
-    for condition in found[:_MOST_CONDITIONS] if isinstance(found, list) else ():
+    for condition in found[:_MAX_CONDITIONS] if isinstance(found, list) else ():
         if isinstance(condition, dict) and condition.get("status") == "False":
             parts = (_text(condition, key) for key in ("type", "reason"))
             yield cut(" is false: ".join(filter(None, parts)), _LONGEST_REASON)

@@ -174,7 +174,7 @@ def title(change: ClassChange) -> str:
     return f"PriorityClass {new.name} {verb} ({', '.join(parts)}){why}"
 
 
-def running_told(change: ClassChange) -> str:
+def running_text(change: ClassChange) -> str:
     """A sentence about running Pods: they keep their priority."""
     if not change.changed:
         return "running Pods keep their priority; no workload's new Pods change priority"
@@ -272,7 +272,7 @@ def as_dict(change: ClassChange) -> dict[str, Any]:
         "workloads": [
             {
                 "workload": each.workload,
-                "newPods": {"before": _told(each.before), "after": _told(each.after)},
+                "newPods": {"before": _resolved_as_dict(each.before), "after": _resolved_as_dict(each.after)},
                 "running": {str(number): count for number, count in sorted(each.running.items())},
             }
             for each in change.changed
@@ -290,5 +290,5 @@ def as_dict(change: ClassChange) -> dict[str, Any]:
     }
 
 
-def _told(resolved: Resolved | None) -> dict[str, Any] | None:
+def _resolved_as_dict(resolved: Resolved | None) -> dict[str, Any] | None:
     return None if resolved is None else {"priority": resolved.priority, "preemptionPolicy": resolved.preemption_policy}

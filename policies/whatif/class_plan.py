@@ -22,7 +22,7 @@ from forewarn.policies.rules.support.restarts import restarted
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import summarize
 from forewarn.policies.whatif.class_change import Change, changed_class, is_rolled_out, ranked
-from forewarn.policies.whatif.comparison import pushes_of
+from forewarn.policies.whatif.comparison import preemptions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.simulation.scenario import World
     from forewarn.policies.simulation.summary import Summary
-    from forewarn.policies.whatif.answer import Push
+    from forewarn.policies.whatif.answer import Preemption
     from forewarn.policies.whatif.class_change import Ranked
 
-_LOOK: Final = 5.0
+_POLL_SECONDS: Final = 5.0
 """Seconds between two checks of a rollout."""
 _PATIENCE: Final = 600.0
 """Seconds without progress after which a rollout counts as unfinished. Source: progressDeadlineSeconds."""
@@ -76,11 +76,11 @@ class Result(NamedTuple):
 
     step: Step
     started: float
-    ended: float
+    finished_at: float
     replaced: int
     pending: int
     unfinished: Sequence[str]
-    pushes: Sequence[Push] = ()
+    preemptions: Sequence[Preemption] = ()
 
 
 class Alternative(NamedTuple):
@@ -111,7 +111,7 @@ class Plan(NamedTuple):
     @property
     def preempted(self) -> int:
         """Number of preempted Pods in all steps."""
-        return sum(len(result.pushes) for result in self.results)
+        return sum(len(result.preemptions) for result in self.results)
 
     @property
     def is_complete(self) -> bool:
@@ -228,7 +228,7 @@ class _Unit(NamedTuple):
     affected: list[Ranked]
 
     @property
-    def turn(self) -> tuple[bool, int]:
+    def sort_key(self) -> tuple[bool, int]:
         """Sort key: lowered priorities first, then by descending new priority, then changes without restarts."""
         if not self.affected:
             return True, 0
@@ -244,7 +244,7 @@ def steps_of(cluster: ClusterSnapshot, change: Wanted, affected: Sequence[Ranked
     if created:
         yield Step("create", created)
     current = {**old, **{c.name: c for c in created}}
-    for unit in sorted(_units(cluster, change, affected, new), key=lambda unit: unit.turn):
+    for unit in sorted(_units(cluster, change, affected, new), key=lambda unit: unit.sort_key):
         for step in unit.steps:
             current.update((c.name, _changed(current[c.name], c, step.action)) for c in step.classes)
             yield step._replace(classes=[current[c.name] for c in step.classes])
@@ -365,10 +365,10 @@ def _simulated(
     run = _Run(simulation, cluster, [*steps_of(cluster, change, affected, careful=careful)])
     simulation.run()
     summary = summarize(simulation)
-    pushes = pushes_of(simulation, summary.names)
+    preemptions = preemptions_of(simulation, summary.names)
     starts = [result.started for result in run.results]
     results = [
-        result._replace(pushes=[push for push in pushes if result.started <= push.t < end])
+        result._replace(preemptions=[preemption for preemption in preemptions if result.started <= preemption.t < end])
         for result, end in zip(run.results, [*starts[1:], float("inf")], strict=False)
     ]
     kept = [each for each in affected if each.after is not None and not _is_replaced_by_restart(each)]
@@ -435,7 +435,7 @@ class _Run:
             return
         left, progressed = len(old) + 1, clock.now
         while left:
-            yield _LOOK
+            yield _POLL_SECONDS
             now = sum(state.pod.uid in old or state.ready is None for state in self._pods_of(key))
             progressed = clock.now if now != left else progressed
             left = now
@@ -476,7 +476,7 @@ def as_dict(found: Plan) -> dict[str, Any]:
         "rejected": [_ranked_as_dict(each) for each in found.rejected],
         "settled": found.summary.settled,
         **({"stopped": found.summary.stopped} if found.summary.stopped else {}),
-        "violatedPDBs": dict(found.summary.broken_budgets),
+        "violatedPDBs": dict(found.summary.violated_pdbs),
         "ignored": list(found.ignored),
         "notModelled": list(found.not_modelled),
         "assumptions": list(found.summary.assumes),
@@ -492,16 +492,16 @@ def _step_as_dict(result: Result) -> dict[str, Any]:
         "workloads": workloads,
         **({"priority": step.priority} if workloads else {}),
         "startedAt": round(result.started, 4),
-        "endedAt": round(result.ended, 4),
+        "endedAt": round(result.finished_at, 4),
         "newPods": result.replaced,
         "pending": result.pending,
         "unfinished": list(result.unfinished),
         "preempted": [
             {
-                "by": {"pod": push.by, "workload": push.by_workload, "priority": push.by_priority},
-                "victim": {"pod": push.victim, "workload": push.workload, "priority": push.priority},
+                "by": {"pod": preemption.by, "workload": preemption.by_workload, "priority": preemption.by_priority},
+                "victim": {"pod": preemption.victim, "workload": preemption.workload, "priority": preemption.priority},
             }
-            for push in result.pushes
+            for preemption in result.preemptions
         ],
     }
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.controllers.disruption import BudgetStatus
+from forewarn.policies.controllers.disruption import PdbStatus
 from forewarn.policies.controllers.job import JobStatus
 from forewarn.policies.kinds.registry import DAEMON_SET
 from forewarn.policies.objects.fields import string_map
 from forewarn.policies.objects.job import backoff_limit
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.pod_loss import losses_of, named_loss
-from forewarn.policies.simulation.api_server import BUDGET, controller_of
+from forewarn.policies.simulation.api_server import PDB, controller_of
 from forewarn.policies.simulation.controller_writes import JOB
-from forewarn.policies.simulation.drain import forbidden_by, left_on
+from forewarn.policies.simulation.drain import forbidden_by, remaining_on
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Levels, names_in, summarize
 from forewarn.policies.whatif import autoscalers, blockers, new_nodes
-from forewarn.policies.whatif.answer import Answer, Anyway, Bound, Push, Standing
+from forewarn.policies.whatif.answer import Answer, Anyway, Bound, Preemption, WorkloadCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -53,12 +53,12 @@ def ask(
     """
     simulation = Simulation(world, progress=progress)
     occupancy = watch(simulation) if watch else None
-    before, budgets, failed = _standing(simulation), short_budgets(simulation), _failed_jobs(simulation)
+    before, pdbs, failed = _count_by_workload(simulation), pdbs_below_desired(simulation), _failed_jobs(simulation)
     blocking = blockers.blockers_of(simulation, question.drained if question.upgrade is not None else ())
     if question.upgrade is not None:
         question.upgrade.start(simulation)
     simulation.run()
-    after, summary = _standing(simulation), summarize(simulation)
+    after, summary = _count_by_workload(simulation), summarize(simulation)
     stuck = {name: left for name in question.drained if (left := _stuck(simulation, name))}
     messages = {waiting.group: waiting.message for waiting in summary.waiting}
     failures = _failures(simulation, failed)
@@ -68,8 +68,8 @@ def ask(
         running_before=sum(count.running for count in before.values()),
         running_after=sum(count.running for count in after.values()),
         standings=_compared(before, after, messages, failures, simulation.api.nodes, summary.names),
-        pushes=pushes_of(simulation, summary.names),
-        budgets={name: counts for name, counts in short_budgets(simulation).items() if name not in budgets},
+        preemptions=preemptions_of(simulation, summary.names),
+        pdbs={name: counts for name, counts in pdbs_below_desired(simulation).items() if name not in pdbs},
         stuck=stuck,
         forbidden=_forbidden(simulation, stuck),
         unread=sorted(simulation.controllers.unreadable.values()),
@@ -151,7 +151,7 @@ class _Count:
         self.daemons: Counter[str] = Counter()
 
 
-def _standing(simulation: Simulation) -> dict[tuple[str, str], _Count]:
+def _count_by_workload(simulation: Simulation) -> dict[tuple[str, str], _Count]:
     found: dict[tuple[str, str], _Count] = {}
     nodes, origins = simulation.api.nodes, simulation.timeline.origins
     for state in simulation.api.pods.values():
@@ -177,7 +177,7 @@ def _compared(
     failures: Mapping[tuple[str, str], str],
     nodes: Container[str],
     names: Names,
-) -> list[Standing]:
+) -> list[WorkloadCount]:
     """The workloads that differ, those with the most lost Pods first. `nodes`: the nodes that exist at the end."""
     found = []
     for workload in {**before, **after}:
@@ -190,7 +190,7 @@ def _compared(
             message = messages.get(name, "") if counts[3] else ""
             with_node = sum(pods for node, pods in one.daemons.items() if node not in nodes)
             failure = failures.get(workload, "")
-            found.append(Standing(*about, *counts, message, origin.again, origin.kind, with_node, failure))
+            found.append(WorkloadCount(*about, *counts, message, origin.again, origin.kind, with_node, failure))
     return sorted(found, key=lambda s: (-s.lost, -s.pending, s.workload))
 
 
@@ -239,7 +239,7 @@ def _why_failed(job: ApiObject, status: JobStatus) -> str:
     return f"{status.failure}, more Pods failed than backoffLimit {backoff_limit(job)}"
 
 
-def pushes_of(simulation: Simulation, names: Names) -> list[Push]:
+def preemptions_of(simulation: Simulation, names: Names) -> list[Preemption]:
     """The preempted Pods of a run, in order."""
     levels, found = Levels(), []
     for event in simulation.timeline.events:
@@ -247,7 +247,7 @@ def pushes_of(simulation: Simulation, names: Names) -> list[Push]:
         if eviction is not None:
             by, origin = event.by_origin, eviction.origin
             found.append(
-                Push(
+                Preemption(
                     t=event.t,
                     level=eviction.level,
                     node=eviction.node,
@@ -276,12 +276,12 @@ def _bound(simulation: Simulation, names: Names) -> list[Bound]:
     return [found[name] for name in sorted(found)]
 
 
-def short_budgets(simulation: Simulation) -> dict[str, tuple[int, int]]:
+def pdbs_below_desired(simulation: Simulation) -> dict[str, tuple[int, int]]:
     """The PDBs with fewer healthy Pods than desired, with both numbers."""
     found = {}
-    for key in simulation.api.keys_of(BUDGET):
+    for key in simulation.api.keys_of(PDB):
         status = simulation.api.workloads[key].status
-        if isinstance(status, BudgetStatus) and status.current_healthy < status.desired_healthy:
+        if isinstance(status, PdbStatus) and status.current_healthy < status.desired_healthy:
             found["/".join(key[1:])] = (status.current_healthy, status.desired_healthy)
     return found
 
@@ -289,7 +289,7 @@ def short_budgets(simulation: Simulation) -> dict[str, tuple[int, int]]:
 def _stuck(simulation: Simulation, name: str) -> list[str]:
     """The Pods that remain on a node that should be drained; empty for an uncordoned node."""
     node = simulation.api.nodes.get(name)
-    return left_on(simulation.api, name) if node is not None and node.unschedulable else []
+    return remaining_on(simulation.api, name) if node is not None and node.unschedulable else []
 
 
 def _forbidden(simulation: Simulation, stuck: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

@@ -17,7 +17,7 @@ from forewarn.policies.objects.fields import InvalidObject, group_kind, ref_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.recommended_classes import is_recommended
-from forewarn.policies.scheduling.bulk import room_for
+from forewarn.policies.scheduling.bulk import capacity_for
 from forewarn.policies.scheduling.framework import PluginFault
 from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.pod_group_preemption import without_victims
@@ -26,8 +26,8 @@ from forewarn.policies.scheduling.responsible import not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.victim import MissingNode, victims_below
 from forewarn.policies.whatif.autoscalers import is_expendable
-from forewarn.policies.whatif.node_estimate import MAX_SIZE_REACHED, MOST_NODES, NOT_TRIED, Estimate, Like
-from forewarn.policies.whatif.scale_up import MOST_WORK
+from forewarn.policies.whatif.node_estimate import MAX_NODES, MAX_SIZE_REACHED, NOT_TRIED, Estimate, Like
+from forewarn.policies.whatif.scale_up import MAX_WORK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.node_groups import NodeGroup
 
-MOST_IN_TURN: Final = 2_000
+MAX_SEQUENTIAL: Final = 2_000
 """Maximum Pods that are scheduled one after the other, if no faster method can count them."""
-MOST_PLACED: Final = 200_000
+MAX_PLACED: Final = 200_000
 """Maximum Pods that are placed to find each node's reason to reject the next Pod.
 
 The number of Pods per node depends on user input.
@@ -53,10 +53,10 @@ _ZONE: Final = "topology.kubernetes.io/zone"
 
 
 class Count(NamedTuple):
-    """The number of Pods that fit. `whole`: true if exact; false for a lower bound. `by_node`: by node, if known."""
+    """The number of Pods that fit. `is_exact`: true if exact; false for a lower bound. `by_node`: by node, if known."""
 
     pods: int
-    whole: bool = True
+    is_exact: bool = True
     by_node: Mapping[str, int] | None = None
 
 
@@ -69,7 +69,7 @@ class OfClass(NamedTuple):
     fitting: Count
 
 
-class Left(NamedTuple):
+class Stranded(NamedTuple):
     """The free amounts of full nodes: cpu in thousandths, memory in bytes."""
 
     scarce: tuple[str, ...]
@@ -117,7 +117,7 @@ class Headroom(NamedTuple):
     preempting: Count
     by_class: Sequence[OfClass]
     reasons: Sequence[tuple[str, int]]
-    left: Sequence[Left]
+    stranded: Sequence[Stranded]
     by_zone: Mapping[str, int]
     notes: Sequence[str] = ()
     groups: Sequence[OfGroup] | None = None
@@ -166,7 +166,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
         preempting=preempting,
         by_class=by_class,
         reasons=_reasons(prediction) if prediction else [],
-        left=_left(full, pod) if full is not None else [],
+        stranded=_stranded(full, pod) if full is not None else [],
         by_zone=_by_zone(without.by_node or {}, snapshot),
         notes=notes,
         groups=groups,
@@ -209,12 +209,12 @@ def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, list[str]]
 
 def fill(snapshot: Snapshot, pod: Pod) -> tuple[Count, Snapshot | None]:
     """The number of such Pods that fit, and the cluster with them; None if they are too many to place."""
-    room = room_for(snapshot, pod)
+    room = capacity_for(snapshot, pod)
     if room is None:
         count, full = _one_by_one(snapshot, pod, preempting=False)
-        return count, full if count.whole else None
+        return count, full if count.is_exact else None
     by_node = room.in_one_order()
-    if room.total > MOST_PLACED:
+    if room.total > MAX_PLACED:
         return Count(room.total, by_node=by_node), None
     every = _numbered(pod)
     bound = [snapshot.bound(next(every), node) for node, count in by_node.items() for _ in range(count)]
@@ -234,7 +234,7 @@ def _with_preemption(snapshot: Snapshot, pod: Pod, without: Count, *, as_group: 
         except MissingNode as fault:
             raise InvalidObject(f"not predicted: {fault}") from None
         return fill(without_victims(snapshot, lower), pod)[0]
-    room = room_for(snapshot, pod, preempting=True)
+    room = capacity_for(snapshot, pod, preempting=True)
     return _one_by_one(snapshot, pod, preempting=True)[0] if room is None else Count(room.total, by_node=room.by_node)
 
 
@@ -243,10 +243,10 @@ def _by_group(cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, groups:
     daemon_sets = [workload.object for key, workload in sorted(cluster.workloads.items()) if key[0] == DAEMON_SET]
     found: list[OfGroup] = []
     try:
-        with metered(lambda: False, MOST_WORK):
+        with metered(lambda: False, MAX_WORK):
             for group in groups:
-                nodes = MOST_NODES if group.room is None else min(group.room, MOST_NODES)
-                capped = group.room is None or group.room > nodes
+                nodes = MAX_NODES if group.max_added is None else min(group.max_added, MAX_NODES)
+                capped = group.max_added is None or group.max_added > nodes
                 base = cluster.scheduling if full is None else full
                 more, why = _of_group(Estimate(base, group, nodes, 0, daemon_sets), pod, nodes, full is not None)
                 found.append(OfGroup(group.name, nodes, capped, more, why))
@@ -262,15 +262,15 @@ def _of_group(estimate: Estimate, pod: Pod, nodes: int, is_full: bool) -> tuple[
     if why := estimate.why_not(Like([pod])):
         return Count(0), why
     try:
-        each = estimate.on_one_node(pod, MOST_IN_TURN)
+        each = estimate.on_one_node(pod, MAX_SEQUENTIAL)
     except PluginFault as fault:
         return Count(0), str(fault)
     if each is not None:
-        return Count(each * nodes, whole=each < MOST_IN_TURN), ""
+        return Count(each * nodes, is_exact=each < MAX_SEQUENTIAL), ""
     if not is_full:
-        return Count(0, whole=False), _NOT_FILLED
+        return Count(0, is_exact=False), _NOT_FILLED
     larger = estimate.with_all()
-    room = room_for(larger, pod)
+    room = capacity_for(larger, pod)
     return (Count(room.total) if room is not None else _one_by_one(larger, pod, preempting=False)[0]), ""
 
 
@@ -278,13 +278,13 @@ def _one_by_one(snapshot: Snapshot, pod: Pod, *, preempting: bool) -> tuple[Coun
     """Predict such Pods one after the other until one stays Pending."""
     by_node: Counter[str] = Counter()
     every = _numbered(pod)
-    for number in range(MOST_IN_TURN):
+    for number in range(MAX_SEQUENTIAL):
         prediction = Prediction(snapshot, next(every))
         if not (prediction.fits or (preempting and prediction.outcome == "preempts")):
             return Count(number, by_node=by_node), snapshot
         by_node[prediction.node] += 1
         snapshot = prediction.in_the_end()
-    return Count(MOST_IN_TURN, whole=False, by_node=by_node), snapshot
+    return Count(MAX_SEQUENTIAL, is_exact=False, by_node=by_node), snapshot
 
 
 def _numbered(pod: Pod) -> Iterator[Pod]:
@@ -299,7 +299,7 @@ def _by_class(cluster: ClusterSnapshot, pod: Pod, without: Count, *, as_group: b
     value.
     """
     known: dict[tuple[int, bool], Count] = {}
-    told: list[OfClass] = []
+    count_text: list[OfClass] = []
     classes = [c for c in cluster.priority_classes.values() if c.name == pod.priority_class_name or is_recommended(c)]
     for found in sorted(classes, key=lambda c: (c.value, c.name)):
         never = found.preemption_policy == PREEMPT_NEVER
@@ -311,8 +311,8 @@ def _by_class(cluster: ClusterSnapshot, pod: Pod, without: Count, *, as_group: b
         )
         if (found.value, never) not in known:
             known[found.value, never] = _with_preemption(cluster.scheduling, ranked, without, as_group=as_group)
-        told.append(OfClass(found.name, found.value, not never, known[found.value, never]))
-    return told
+        count_text.append(OfClass(found.name, found.value, not never, known[found.value, never]))
+    return count_text
 
 
 def _reasons(prediction: Prediction) -> list[tuple[str, int]]:
@@ -322,10 +322,10 @@ def _reasons(prediction: Prediction) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _left(snapshot: Snapshot, pod: Pod) -> list[Left]:
+def _stranded(snapshot: Snapshot, pod: Pod) -> list[Stranded]:
     """The free amounts of nodes, grouped by their insufficient resources, most nodes first."""
     asked = pod.occupies.resource
-    found: dict[tuple[str, ...], Left] = {}
+    found: dict[tuple[str, ...], Stranded] = {}
     for info in snapshot.node_infos:
         cpu, memory, pods = _free(info)
         lacking = [
@@ -334,9 +334,9 @@ def _left(snapshot: Snapshot, pod: Pod) -> list[Left]:
         ]
         scarce = tuple(name for name, lacks in (*lacking, ("pods", pods < 1)) if lacks)
         if scarce:
-            one = found.get(scarce, Left(scarce, 0, 0, 0))
+            one = found.get(scarce, Stranded(scarce, 0, 0, 0))
             more = one.nodes + 1, one.milli_cpu + max(cpu, 0), one.memory + max(memory, 0)
-            found[scarce] = Left(scarce, *more)
+            found[scarce] = Stranded(scarce, *more)
     return sorted(found.values(), key=lambda left: (-left.nodes, left.scarce))
 
 
@@ -361,11 +361,11 @@ def _by_zone(by_node: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def told(count: Count) -> str:
+def count_text(count: Count) -> str:
     """The number as a phrase: `12 more Pods`, `at least 2000 more Pods`, or `no more Pods`."""
     if not count.pods:
         return "no more Pods"
-    return f"{'' if count.whole else 'at least '}{plural(count.pods, 'more Pod')}"
+    return f"{'' if count.is_exact else 'at least '}{plural(count.pods, 'more Pod')}"
 
 
 def _pod_group_as_dict(found: OfPodGroup) -> dict[str, Any]:
@@ -391,7 +391,7 @@ def as_dict(found: Headroom) -> dict[str, Any]:
         "reasons": dict(found.reasons),
         "stranded": [
             {"insufficient": list(left.scarce), "nodes": left.nodes, "milliCpu": left.milli_cpu, "memory": left.memory}
-            for left in found.left
+            for left in found.stranded
         ],
         **groups,
         "notes": list(found.notes),
@@ -404,4 +404,4 @@ def _group_as_dict(group: OfGroup) -> dict[str, Any]:
 
 
 def _count(count: Count) -> dict[str, Any]:
-    return {"pods": count.pods, "atLeast": not count.whole}
+    return {"pods": count.pods, "atLeast": not count.is_exact}

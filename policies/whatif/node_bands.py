@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from forewarn.policies.objects.node import Node
-    from forewarn.policies.whatif.answer import Push
-    from forewarn.policies.whatif.occupancy import Occupancy, Stay
+    from forewarn.policies.whatif.answer import Preemption
+    from forewarn.policies.whatif.occupancy import Occupancy, PodInterval
     from forewarn.policies.whatif.placed import Placed
 
-MOST_BANDS: Final = 8
+MAX_BANDS: Final = 8
 WHOLE: Final = 200
 """The value of a complete share in a frame; shares above 1.275 are cut."""
 CPU, MEMORY = range(2)
 LASTS, DOOMED = range(2)
-_MOST_CLASSES: Final = 4
+_MAX_CLASSES: Final = 4
 
 
 class Band(NamedTuple):
     """A range of priorities. `classes`: PriorityClasses of its Pods ("" for none), most Pods first."""
 
     least: int
-    most: int
+    highest: int
     classes: Sequence[str]
 
 
@@ -51,19 +51,19 @@ class Frame(NamedTuple):
 class NodeBands:
     """The nodes of a simulation, sorted by zone and name, and the priority bands, lowest first."""
 
-    def __init__(self, occupancy: Occupancy | Placed, pushes: Iterable[Push]) -> None:
-        stays = occupancy.stays
+    def __init__(self, occupancy: Occupancy | Placed, preemptions: Iterable[Preemption]) -> None:
+        stays = occupancy.intervals
         self.nodes = sorted(occupancy.nodes.values(), key=lambda node: (zone_of(node), node.name))
         places = {node.name: place for place, node in enumerate(self.nodes)}
-        self.stays = [stay for stay in stays if stay.node in places]
-        self.doomed = _pushed_out(self.stays, pushes)
-        self.bands = _bands(self.stays)
+        self.intervals = [stay for stay in stays if stay.node in places]
+        self.doomed = _preempted(self.intervals, preemptions)
+        self.bands = _bands(self.intervals)
         self._least = np.array([band.least for band in self.bands], dtype=np.int64)
-        self._where = np.array([places[stay.node] for stay in self.stays], dtype=np.int64)
-        priorities = np.array([stay.priority for stay in self.stays], dtype=np.int64)
+        self._where = np.array([places[stay.node] for stay in self.intervals], dtype=np.int64)
+        priorities = np.array([stay.priority for stay in self.intervals], dtype=np.int64)
         self._band = np.searchsorted(self._least, priorities, "right") - 1
-        self._start = np.array([stay.start for stay in self.stays])
-        self._end = np.array([stay.end for stay in self.stays])
+        self._start = np.array([stay.start for stay in self.intervals])
+        self._end = np.array([stay.end for stay in self.intervals])
         self._shares = self._of_their_nodes(places)
         self._changes = [(c.t, places[c.node], c.state) for c in occupancy.node_changes]
 
@@ -72,7 +72,7 @@ class NodeBands:
         room = [(max(n.allocatable.milli_cpu, 1), max(n.allocatable.memory, 1)) for n in self.nodes]
         shares = [
             (stay.milli_cpu / room[places[stay.node]][CPU], stay.memory / room[places[stay.node]][MEMORY])
-            for stay in self.stays
+            for stay in self.intervals
         ]
         return np.array(shares).reshape(-1, 2)
 
@@ -93,7 +93,7 @@ class NodeBands:
         return states
 
     def moments(self, most: int) -> list[float]:
-        """The times of changes on nodes in whole seconds, at most `most`, with about equally many changes between
+        """The times of changes on nodes in whole seconds, at most `highest`, with about equally many changes between
         them.
         """
         times = np.concatenate([self._start, self._end, [t for t, _, _ in self._changes]])
@@ -105,7 +105,7 @@ class NodeBands:
         return [float(second) for second in seconds[:most]]
 
 
-def requests_by_class(stays: Iterable[Stay]) -> dict[tuple[int, str], tuple[Requested, Requested]]:
+def requests_by_class(stays: Iterable[PodInterval]) -> dict[tuple[int, str], tuple[Requested, Requested]]:
     """The number and resource requests of the Pods on nodes before and after the run, by (priority, PriorityClass)."""
     found: dict[tuple[int, str], tuple[Requested, Requested]] = {}
     for stay in stays:
@@ -122,16 +122,16 @@ def zone_of(node: Node) -> str:
     return node.labels.get(ZONE, "")
 
 
-def _pushed_out(stays: Sequence[Stay], pushes: Iterable[Push]) -> NDArray[np.bool_]:
+def _preempted(stays: Sequence[PodInterval], preemptions: Iterable[Preemption]) -> NDArray[np.bool_]:
     """For each stay, true if it ended by preemption."""
     moments: dict[str, list[float]] = {}
-    for push in pushes:
-        moments.setdefault(push.victim, []).append(push.t)
+    for preemption in preemptions:
+        moments.setdefault(preemption.victim, []).append(preemption.t)
     told = [any(stay.start <= t <= stay.end for t in moments.get(stay.pod, ())) for stay in stays]
     return np.array(told, dtype=bool)
 
 
-def _bands(stays: Sequence[Stay]) -> list[Band]:
+def _bands(stays: Sequence[PodInterval]) -> list[Band]:
     """The bands: one for each priority; above MOST_BANDS, adjacent ones are merged to about equal numbers of Pods."""
     counts: dict[int, dict[str, int]] = {}
     for stay in stays:
@@ -140,8 +140,8 @@ def _bands(stays: Sequence[Stay]) -> list[Band]:
     groups: list[list[int]] = []
     total, seen = len(stays), 0
     for priority in sorted(counts):
-        part = seen * MOST_BANDS // total
-        if len(counts) <= MOST_BANDS or not groups or part >= len(groups):
+        part = seen * MAX_BANDS // total
+        if len(counts) <= MAX_BANDS or not groups or part >= len(groups):
             groups.append([])
         groups[-1].append(priority)
         seen += sum(counts[priority].values())
@@ -154,4 +154,4 @@ def _band(group: Sequence[int], counts: dict[int, dict[str, int]]) -> Band:
         for name, count in counts[priority].items():
             classes[name] = classes.get(name, 0) + count
     named = sorted(classes, key=lambda name: (-classes[name], name))
-    return Band(group[0], group[-1], named[:_MOST_CLASSES])
+    return Band(group[0], group[-1], named[:_MAX_CLASSES])

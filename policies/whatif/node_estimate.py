@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.whatif.node_groups import NodeGroup
 
-MOST_NODES: Final = 1_000
+MAX_NODES: Final = 1_000
 """Maximum nodes of one scale-up. Source: --max-nodes-per-scaleup."""
 MAX_SIZE_REACHED: Final = "max node group size reached"
 """Upstream's reason for a group at its maximum size. Source: orchestrator/skippedreasons.go."""
@@ -62,9 +62,9 @@ class Estimate:
         self.placed: list[tuple[Pod, str]] = []
         self._base, self._most, self._first = base, most, first
         self._infos: list[NodeInfo] = []
-        self._taken: set[str] = set()
+        self._used_names: set[str] = set()
         self._snapshot: Snapshot | None = None
-        self._keeps_away = False
+        self._repels_pods = False
         self._last = 0
         self._template = NodeInfo(group.node, daemon_pods(group.node, daemons), base.semantics)
         charge(len(base.node_infos) // 4)
@@ -73,7 +73,7 @@ class Estimate:
     @property
     def nodes(self) -> int:
         """Number of nodes with a Pod of the estimate."""
-        return len(self._taken)
+        return len(self._used_names)
 
     @property
     def added(self) -> int:
@@ -82,7 +82,7 @@ class Estimate:
 
     def after(self) -> Snapshot:
         """The cluster with the added nodes that have a Pod of the estimate."""
-        return self._base.with_nodes([info.clone() for info in self._infos if info.name in self._taken])
+        return self._base.with_nodes([info.clone() for info in self._infos if info.name in self._used_names])
 
     def why_not(self, like: Like) -> str:
         """The reason why such a Pod does not fit on a node of the group; "" if it fits.
@@ -141,14 +141,14 @@ class Estimate:
         prepared: _Prepared | None = None
         for index, pod in enumerate(pods):
             prepared = self._prepared(pod, prepared)
-            found = next((n for n in self._in_turn() if self._rejected(prepared, pod, self._infos[n]) is None), None)
+            found = next((n for n in self._node_order() if self._rejected(prepared, pod, self._infos[n]) is None), None)
             if found is None:
                 return pods[index:]
             self._last = len(self._base.node_infos) + found
             self._place(pod, self._infos[found])
         return ()
 
-    def _in_turn(self) -> Iterator[int]:
+    def _node_order(self) -> Iterator[int]:
         """The numbers of the added nodes, in the order of `NewLastIndexOrderMapping(1)` over all nodes."""
         before, count = len(self._base.node_infos), len(self._infos)
         first = max((self._last + 1) % (before + count) - before, 0) if count else 0
@@ -170,7 +170,7 @@ class Estimate:
                     continue
                 if self._on_any_other(prepared, pod, rejected):
                     continue
-                if last.name not in self._taken:
+                if last.name not in self._used_names:
                     return True
             if len(self._infos) >= self._most:
                 return False
@@ -210,8 +210,8 @@ class Estimate:
         self._placed(pod, info.name)
 
     def _placed(self, pod: Pod, name: str) -> None:
-        self._keeps_away = self._keeps_away or pod.spec.pod_affinity.has_required_anti_affinity
-        self._taken.add(name)
+        self._repels_pods = self._repels_pods or pod.spec.pod_affinity.has_required_anti_affinity
+        self._used_names.add(name)
         self.placed.append((pod, name))
         self._snapshot = None
 
@@ -219,7 +219,7 @@ class Estimate:
         """The PreFilter state of the Pod. `before`: the state of an equal Pod, which may still be valid."""
         if before is not None and (before.holds or self._snapshot is not None):
             return before
-        if before is None and not self._keeps_away:
+        if before is None and not self._repels_pods:
             of_node_alone = _Prepared(framework_of(self._with_template, pod), pod)
             if of_node_alone.holds:
                 return of_node_alone

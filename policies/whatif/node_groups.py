@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.resources import Resource
 
-MOST_GROUPS: Final = 500
-MOST_SIZE: Final = 2**31 - 1
+MAX_GROUPS: Final = 500
+MAX_SIZE: Final = 2**31 - 1
 _LONGEST: Final = 253
 """Maximum characters of a name."""
 _FIELDS: Final = ("name", "minSize", "size", "maxSize", "template")
@@ -129,7 +129,7 @@ class NodeGroup(NamedTuple):
     capacity: Resource
 
     @property
-    def room(self) -> int | None:
+    def max_added(self) -> int | None:
         """The number of nodes that may be added; None if unknown."""
         return None if self.max_size is None else max(self.max_size - self.size, 0)
 
@@ -149,8 +149,8 @@ def read_node_groups(text: str | bytes, file: str) -> tuple[NodeGroup, ...]:
     root = parse(text, file)
     groups: dict[str, NodeGroup] = {}
     for entry in root.elements():
-        if len(groups) == MOST_GROUPS:
-            raise entry.fault(f"more than {MOST_GROUPS} node groups")
+        if len(groups) == MAX_GROUPS:
+            raise entry.fault(f"more than {MAX_GROUPS} node groups")
         group = _group(entry)
         if group.name in groups:
             raise entry.fault(f'node group "{group.name}" is duplicated')
@@ -203,8 +203,8 @@ def _group(entry: ConfigNode) -> NodeGroup:
 
 def _size(node: ConfigNode) -> int:
     text = node.text()
-    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(MOST_SIZE)) and int(text) <= MOST_SIZE):
-        raise node.fault(f"must be a whole number from 0 to {MOST_SIZE}")
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_SIZE)) and int(text) <= MAX_SIZE):
+        raise node.fault(f"must be a whole number from 0 to {MAX_SIZE}")
     return int(text)
 
 

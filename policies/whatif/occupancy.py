@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 BEFORE: Final = -inf
 """The start of stays that exist at time 0."""
-HERE, CORDONED, GONE = range(3)
+HERE, CORDONED, REMOVED_PLUGINS = range(3)
 
 
-class Stay(NamedTuple):
+class PodInterval(NamedTuple):
     """A Pod on a node, in seconds from `start` to `end` (infinity for a Pod that stays).
 
     `group`: the top-level workload, or the Pod itself, as in `Summary.names`; `kind`: its kind, as in `Origin`.
@@ -54,8 +54,8 @@ class Occupancy:
     def __init__(self, simulation: Simulation) -> None:
         api = simulation.api
         self._api, self._clock, self._origins = api, simulation.clock, simulation.timeline.origins
-        self._ended: list[Stay] = []
-        self._open: dict[str, Stay] = {}
+        self._ended: list[PodInterval] = []
+        self._open: dict[str, PodInterval] = {}
         self.nodes: dict[str, Node] = {}
         self.node_changes: list[NodeChange] = []
         for node in api.nodes.values():
@@ -65,7 +65,7 @@ class Occupancy:
         api.watchers.append(self._watch)
 
     @property
-    def stays(self) -> Sequence[Stay]:
+    def intervals(self) -> Sequence[PodInterval]:
         """The stays: first those that have ended, in order of their end, then the others."""
         names = Names(origin.workload for origin in self._origins.values())
         stays = (*self._ended, *self._open.values())
@@ -86,7 +86,7 @@ class Occupancy:
             self._close(pod.key)
         elif pod.node_name and pod.key not in self._open:
             origin, asks = self._origins[pod.key], pod.occupies.resource
-            self._open[pod.key] = Stay(
+            self._open[pod.key] = PodInterval(
                 pod=pod.key,
                 node=pod.node_name,
                 group=origin.group,
@@ -106,7 +106,7 @@ class Occupancy:
             self._ended.append(stay._replace(end=self._clock.now))
 
     def _note(self, name: str, node: Node | None, now: float) -> None:
-        state = GONE if node is None else CORDONED if node.unschedulable else HERE
+        state = REMOVED_PLUGINS if node is None else CORDONED if node.unschedulable else HERE
         if node is not None:
             self.nodes.setdefault(name, node)
         self.node_changes.append(NodeChange(now, name, state))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.whatif.occupancy import BEFORE, CORDONED, HERE, NodeChange, Stay
+from forewarn.policies.whatif.occupancy import BEFORE, CORDONED, HERE, NodeChange, PodInterval
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -35,15 +35,15 @@ class Placed:
             NodeChange(BEFORE, node.name, CORDONED if node.unschedulable else HERE) for node in self.nodes.values()
         ]
         there = ((pod, cluster.top_workload_of(pod)) for info in infos for pod in info.pods)
-        self.stays: Sequence[Stay] = [
+        self.intervals: Sequence[PodInterval] = [
             *(_stay(p, p.node_name, made_by, BEFORE, AT if p.identity in going else inf) for p, made_by in there),
             *(_stay(pod, node, made_by, AT, inf) for pod, node, made_by in coming),
         ]
 
 
-def _stay(pod: Pod, node: str, group: str, start: float, end: float) -> Stay:
+def _stay(pod: Pod, node: str, group: str, start: float, end: float) -> PodInterval:
     asks = pod.occupies.resource
-    return Stay(
+    return PodInterval(
         pod=pod.key,
         node=node,
         group=group,

@@ -10,7 +10,7 @@ from forewarn.policies.kinds.registry import LIMIT_RANGE, NAMESPACE, NODE, POD, 
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, group_kind, ref_of
 from forewarn.policies.rules.support.names import nearest, suggested
 from forewarn.policies.rules.support.restarts import restarted
-from forewarn.policies.simulation.api_server import BUDGET
+from forewarn.policies.simulation.api_server import PDB
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.whatif.node_groups import new_node_like, pool_of
 from forewarn.policies.whatif.upgrade import Upgrade
@@ -53,13 +53,13 @@ class Question(NamedTuple):
 def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
     """The loss of these nodes at the same time. Raises InvalidInput for an unknown name."""
     nodes = [node_named(cluster, name) for name in dict.fromkeys(names)]
-    return Question(f"lost: {_told(nodes, cluster)}", [_of_node("lost", node.name) for node in nodes])
+    return Question(f"lost: {_nodes_text(nodes, cluster)}", [_of_node("lost", node.name) for node in nodes])
 
 
 def zone_lost(cluster: ClusterSnapshot, zone: str) -> Question:
     """The loss of all nodes in a zone. Raises InvalidInput."""
     nodes = _selected(cluster, ((ZONE, zone),), f"zone {zone}")
-    told = f"zone {zone} lost: {_told(nodes, cluster)}"
+    told = f"zone {zone} lost: {_nodes_text(nodes, cluster)}"
     return Question(told, [_of_node("lost", node.name) for node in nodes])
 
 
@@ -81,7 +81,7 @@ def each_zone_lost(cluster: ClusterSnapshot) -> list[Question]:
 def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:
     """The loss of all nodes with these labels. Raises InvalidInput."""
     nodes = _selected(cluster, _labels(selector, cluster), f"pool {selector}")
-    told = f"pool {selector} lost: {_told(nodes, cluster)}"
+    told = f"pool {selector} lost: {_nodes_text(nodes, cluster)}"
     return Question(told, [_of_node("lost", node.name) for node in nodes])
 
 
@@ -89,7 +89,9 @@ def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
     """The drain of these nodes at the same time. Raises InvalidInput."""
     nodes = [node_named(cluster, name) for name in dict.fromkeys(names)]
     names = [node.name for node in nodes]
-    return Question(f"drain of {_told(nodes, cluster)}", [_of_node("drain", name) for name in names], drained=names)
+    return Question(
+        f"drain of {_nodes_text(nodes, cluster)}", [_of_node("drain", name) for name in names], drained=names
+    )
 
 
 def upgraded(
@@ -150,14 +152,14 @@ def _named(
     if known is None or not name or "/" in name:
         listing = ", ".join(f"{names[0]} ({names[-1]})" for names in kinds)
         told = f"use KIND/NAME with one of {listing}; set the namespace with -n"
-        raise InvalidInput(f"{workload}: {_meant(cluster, workload, namespace, kinds) or told}")
+        raise InvalidInput(f"{workload}: {_with_kind(cluster, workload, namespace, kinds) or told}")
     version, kind = known.split(" ")
     if cluster.workload(_kind_of(known), namespace, name) is None:
         raise InvalidInput(f"{kind} {namespace}/{name} not found{elsewhere(cluster, _kind_of(known), namespace, name)}")
     return version, kind, name
 
 
-def _meant(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Mapping[tuple[str, ...], str]) -> str:
+def _with_kind(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Mapping[tuple[str, ...], str]) -> str:
     """The argument to use for a name without a kind, such as `use deployment/web -n shop`; "" for unknown names."""
     resources = {_kind_of(known): names[0] for names, known in kinds.items()}
     found = [
@@ -233,12 +235,12 @@ def is_there(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> 
         return (namespace, name) in cluster.pods
     if kind == NODE:
         return ("", name) in cluster.objects.nodes
-    if kind == BUDGET:
-        return (namespace, name) in cluster.objects.budgets
+    if kind == PDB:
+        return (namespace, name) in cluster.objects.pdbs
     return (kind, namespace, name) in cluster.workloads
 
 
-def _told(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:
+def _nodes_text(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:
     """The nodes as a phrase, `node a` or `2 nodes (a, b)`, with the number of their Pods."""
     names = {node.name for node in nodes}
     pods = sum(1 for pod in cluster.pods.values() if pod.node_name in names and not pod.terminal)

@@ -108,7 +108,7 @@ def changed(pod: ApiObject, wanted: Wanted) -> ApiObject:
     return new  # type: ignore[no-any-return]
 
 
-def lacks_on(info: NodeInfo, admitted: KubeletPod) -> dict[str, int]:
+def insufficient_on(info: NodeInfo, admitted: KubeletPod) -> dict[str, int]:
     """The insufficient resources of a node for a Pod (cpu in thousandths). Source: `GeneralPredicates`."""
     allocatable = info.node.allocatable
     free = {
@@ -165,7 +165,7 @@ def _of_kubelet(cache: StoredPods, new: ApiObject, pod: KubeletPod, node: str, *
     cluster = cache.snapshot()
     info = cluster.scheduling.get(node)
     assert info is not None
-    lacks = lacks_on(info, pod)
+    lacks = insufficient_on(info, pod)
     if not lacks:
         return Resized(pod.key, node, ACCEPTED)
     if pod.critical and not preempts:

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod_loss import PodLoss
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.simulation.scenario import World
-    from forewarn.policies.whatif.occupancy import Stay
+    from forewarn.policies.whatif.occupancy import PodInterval
     from forewarn.policies.whatif.questions import Question
 
-MOST_CLASSES: Final = 30
+MAX_CLASSES: Final = 30
 """The maximum number of listed workloads that may preempt a workload, lowest priority first."""
 _SYSTEM: Final = {each.name for each in SYSTEM_CLASSES}
 
 
-class Pusher(NamedTuple):
+class Preemptor(NamedTuple):
     """A class whose Pods may preempt a workload's Pods, if their requests are in a range of sizes.
 
     The requests exceed `free`, the most that any node has free, and are at most `room`, the capacity of one of the
@@ -54,15 +54,15 @@ class Pusher(NamedTuple):
 class Loss(NamedTuple):
     """A loss of `zone a` or `node a-1`, with the replicas that do not return.
 
-    `refused`: number of these replicas whose replacements a ResourceQuota rejects.
+    `rejected`: number of these replicas whose replacements a ResourceQuota rejects.
     """
 
     what: str
     replicas: int
-    refused: int = 0
+    rejected: int = 0
 
 
-class Whole(NamedTuple):
+class PodGroupVictim(NamedTuple):
     """A PodGroup with disruption mode `all`: preempting one of its `pods` on `nodes` preempts all."""
 
     pod_group: str
@@ -74,8 +74,8 @@ class Whole(NamedTuple):
 class Risk(NamedTuple):
     """The risks of one workload's running Pods.
 
-    `above`: number of classes that preempt it; `pushers`: the lowest of these. `first_on`: number of nodes on which one
-    of its Pods has the lowest priority of all Pods that the kubelet may evict; `nodes`: number of all its nodes.
+    `above`: number of classes that preempt it; `preemptors`: the lowest of these. `first_on`: number of nodes on which
+    one of its Pods has the lowest priority of all Pods that the kubelet may evict; `nodes`: number of all its nodes.
     """
 
     workload: str
@@ -84,11 +84,11 @@ class Risk(NamedTuple):
     priority: int
     pods: int
     above: int
-    pushers: Sequence[Pusher]
+    preemptors: Sequence[Preemptor]
     losses: Sequence[Loss]
     first_on: int
     nodes: int
-    wholes: Sequence[Whole] = ()
+    wholes: Sequence[PodGroupVictim] = ()
     pod_losses: Sequence[PodLoss] = ()
     """What fails or is interrupted if one of its Pods is lost."""
 
@@ -131,14 +131,14 @@ class Tried:
     def of(self, simulation: Simulation) -> dict[str, Any]:
         """The effects of a loss as JSON, from a completed simulation of the same cluster.
 
-        `lost` and `refused`: replicas by workload. `stopped`: the reason for stopping. `settled`: true in a steady
+        `lost` and `rejected`: replicas by workload. `stopped`: the reason for stopping. `settled`: true in a steady
         state, `at` seconds. `unread`: objects with which controllers cannot continue.
         """
         lost, names = self._losses.by_workload(simulation), self._losses.names
-        refused = missing(simulation, names).items()
+        rejected = missing(simulation, names).items()
         return {
             "lost": {names.of(workload): count for workload, count in lost.items()},
-            "refused": {each.group: each.pods for workload, each in refused if workload in lost},
+            "refused": {each.group: each.pods for workload, each in rejected if workload in lost},
             "settled": simulation.settled,
             "stopped": simulation.stopped,
             "at": simulation.clock.now,
@@ -159,15 +159,15 @@ def risks(
     with most Pods first; `lose` returns the effects of each loss in turn.
     """
     occupancy = Occupancy(Simulation(world._replace(arrivals=())))
-    stays: dict[str, list[Stay]] = {}
-    for stay in occupancy.stays:
+    stays: dict[str, list[PodInterval]] = {}
+    for stay in occupancy.intervals:
         stays.setdefault(stay.group, []).append(stay)
-    pods = Counter(stay.node for stay in occupancy.stays)
+    pods = Counter(stay.node for stay in occupancy.intervals)
     names = sorted(occupancy.nodes, key=lambda name: (-pods[name], name))
     zones = sorted({zone for node in occupancy.nodes.values() if (zone := zone_of(node))})
     losses, unknown = _losses(cluster, world, zones[:most], names[:most], lose)
     by_group = _priorities_in_groups(cluster)
-    rooms, lowest, classes = _Rooms(occupancy, by_group), _lowest(cluster), _that_preempt(cluster)
+    rooms, lowest, classes = _FreeAmounts(occupancy, by_group), _lowest(cluster), _that_preempt(cluster)
     found = [
         _risk(name, each, classes, rooms, losses.get(name, ()), lowest)._replace(
             wholes=_wholes(cluster, each), pod_losses=losses_of(_pods(cluster, each), cluster.workload)
@@ -201,9 +201,9 @@ def _losses(
     found: dict[str, list[Loss]] = {}
     unknown = _Unknown([], set(), {})
     for what, outcome in zip(told, lose(world, asked), strict=True):
-        refused: Mapping[str, int] = outcome["refused"]
+        rejected: Mapping[str, int] = outcome["refused"]
         for workload, replicas in outcome["lost"].items():
-            loss = Loss(what, replicas, min(refused.get(workload, 0), replicas))
+            loss = Loss(what, replicas, min(rejected.get(workload, 0), replicas))
             found.setdefault(workload, []).append(loss)
         unknown.unread.update(outcome["unread"])
         unknown.not_modelled.update(dict.fromkeys(outcome["notModelled"]))
@@ -212,21 +212,21 @@ def _losses(
     return found, unknown
 
 
-class _Rooms:
+class _FreeAmounts:
     """The free capacity of nodes if Pods below a priority were removed."""
 
     def __init__(self, occupancy: Occupancy, by_group: Mapping[str, int]) -> None:
         """`by_group`: Pod -> the priority of its PodGroup, by which preemption compares the Pod."""
         self._by_group = by_group
-        on: dict[str, list[Stay]] = {name: [] for name in occupancy.nodes}
-        for stay in occupancy.stays:
+        on: dict[str, list[PodInterval]] = {name: [] for name in occupancy.nodes}
+        for stay in occupancy.intervals:
             on.setdefault(stay.node, []).append(stay._replace(priority=self.priority(stay)))
         self._sums = {name: _sums(stays, occupancy.nodes.get(name)) for name, stays in on.items()}
         schedulable = [name for name, node in occupancy.nodes.items() if not node.unschedulable]
         free = [self.below(name, None) for name in schedulable]
         self.free = (max((cpu for cpu, _ in free), default=0), max((memory for _, memory in free), default=0))
 
-    def priority(self, stay: Stay) -> int:
+    def priority(self, stay: PodInterval) -> int:
         """The priority by which preemption compares a Pod."""
         return self._by_group.get(stay.pod, stay.priority)
 
@@ -242,7 +242,7 @@ class _Rooms:
         return max(cpu for cpu, _ in found), max(memory for _, memory in found)
 
 
-def _sums(stays: Sequence[Stay], node: Node | None) -> tuple[list[int], list[tuple[int, int]]]:
+def _sums(stays: Sequence[PodInterval], node: Node | None) -> tuple[list[int], list[tuple[int, int]]]:
     """The priorities on a node in ascending order, and the free amounts after removing each number of these Pods."""
     ordered = sorted(stays, key=lambda stay: stay.priority)
     cpu = (node.allocatable.milli_cpu if node else 0) - sum(stay.milli_cpu for stay in stays)
@@ -261,9 +261,9 @@ def _that_preempt(cluster: ClusterSnapshot) -> list[PriorityClass]:
 
 def _risk(
     name: str,
-    stays: Sequence[Stay],
+    stays: Sequence[PodInterval],
     classes: Sequence[PriorityClass],
-    rooms: _Rooms,
+    rooms: _FreeAmounts,
     losses: Sequence[Loss],
     lowest: Mapping[str, int],
 ) -> Risk:
@@ -271,7 +271,7 @@ def _risk(
     least = min(stays, key=lambda stay: stay.priority)
     nodes = sorted({stay.node for stay in stays})
     above = classes[bisect_right(classes, min(map(rooms.priority, stays)), key=lambda each: each.value) :]
-    pushers = [Pusher(c.name, c.value, rooms.free, rooms.most(nodes, c.value)) for c in above[:MOST_CLASSES]]
+    preemptors = [Preemptor(c.name, c.value, rooms.free, rooms.most(nodes, c.value)) for c in above[:MAX_CLASSES]]
     first = {stay.node for stay in stays if lowest.get(stay.node) == stay.priority}
     return Risk(
         workload=name,
@@ -280,7 +280,7 @@ def _risk(
         priority=least.priority,
         pods=len(stays),
         above=len(above),
-        pushers=pushers,
+        preemptors=preemptors,
         losses=losses,
         first_on=len(first),
         nodes=len(nodes),
@@ -293,22 +293,22 @@ def _priorities_in_groups(cluster: ClusterSnapshot) -> dict[str, int]:
     return {pod.key: pod_priority(pod, snapshot) for pods in snapshot.pods_of_groups.values() for pod in pods}
 
 
-def _pods(cluster: ClusterSnapshot, stays: Sequence[Stay]) -> Iterator[Pod]:
+def _pods(cluster: ClusterSnapshot, stays: Sequence[PodInterval]) -> Iterator[Pod]:
     return (pod for stay in stays if (pod := cluster.pods.get(_key_of(stay))) is not None)
 
 
-def _wholes(cluster: ClusterSnapshot, stays: Sequence[Stay]) -> list[Whole]:
+def _wholes(cluster: ClusterSnapshot, stays: Sequence[PodInterval]) -> list[PodGroupVictim]:
     """The PodGroups of these Pods that kube-scheduler preempts as a whole."""
-    snapshot, found = cluster.scheduling, list[Whole]()
+    snapshot, found = cluster.scheduling, list[PodGroupVictim]()
     keys = {(pod.namespace, pod.spec.pod_group) for pod in _pods(cluster, stays)}
     for key in sorted(keys & snapshot.pods_of_groups.keys()):
         group, pods = snapshot.objects.pod_groups.get(key), snapshot.pods_of_groups[key]
         if group is not None and group.preempted_together and len(pods) > 1:
-            found.append(Whole(group.key, group.priority, len(pods), len({pod.node_name for pod in pods})))
+            found.append(PodGroupVictim(group.key, group.priority, len(pods), len({pod.node_name for pod in pods})))
     return found
 
 
-def _key_of(stay: Stay) -> tuple[str, str]:
+def _key_of(stay: PodInterval) -> tuple[str, str]:
     namespace, _, name = stay.pod.partition("/")
     return namespace, name
 
@@ -336,18 +336,18 @@ def as_dict(found: Risks) -> dict[str, Any]:
                 "classesAbove": risk.above,
                 "mayBePreemptedBy": [
                     {
-                        "class": pusher.priority_class,
-                        "priority": pusher.priority,
-                        "moreThan": {"milliCpu": pusher.free[0], "memory": pusher.free[1]},
-                        "upTo": {"milliCpu": pusher.room[0], "memory": pusher.room[1]},
+                        "class": preemptor.priority_class,
+                        "priority": preemptor.priority,
+                        "moreThan": {"milliCpu": preemptor.free[0], "memory": preemptor.free[1]},
+                        "upTo": {"milliCpu": preemptor.room[0], "memory": preemptor.room[1]},
                     }
-                    for pusher in risk.pushers
+                    for preemptor in risk.preemptors
                 ],
                 "losesReplicasWith": {loss.what: loss.replicas for loss in risk.losses},
-                "refusedByQuota": {loss.what: loss.refused for loss in risk.losses if loss.refused},
+                "refusedByQuota": {loss.what: loss.rejected for loss in risk.losses if loss.rejected},
                 "evictedFirstOn": {"nodes": risk.first_on, "of": risk.nodes},
                 **({"podLosses": [loss.to_dict() for loss in risk.pod_losses]} if risk.pod_losses else {}),
-                **({"podGroups": [_whole_as_dict(each) for each in risk.wholes]} if risk.wholes else {}),
+                **({"podGroups": [_pod_group_as_dict(each) for each in risk.wholes]} if risk.wholes else {}),
             }
             for risk in found.risks
         ],
@@ -360,6 +360,6 @@ def as_dict(found: Risks) -> dict[str, Any]:
     }
 
 
-def _whole_as_dict(whole: Whole) -> dict[str, Any]:
+def _pod_group_as_dict(whole: PodGroupVictim) -> dict[str, Any]:
     counts = {"preemptedPods": whole.pods, "nodes": whole.nodes}
     return {"podGroup": whole.pod_group, "priority": whole.priority, **counts}

@@ -15,7 +15,7 @@ from forewarn.policies.metering import CutShort, charge, metered
 from forewarn.policies.scheduling.framework import PluginFault
 from forewarn.policies.scheduling.responsible import not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.whatif.node_estimate import MAX_SIZE_REACHED, MOST_NODES, NOT_TRIED, Estimate, Like
+from forewarn.policies.whatif.node_estimate import MAX_NODES, MAX_SIZE_REACHED, NOT_TRIED, Estimate, Like
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.whatif.node_groups import NodeGroup
 
-_MOST_OF_CONTROLLER: Final = 10
+_MAX_PER_CONTROLLER: Final = 10
 """Maximum groups of equal Pods per controller. Source: maxEquivalenceGroupsByController."""
-MOST_SCALE_UPS: Final = 100
+MAX_SCALE_UPS: Final = 100
 """Maximum scale-ups in sequence, as cluster-autoscaler's loop would continue with the remaining Pods."""
-MOST_WORK: Final = 20_000_000
+MAX_WORK: Final = 20_000_000
 """Maximum units of work for one plan: less than a minute."""
 
 
@@ -94,18 +94,18 @@ def plan(
     scale_ups: list[ScaleUp] = []
     waiting = sorted(pods, key=lambda pod: -pod.effective_priority)
     fit, cut, left = 0, False, [Like([pod]) for pod in waiting]
-    room = {group.name: group.room for group in groups}
+    capacity = {group.name: group.max_added for group in groups}
     made = Counter[str]()
     try:
-        with metered(lambda: False, MOST_WORK):
-            while waiting and len(scale_ups) < MOST_SCALE_UPS:
+        with metered(lambda: False, MAX_WORK):
+            while waiting and len(scale_ups) < MAX_SCALE_UPS:
                 snapshot, waiting = _without_schedulable(snapshot, waiting)
                 fit += sum(len(like.pods) for like in left) - len(waiting)
-                left = alike(waiting)
+                left = group_by_scheduling_properties(waiting)
                 found = [
                     estimate
                     for group in groups
-                    if (estimate := _estimated(snapshot, left, group, room[group.name], made, daemon_sets)).placed
+                    if (estimate := _estimated(snapshot, left, group, capacity[group.name], made, daemon_sets)).placed
                 ]
                 if not found:
                     break
@@ -114,8 +114,8 @@ def plan(
                 snapshot = chosen.after()
                 name = chosen.group.name
                 made[name] += chosen.added
-                if (rest := room[name]) is not None:
-                    room[name] = rest - chosen.nodes
+                if (rest := capacity[name]) is not None:
+                    capacity[name] = rest - chosen.nodes
                 placed = {id(pod) for pod, _ in chosen.placed}
                 waiting = [pod for pod in waiting if id(pod) not in placed]
                 left = [Like([pod for pod in like.pods if id(pod) not in placed]) for like in left]
@@ -137,7 +137,7 @@ def _not_helped(
     return [NotHelped(who, count, dict(zip(names, why, strict=True))) for (who, why), count in sorted(counts.items())]
 
 
-def alike(pods: Iterable[Pod]) -> list[Like]:
+def group_by_scheduling_properties(pods: Iterable[Pod]) -> list[Like]:
     """Group equal Pods by controller, labels and spec. Source: `groupPodsBySchedulingProperties`."""
     found: list[Like] = []
     of_controller: dict[tuple[str, ...], list[Like]] = {}
@@ -151,7 +151,7 @@ def alike(pods: Iterable[Pod]) -> list[Like]:
             same.pods.append(pod)
             continue
         found.append(Like([pod]))
-        if pod.owner is not None and len(known) < _MOST_OF_CONTROLLER:
+        if pod.owner is not None and len(known) < _MAX_PER_CONTROLLER:
             known.append(found[-1])
     return found
 
@@ -172,7 +172,7 @@ def _without_schedulable(snapshot: Snapshot, pods: Sequence[Pod]) -> tuple[Snaps
     """
     kept: list[Pod] = []
     hopeless: set[int] = set()
-    like_of = {id(pod): id(like) for like in alike(pods) for pod in like.pods}
+    like_of = {id(pod): id(like) for like in group_by_scheduling_properties(pods) for pod in like.pods}
     for pod in pods:
         like = like_of[id(pod)]
         prediction = None if like in hopeless or not_predicted(pod, snapshot) else Prediction(snapshot, pod)
@@ -188,12 +188,12 @@ def _estimated(
     base: Snapshot,
     likes: Sequence[Like],
     group: NodeGroup,
-    room: int | None,
+    capacity: int | None,
     made: Mapping[str, int],
     daemon_sets: Sequence[ApiObject],
 ) -> Estimate:
     """The estimate for the Pods that fit on a node of the group; records the reasons for the others."""
-    most = MOST_NODES if room is None else min(room, MOST_NODES)
+    most = MAX_NODES if capacity is None else min(capacity, MAX_NODES)
     estimate = Estimate(base, group, most, made[group.name], daemon_sets)
     if most <= 0:
         for like in likes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.simulation.summary import Levels, Names
 from forewarn.policies.whatif import EVERY
 from forewarn.policies.whatif.autoscalers import after_simulation
-from forewarn.policies.whatif.comparison import Losses, short_budgets, touched
+from forewarn.policies.whatif.comparison import Losses, pdbs_below_desired, touched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,23 +29,23 @@ class Needs(NamedTuple):
 
 
 class Row(NamedTuple):
-    """The result of one question, as numbers. `asked`: such as `node a-1`, as an argument of `forewarn whatif`.
+    """The result of one question, as numbers. `case`: such as `node a-1`, as an argument of `forewarn whatif`.
 
     `fewer`: replicas that no longer run at the end, without DaemonSet Pods on deleted nodes. `pending`: Pending Pods at
-    the end. `pushed_out`: number of preempted Pods. `budgets`: PDBs that preemption violates, or that have too few
-    healthy Pods at the end and had enough before. `refused`: running Pods whose workload cannot create new ones,
+    the end. `preempted`: number of preempted Pods. `pdbs`: PDBs that preemption violates, or that have too few
+    healthy Pods at the end and had enough before. `rejected`: running Pods whose workload cannot create new ones,
     because their class is deleted. `settled_at`: seconds until a steady state, or of the whole simulation if `settled`
     is false. `needs`: the nodes that cluster-autoscaler would add, if node groups are given.
     """
 
-    asked: str
+    case: str
     fewer: int
     pending: int
-    pushed_out: int
-    budgets: int
+    preempted: int
+    pdbs: int
     settled_at: float
     settled: bool
-    refused: int = 0
+    rejected: int = 0
     needs: Needs | None = None
 
 
@@ -70,8 +70,8 @@ class Tally:
     def __init__(self, simulation: Simulation, autoscaling: Autoscaling) -> None:
         """`autoscaling`: the settings for nodes that may be added for Pending Pods."""
         self._autoscaling = autoscaling
-        self._losses, self._budgets = Losses(simulation), short_budgets(simulation).keys()
-        self._waiting = {name for name in _names(simulation) if _waits(name, simulation)}
+        self._losses, self._pdbs = Losses(simulation), pdbs_below_desired(simulation).keys()
+        self._waiting = {name for name in _names(simulation) if _is_pending(name, simulation)}
         self.pending = len(self._waiting)
         self.running = self._losses.running
 
@@ -81,13 +81,13 @@ class Tally:
         With node groups, raises InvalidObject for a DaemonSet with an invalid template.
         """
         levels, changed = Levels(), touched(simulation)
-        waiting = sum(_waits(name, simulation) for name in changed)
-        short = short_budgets(simulation).keys() - self._budgets
+        waiting = sum(_is_pending(name, simulation) for name in changed)
+        short = pdbs_below_desired(simulation).keys() - self._pdbs
         return {
             "fewer": sum(self._losses.of(simulation).values()),
             "pending": self.pending + waiting - len(self._waiting & changed),
-            "pushed_out": sum(levels.next(event) is not None for event in simulation.timeline.events),
-            "budgets": len(short | simulation.scheduler.broken_budgets.keys()),
+            "preempted": sum(levels.next(event) is not None for event in simulation.timeline.events),
+            "pdbs": len(short | simulation.scheduler.violated_pdbs.keys()),
             "settled_at": max(round(simulation.timeline.last, 4), 0.0),
             "settled": simulation.settled,
             "not_modelled": simulation.storage.not_modelled,
@@ -116,7 +116,7 @@ def _names(simulation: Simulation) -> Iterable[str]:
     return (state.pod.key for state in simulation.api.pods.values())
 
 
-def _waits(name: str, simulation: Simulation) -> bool:
+def _is_pending(name: str, simulation: Simulation) -> bool:
     namespace, _, own = name.partition("/")
     state = simulation.api.pods.get((namespace, own))
     return state is not None and not (state.terminating or state.pod.terminal or state.pod.node_name)
@@ -128,13 +128,13 @@ def worst_first(rows: Iterable[Row]) -> list[Row]:
         rows,
         key=lambda row: (
             -row.fewer,
-            -row.refused,
+            -row.rejected,
             -row.pending,
-            -row.budgets,
-            -row.pushed_out,
+            -row.pdbs,
+            -row.preempted,
             row.settled,
             -int(row.settled_at),
-            row.asked,
+            row.case,
         ),
     )
 
@@ -145,25 +145,25 @@ def as_dict(sweep: Sweep) -> dict[str, Any]:
         "version": 1,
         "sweep": sweep.kind,
         "before": {"running": sweep.running, "pending": sweep.pending},
-        "rows": [_told(row) for row in sweep.rows],
+        "rows": [_row_as_dict(row) for row in sweep.rows],
     }
-    told |= {} if sweep.anyway is None else {"withoutChange": _told(sweep.anyway)}
+    told |= {} if sweep.anyway is None else {"withoutChange": _row_as_dict(sweep.anyway)}
     return told | ({"notes": list(sweep.notes)} if sweep.notes else {})
 
 
 _FIELDS: Final = {
-    "asked": "case",
+    "case": "case",
     "fewer": "fewer",
     "pending": "pending",
-    "pushed_out": "preempted",
-    "budgets": "violatedPDBs",
+    "preempted": "preempted",
+    "pdbs": "violatedPDBs",
     "settled_at": "settledAt",
     "settled": "settled",
-    "refused": "rejected",
+    "rejected": "rejected",
 }
 
 
-def _told(row: Row) -> dict[str, Any]:
+def _row_as_dict(row: Row) -> dict[str, Any]:
     needs = row.needs
     groups = (
         {} if needs is None else {"nodes": dict(needs.nodes), "noScaleUp": needs.not_helped, "truncated": needs.cut}
@@ -182,8 +182,8 @@ def from_dict(told: Mapping[str, Any]) -> Sweep:
             raise ValueError("notes must be a list of strings")
         return Sweep(
             told["sweep"],
-            _whole(before["running"]),
-            _whole(before["pending"]),
+            _integer(before["running"]),
+            _integer(before["pending"]),
             rows,
             None if anyway is None else _row(anyway),
             notes,
@@ -194,10 +194,10 @@ def from_dict(told: Mapping[str, Any]) -> Sweep:
 
 def _row(told: Mapping[str, Any]) -> Row:
     values = {name: told[key] for name, key in _FIELDS.items()}
-    for name in ("fewer", "pending", "pushed_out", "budgets", "refused"):
-        _whole(values[name])
+    for name in ("fewer", "pending", "preempted", "pdbs", "rejected"):
+        _integer(values[name])
     seconds = values["settled_at"]
-    if not isinstance(values["asked"], str) or not isinstance(values["settled"], bool):
+    if not isinstance(values["case"], str) or not isinstance(values["settled"], bool):
         raise ValueError("a row of a sweep must have case and settled")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 1e9:
         raise ValueError("a row of a sweep must have seconds")
@@ -205,13 +205,13 @@ def _row(told: Mapping[str, Any]) -> Row:
 
 
 def _needs_of(told: Mapping[str, Any]) -> Needs:
-    nodes = {str(group): _whole(count) for group, count in told["nodes"].items()}
+    nodes = {str(group): _integer(count) for group, count in told["nodes"].items()}
     if not isinstance(told["truncated"], bool):
         raise ValueError("a row of a sweep must have truncated for its node groups")
-    return Needs(nodes, _whole(told["noScaleUp"]), told["truncated"])
+    return Needs(nodes, _integer(told["noScaleUp"]), told["truncated"])
 
 
-def _whole(value: Any) -> int:
+def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
         raise ValueError("counts of a sweep must be whole numbers")
     return value

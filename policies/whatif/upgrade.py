@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.simulation.drain import drain, left_on
+from forewarn.policies.simulation.drain import drain, remaining_on
 from forewarn.policies.simulation.latencies import Latencies
 from forewarn.policies.whatif.node_groups import new_node_like, pool_of
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
     from forewarn.policies.simulation.simulation import Simulation
 
-_LOOK: Final = 5.0
+_POLL_SECONDS: Final = 5.0
 """Seconds between two checks whether a node is empty."""
 _DRAINING: Final = 600.0
 """Seconds for the drain of a node in the default horizon."""
@@ -73,7 +73,7 @@ class Pool(NamedTuple):
 
 
 class Upgrade:
-    """Nodes in the order of their upgrade, `most` at a time; the steps of one run.
+    """Nodes in the order of their upgrade, `max_unavailable` at a time; the steps of one run.
 
     `away`: seconds from an empty node until it is back; with `surge`, until a new node is ready, which is added before
     the old one is drained and deleted. `force`: seconds after which the drain deletes Pods regardless of PDBs; 0:
@@ -81,7 +81,7 @@ class Upgrade:
     """
 
     def __init__(self, nodes: Iterable[Node], most: int, away: float, surge: bool = False, force: float = 0.0) -> None:
-        self._nodes, self.most, self.away, self.surge, self.force = list(nodes), most, away, surge, force
+        self._nodes, self.max_unavailable, self.away, self.surge, self.force = list(nodes), most, away, surge, force
         self.steps = self._new_steps()
 
     def _new_steps(self) -> list[Step]:
@@ -89,7 +89,7 @@ class Upgrade:
 
     @property
     def _batches(self) -> int:
-        return ceil(len(self.steps) / self.most)
+        return ceil(len(self.steps) / self.max_unavailable)
 
     @property
     def least(self) -> float:
@@ -156,7 +156,7 @@ class Upgrade:
             for each in under_way:
                 self._continue(simulation, each)
             under_way = [each for each in under_way if each.step.back is None]
-            while left and len(under_way) < self.most:
+            while left and len(under_way) < self.max_unavailable:
                 node, step = left.popleft()
                 step.started = clock.now
                 under_way.append(_Progress(node, step, clock.now + (self.away if self.surge else 0.0)))
@@ -164,7 +164,7 @@ class Upgrade:
                     simulation.awaited += 1
                 else:
                     self._drain(simulation, under_way[-1])
-            yield _LOOK
+            yield _POLL_SECONDS
 
     def _continue(self, simulation: Simulation, each: _Progress) -> None:
         """Advance a node whose upgrade has started: drain it, remove it or return it, when that is due."""
@@ -175,7 +175,7 @@ class Upgrade:
                 api.put_node(new_node_like(each.node, f"{step.node}-new"))
                 self._drain(simulation, each)
         elif step.emptied is None:
-            remaining = left_on(api, step.node)
+            remaining = remaining_on(api, step.node)
             if remaining and self.force and clock.now >= each.draining + self.force and not step.forced:
                 self._force(simulation, step, remaining)
             if not remaining:

@@ -245,17 +245,17 @@ def _scaled(evidence: Evidence, deletion: Event) -> Iterator[Trouble]:
         )
 
 
-def gone(evidence: Evidence, name: str, uid: str = "") -> list[Trouble]:
+def of_deleted_pod(evidence: Evidence, name: str, uid: str = "") -> list[Trouble]:
     """The causes in Events for a Pod that no longer exists, except preemption by kube-scheduler."""
     if not evidence.events.of_pod(name, uid) and evidence.events.deletion(name) is None:
         return []
     owner = name.rpartition("-")[0]
     kind = "Job" if owner in evidence.jobs else ""
     pod = PodRecord(evidence.namespace, name, uid, evidence.events.node_of(name), owner=(kind, owner), phase="Failed")
-    return [*_gone(evidence, pod), *_job(evidence, pod)]
+    return [*_of_deleted_pod(evidence, pod), *_job(evidence, pod)]
 
 
-def _gone(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
+def _of_deleted_pod(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
     cause = evidence.events.decisive(pod.name, pod.uid)
     if cause is None and evidence.events.deletion(pod.name) is not None:
         yield from _deletion(evidence, pod.name, 0.0)
@@ -303,19 +303,19 @@ def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Tr
     """The reason why a deleted Pod still exists, unless its grace period continues."""
     late = now is not None and now > pod.deadline
     until = f"its grace period ends at {shown_time(pod.deadline)}"
-    has_ended = pod.phase in ("Succeeded", "Failed") or (pod.terminated and not pod.still_running)
+    has_terminated = pod.phase in ("Succeeded", "Failed") or (pod.terminated and not pod.still_running)
     node = evidence.nodes.get(pod.node)
-    if pod.finalizers and (has_ended or late or not pod.node):
+    if pod.finalizers and (has_terminated or late or not pod.node):
         what = "finalizer" if len(pod.finalizers) == 1 else "finalizers"
         told = f"still exists because of {what} {listed([*pod.finalizers], _SHOWN)}"
         yield Trouble(
             "stuck-terminating", told, "the controller that set a finalizer must remove it", pod.deleted or 0.0
         )
-    elif pod.node and not has_ended and (node is None or node.not_ready is not None) and evidence.nodes:
+    elif pod.node and not has_terminated and (node is None or node.not_ready is not None) and evidence.nodes:
         told = f"the kubelet on {pod.node} does not confirm that its containers stopped"
         fix = "delete the Node object, or set the taint node.kubernetes.io/out-of-service, if the node is shut down"
         yield Trouble("stuck-terminating", told, fix, pod.deleted or 0.0)
-    elif late and not has_ended:
+    elif late and not has_terminated:
         running = f": containers still run ({listed([*pod.still_running], _SHOWN)})" if pod.still_running else ""
         yield Trouble(
             "stuck-terminating",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.objects.fields import NOTHING, at, group_kind
-from forewarn.policies.why.records import MOST_NAME, MOST_TEXT, seconds
+from forewarn.policies.why.records import MAX_NAME, MAX_TEXT, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,11 +39,11 @@ _ASSIGNED: Final = re.compile(r"Successfully assigned \S{1,317} to (\S{1,253})$"
 LONG: Final = 300
 """Maximum characters of a message in the output."""
 _LONG_REASON: Final = 60
-_MOST: Final = 5
+_MAX: Final = 5
 """Maximum reasons in the output."""
-_KEPT: Final = 100
+_MAX_EVENTS: Final = 100
 """Maximum Events for a Pod about objects of one kind; the latest are recorded."""
-_KEPT_OF_A_WORKLOAD: Final = 5000
+_MAX_WORKLOAD_EVENTS: Final = 5000
 _WHEN: Final = (
     ("series", "lastObservedTime"),
     ("lastTimestamp",),
@@ -75,7 +75,7 @@ class Events:
 
     def __init__(self, namespace: str, name: str, *, of_workload: bool = False) -> None:
         self._namespace, self._name, self._of_workload = namespace, name, of_workload
-        self._most = _KEPT_OF_A_WORKLOAD if of_workload else _KEPT
+        self._max_events = _MAX_WORKLOAD_EVENTS if of_workload else _MAX_EVENTS
         self._last: dict[str, dict[tuple[str, ...], Event]] = {}
         self._index: _Index | None = None
         """Of the Events that are kept; None after another one was added."""
@@ -98,7 +98,7 @@ class Events:
     def _is_wanted(self, kind: str, namespace: str, name: str, reason: str) -> bool:
         if kind == "Node":
             return reason in _OF_NODES
-        if not name or len(name) > MOST_NAME or namespace != self._namespace:
+        if not name or len(name) > MAX_NAME or namespace != self._namespace:
             return False
         if name == self._name or (self._of_workload and name.startswith(f"{self._name}-")):
             return True
@@ -106,7 +106,7 @@ class Events:
 
     def _keep(self, obj: ApiObject, kind: str, name: str, uid: str) -> None:
         reason = cut(one_line(_text(obj, "reason")), _LONG_REASON)
-        message = cut(one_line(_text(obj, "note") or _text(obj, "message")), MOST_TEXT)
+        message = cut(one_line(_text(obj, "note") or _text(obj, "message")), MAX_TEXT)
         by, node = _preemptor(obj, reason, message)
         found = Event(cut(one_line(kind), _LONG_REASON), name, reason, message, uid, _when(obj), by, node)
         self._index = None
@@ -114,12 +114,12 @@ class Events:
         key = (name, uid, reason) if kind == "Pod" else (kind, name, uid, reason, message)
         if key not in kept or kept[key].when <= found.when:
             kept[key] = found
-        if len(kept) > 2 * self._most:
-            self.limit = self._most
+        if len(kept) > 2 * self._max_events:
+            self.limit = self._max_events
             self._last["Pod" if kind == "Pod" else ""] = self._bounded(kept)
 
     def _bounded(self, kept: dict[tuple[str, ...], Event]) -> dict[tuple[str, ...], Event]:
-        best = sorted(kept, key=lambda key: _rank(kept[key]))[-self._most :]
+        best = sorted(kept, key=lambda key: _rank(kept[key]))[-self._max_events :]
         return {key: kept[key] for key in best}
 
     def of_pod(self, name: str, uid: str = "") -> list[Event]:
@@ -130,9 +130,9 @@ class Events:
         """The names of all Pods that an Event is about, or that a controller deleted according to its Event."""
         return list(dict.fromkeys([*self._indexed().of_pod, *self._indexed().deletions]))
 
-    def said(self, name: str, uid: str) -> dict[str, str]:
+    def messages_of(self, name: str, uid: str) -> dict[str, str]:
         """The messages of the latest Events about the Pod, by reason; sorted by time."""
-        shown = sorted(self.of_pod(name, uid), key=_rank)[-_MOST:]
+        shown = sorted(self.of_pod(name, uid), key=_rank)[-_MAX:]
         return {event.reason: cut(event.message, LONG) for event in sorted(shown, key=lambda event: event.when)}
 
     def preempted(self, name: str, uid: str) -> Event | None:
@@ -230,7 +230,7 @@ def _object(obj: ApiObject, name: str) -> ApiObject:
 
 def _text(obj: ApiObject, name: str) -> str:
     value = at(obj, name)
-    return value[: 4 * MOST_TEXT] if isinstance(value, str) else ""
+    return value[: 4 * MAX_TEXT] if isinstance(value, str) else ""
 
 
 def _when(obj: ApiObject) -> float:

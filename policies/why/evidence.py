@@ -24,7 +24,7 @@ DEPLOYMENT: Final = "apps/Deployment"
 REPLICA_SET: Final = "apps/ReplicaSet"
 CRON_JOB: Final = "batch/CronJob"
 _JOB: Final = "batch/Job"
-_BUDGET: Final = "policy/PodDisruptionBudget"
+_PDB: Final = "policy/PodDisruptionBudget"
 _OWNERS: Final = {DEPLOYMENT: "ReplicaSet", CRON_JOB: "Job"}
 """Workload kinds with Pods that belong to another workload in between."""
 
@@ -96,7 +96,7 @@ class Evidence:
         if self.kind != POD:
             return [""]
         found = self.pods.get(self.name)
-        if found is not None and not found.has_ended:
+        if found is not None and not found.has_terminated:
             return [self.name]
         owner = self.name.rpartition("-")[0]
         return [name for name in (self.name, owner, owner.rpartition("-")[0]) if name]
@@ -104,7 +104,7 @@ class Evidence:
     def node(self) -> str:
         """The node of a Pod that ended, from its spec or its Events; "" if unknown, or if the Pod did not end."""
         found = self.pods.get(self.name)
-        if self.kind != POD or (found is not None and not found.has_ended):
+        if self.kind != POD or (found is not None and not found.has_terminated):
             return ""
         return found.node if found is not None else self.events.node_of(self.name)
 

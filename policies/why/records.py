@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.fields import ApiObject
 
-MOST_PARTS: Final = 64
+MAX_PARTS: Final = 64
 """Maximum conditions, containers, finalizers and taints that are read of one object."""
-MOST_TEXT: Final = 1000
+MAX_TEXT: Final = 1000
 """Maximum characters of a message that is parsed."""
-MOST_NAME: Final = 253
+MAX_NAME: Final = 253
 
 
 class Condition(NamedTuple):
@@ -74,7 +74,7 @@ class PodRecord(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
     @property
-    def has_ended(self) -> bool:
+    def has_terminated(self) -> bool:
         """True if the Pod ended, will end, or was deleted."""
         return self.disruption is not None or self.deleted is not None or self.phase in ("Failed", "Succeeded")
 
@@ -126,7 +126,7 @@ def pod_record(obj: ApiObject) -> PodRecord:
         priority=priority if isinstance(priority, int) else 0,
         phase=_text(obj, "status", "phase"),
         reason=_text(obj, "status", "reason"),
-        message=_text(obj, "status", "message", most=MOST_TEXT),
+        message=_text(obj, "status", "message", most=MAX_TEXT),
         owner=controller(obj),
         deleted=deleted,
         deadline=deadline,
@@ -175,7 +175,7 @@ def conditions_of(obj: ApiObject) -> tuple[Condition, ...]:
             _text(each, "type"),
             _text(each, "status"),
             _text(each, "reason"),
-            _text(each, "message", most=MOST_TEXT),
+            _text(each, "message", most=MAX_TEXT),
             seconds(at(each, "lastTransitionTime")),
         )
         for each in _objects(obj, "status", "conditions")
@@ -243,17 +243,17 @@ def _target_node(obj: ApiObject) -> str:
 
 def _list(obj: ApiObject, *path: str) -> list[Any]:
     value = at(obj, *path)
-    return value[:MOST_PARTS] if isinstance(value, list) else []
+    return value[:MAX_PARTS] if isinstance(value, list) else []
 
 
 def _objects(obj: ApiObject, *path: str) -> list[ApiObject]:
     return [each for each in _list(obj, *path) if isinstance(each, dict)]
 
 
-def _text(obj: ApiObject, *path: str | int, most: int = MOST_NAME) -> str:
+def _text(obj: ApiObject, *path: str | int, most: int = MAX_NAME) -> str:
     value = at(obj, *path)
     return _line(value, most) if isinstance(value, str) else ""
 
 
-def _line(value: str, most: int = MOST_NAME) -> str:
+def _line(value: str, most: int = MAX_NAME) -> str:
     return cut(one_line(value[: 4 * most]), most)

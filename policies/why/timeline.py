@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, POD, POD_TEMPLATE_PATHS
 from forewarn.policies.why.records import shown_time
-from forewarn.policies.why.troubles import diagnose, gone
+from forewarn.policies.why.troubles import diagnose, of_deleted_pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from forewarn.policies.why.trouble import Trouble
     from forewarn.policies.why.troubles import Diagnosis
 
-MOST_SHOWN: Final = 20
-_MOST_PODS: Final = 2000
+MAX_SHOWN: Final = 20
+_MAX_PODS: Final = 2000
 """Maximum Pods for which reasons are computed."""
 _BY_CONTROLLERS: Final = frozenset(("deleted-by-controller", "scaled", "deleted"))
 """Reasons of ends that a user or controller requested; they are listed last."""
-_NO_ENDS: Final = frozenset(("drain-blocked", "former-preempted", "former-ended"))
+_NOT_ENDINGS: Final = frozenset(("drain-blocked", "former-preempted", "former-ended"))
 _SHORT: Final = {"Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts", "DaemonSet": "ds", "CronJob": "cj",
                  "ReplicationController": "rc", "Pod": "po"}  # fmt: skip
 
 
-class Ending(NamedTuple):
+class PodEnd(NamedTuple):
     """The end of one Pod: its diagnosis, with the cause first."""
 
     pod: str
@@ -50,7 +50,7 @@ class Timeline(NamedTuple):
 
     states: Counter[str]
     pending: list[str]
-    endings: list[Ending]
+    endings: list[PodEnd]
     not_explained: int
 
 
@@ -72,19 +72,19 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
         *evidence.pods,
         *(name for name in evidence.events.pods() if name not in evidence.pods and evidence.owns(name)),
     ]
-    for name in names[:_MOST_PODS]:
+    for name in names[:_MAX_PODS]:
         pod = cluster.pods.get((evidence.namespace, name))
         if pod is not None and not pod.node_name and not pod.terminal:
             states["pending"] += 1
             pending.append(name)
             continue
-        found = gone(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
+        found = of_deleted_pod(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
         if found is not None:
             states[found.state] += 1
-            if any(each.id not in _NO_ENDS for each in found.troubles):
-                endings.append(Ending(name, found))
+            if any(each.id not in _NOT_ENDINGS for each in found.troubles):
+                endings.append(PodEnd(name, found))
     endings.sort(key=lambda ending: ending.order)
-    return Timeline(states, pending, endings, max(0, len(names) - _MOST_PODS))
+    return Timeline(states, pending, endings, max(0, len(names) - _MAX_PODS))
 
 
 def lines(found: Timeline, evidence: Evidence, paint: Callable[[str, str], str]) -> Iterator[str]:
@@ -92,10 +92,10 @@ def lines(found: Timeline, evidence: Evidence, paint: Callable[[str, str], str])
     kind = evidence.kind.rpartition("/")[2]
     states = ", ".join(f"{count} {state}" for state, count in found.states.items())
     yield f"{paint(f'{kind} {evidence.namespace}/{evidence.name}', 'bold')}: {states or 'no Pods'}"
-    for ending in found.endings[:MOST_SHOWN]:
+    for ending in found.endings[:MAX_SHOWN]:
         when = shown_time(ending.cause.when) or "unknown time"
         yield f"  {when} {ending.pod}: {paint(ending.cause.id, 'bold')}: {ending.cause.message}"
-    rest = Counter(ending.cause.id for ending in found.endings[MOST_SHOWN:])
+    rest = Counter(ending.cause.id for ending in found.endings[MAX_SHOWN:])
     if rest:
         counts = ", ".join(f"{count} {each}" for each, count in rest.most_common())
         yield f"  and {plural(rest.total(), 'more Pod')}: {counts}"
@@ -111,7 +111,7 @@ def lines(found: Timeline, evidence: Evidence, paint: Callable[[str, str], str])
 def _fixes(found: Timeline) -> dict[str, list[str]]:
     """Each fix of the shown causes -> the ids of these causes."""
     fixes: dict[str, list[str]] = {}
-    for ending in found.endings[:MOST_SHOWN]:
+    for ending in found.endings[:MAX_SHOWN]:
         if ending.cause.help:
             ids = fixes.setdefault(ending.cause.help, [])
             ids += [] if ending.cause.id in ids else [ending.cause.id]

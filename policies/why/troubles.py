@@ -21,7 +21,7 @@ from forewarn.policies.scheduling.missing_lists import assumptions
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.why import pod_groups
 from forewarn.policies.why.causes import causes
-from forewarn.policies.why.causes import gone as former_causes
+from forewarn.policies.why.causes import of_deleted_pod as former_causes
 from forewarn.policies.why.records import PodRecord
 from forewarn.policies.why.trouble import Trouble
 
@@ -42,7 +42,7 @@ _LOWER: Final = 3
 
 
 class Diagnosis(NamedTuple):
-    """The result for a Pod. `state`: one of STATES; `gone` if `pod` is None.
+    """The result for a Pod. `state`: one of STATES; `of_deleted_pod` if `pod` is None.
 
     `prediction`: the result of the next scheduling cycle; None without one.
     """
@@ -61,7 +61,7 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
     when = record.disruption.when if record.disruption is not None else 0.0
     ends = (*causes(evidence, record, now), *_of_its_owner(pod))
     if pod.terminal:
-        by = f"preempted on {pod.node_name}{_for_whom(cluster, preempted)}"
+        by = f"preempted on {pod.node_name}{_by_preemptor(cluster, preempted)}"
         return Diagnosis(pod, "ended", (Trouble("preempted", by, "", when), *ends) if pod.preempted else ends)
     if pod.node_name and pod.preempted:
         victim = (
@@ -74,7 +74,7 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
         if pod.terminating:
             return Diagnosis(pod, "terminating", (*ends, *before))
         return Diagnosis(pod, "running", (*ends, *_drain_blocked(cluster, pod), *before))
-    held = tuple(_held_back(cluster, pod, evidence.pod))
+    held = tuple(_gates(cluster, pod, evidence.pod))
     if held:
         stuck = (each for each in ends if each.id == "stuck-terminating")
         return Diagnosis(pod, "pending", (*held, *stuck, *before))
@@ -87,11 +87,11 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
     return Diagnosis(pod, "pending", (*found, *rest, *before), prediction)
 
 
-def gone(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:
+def of_deleted_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:
     """The diagnosis of a Pod that no longer exists, from Events; None without Events about it."""
     found, rest = evidence.events.preempted(name, ""), former_causes(evidence, name)
     if found is not None:
-        told = f"preempted{_of_where(found)}{_for_whom(cluster, found)}"
+        told = f"preempted{_of_where(found)}{_by_preemptor(cluster, found)}"
         rest = [Trouble("preempted", told, "", found.when), *rest]
     return Diagnosis(None, "gone", tuple(rest)) if rest else None
 
@@ -124,11 +124,11 @@ def _drain_blocked(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
     node = cluster.objects.nodes.get(("", pod.node_name))
     if node is None or not node.unschedulable:
         return
-    for budget in cluster.objects.budgets.values():
-        if budget.namespace == pod.namespace and budget.disruptions_allowed <= 0 and budget.selects(pod.labels):
+    for pdb in cluster.objects.pdbs.values():
+        if pdb.namespace == pod.namespace and pdb.disruptions_allowed <= 0 and pdb.selects(pod.labels):
             yield Trouble(
                 "drain-blocked",
-                f"{pod.node_name} is cordoned, and PodDisruptionBudget {budget.name} allows no disruption",
+                f"{pod.node_name} is cordoned, and PodDisruptionBudget {pdb.name} allows no disruption",
                 "start replacement Pods, or change the PodDisruptionBudget",
             )
 
@@ -137,7 +137,7 @@ def _before_it(cluster: ClusterSnapshot, evidence: Evidence, pod: Pod) -> Iterat
     """The end of the earlier Pod with the same name."""
     found = evidence.events.former_preempted(pod.name, pod.uid)
     if found is not None:
-        told = f"the previous Pod of this name was preempted{_of_where(found)}{_for_whom(cluster, found)}"
+        told = f"the previous Pod of this name was preempted{_of_where(found)}{_by_preemptor(cluster, found)}"
         yield Trouble("former-preempted", told, "", found.when)
         return
     former = evidence.events.former(pod.name, pod.uid)
@@ -149,7 +149,7 @@ def _of_where(event: Event) -> str:
     return f" on {event.node}" if event.node else ""
 
 
-def _for_whom(cluster: ClusterSnapshot, event: Event | None) -> str:
+def _by_preemptor(cluster: ClusterSnapshot, event: Event | None) -> str:
     """A phrase with the preemptor, ` by shop/web (priority 1000)`; "" if no Event names it."""
     if event is None or not any(event.by):
         return ""
@@ -172,7 +172,7 @@ def _named_by(cluster: ClusterSnapshot, event: Event) -> Pod | None:
 # Pods that wait
 
 
-def _held_back(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Iterator[Trouble]:
+def _gates(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Iterator[Trouble]:
     """The reason why kube-scheduler does not try to schedule the Pod."""
     if pod.terminating:
         yield Trouble("being-deleted", "being deleted; kube-scheduler ignores it")
@@ -227,7 +227,7 @@ def _waiting(cluster: ClusterSnapshot, prediction: Prediction) -> Iterator[Troub
         yield Trouble(
             "will-preempt", f"its next scheduling attempt preempts {going} on {prediction.node}", _ahead(cluster, pod)
         )
-    elif prediction.outcome == "pending" and not _ending(prediction):
+    elif prediction.outcome == "pending" and not _terminating_victims(prediction):
         yield _fits_nowhere(cluster, prediction)
 
 
@@ -237,7 +237,7 @@ def _nominated(prediction: Prediction) -> Iterator[Trouble]:
     if node not in prediction.snapshot.rows:
         yield Trouble("nominated-node-gone", f"nominated to {node}, which no longer exists")
         return
-    ending = _ending(prediction)
+    ending = _terminating_victims(prediction)
     if ending:
         yield Trouble(
             "waits-for-termination",
@@ -249,7 +249,7 @@ def _nominated(prediction: Prediction) -> Iterator[Trouble]:
         yield _overtaken(prediction)
 
 
-def _ending(prediction: Prediction) -> list[Pod]:
+def _terminating_victims(prediction: Prediction) -> list[Pod]:
     """The terminating Pods of lower priority on the Pod's nominated node."""
     info = prediction.snapshot.get(prediction.pod.nominated_node_name)
     mine = prediction.pod.effective_priority
@@ -323,7 +323,7 @@ def _ahead(cluster: ClusterSnapshot, pod: Pod) -> str:
 def _of_a_victim(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> Iterator[Trouble]:
     preemptor = _preemptor(cluster, victim, event)
     if preemptor is None:
-        known = _for_whom(cluster, event)
+        known = _by_preemptor(cluster, event)
         yield Trouble(
             "preempted",
             f"kube-scheduler preempts it on {victim.node_name}{known or '; the preemptor is unknown'}",

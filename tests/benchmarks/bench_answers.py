@@ -184,7 +184,7 @@ def as_json(snapshot: Snapshot, pod: Pod) -> None:
 
 
 def scores(snapshot: Snapshot, pod: Pod) -> None:
-    with snapshot.derived.taken():
+    with snapshot.derived.locked():
         Cycle(snapshot, pod).scores(np.arange(len(snapshot.rows)))
 
 

@@ -26,7 +26,7 @@ from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif import questions
 from forewarn.policies.whatif.comparison import Losses, ask
 from forewarn.policies.whatif.headroom import headroom
-from forewarn.webhook.controllers.audit.looking import look
+from forewarn.webhook.controllers.audit.scan import scan
 from tests.benchmarks.clusters import Size, container, objects
 
 if TYPE_CHECKING:
@@ -124,8 +124,8 @@ def main() -> None:
 
     def looked() -> str:
         """As the webhook's audit does it, in the time that it has."""
-        found = look(cluster, Config(), time.monotonic() + options.seconds, options.share)
-        ended = "whole" if found.whole else "cut short"
+        found = scan(cluster, Config(), time.monotonic() + options.seconds, options.share)
+        ended = "whole" if found.is_complete else "cut short"
         return f"{sum(found.counts.values())} findings, {ended}; share {options.share}"
 
     def room(**constraints: object) -> str:
@@ -143,7 +143,9 @@ def main() -> None:
 
     def what_if(question: questions.Question) -> str:
         answer = ask(question, world_of(cache, question.arrivals, until=3600.0))
-        return f"{question.title}; pushed out {len(answer.pushes)}, settled after {answer.summary.settled_at:.0f} s"
+        return (
+            f"{question.title}; pushed out {len(answer.preemptions)}, settled after {answer.summary.settled_at:.0f} s"
+        )
 
     def lose() -> str:
         names = [f"n{number:05}" for number in range(options.losses)]
@@ -160,7 +162,7 @@ def main() -> None:
         """Without forks: each loss finds the cluster as those before it have left it."""
         simulation = Simulation(world_of(cache, [], until=3600.0))
         simulation.begin()
-        simulation.look_around()
+        simulation.first_syncs()
         prepare_for_all(simulation.cache.snapshot())
         asked = [questions.nodes_lost(cluster, [f"n{number:05}"]) for number in range(options.losses)]
         gc.collect()

@@ -26,7 +26,7 @@ class Size:
     nodes: int
     pods_per_node: int = 30
     workloads: int = 600
-    budgets: int = 100
+    pdbs: int = 100
     large_pods: bool = False
 
 
@@ -36,8 +36,8 @@ def objects(size: Size, seed: int = 1) -> Iterator[Obj]:
     for number in range(size.nodes):
         yield node(number, rng)
     apps = [workload(number, rng) for number in range(size.workloads)]
-    for number in range(size.budgets):
-        yield budget(apps[number * len(apps) // max(size.budgets, 1)], number, rng)
+    for number in range(size.pdbs):
+        yield budget(apps[number * len(apps) // max(size.pdbs, 1)], number, rng)
     for number in range(size.nodes):
         for place in range(size.pods_per_node):
             yield pod(rng.choice(apps), f"n{number:05}", number * size.pods_per_node + place, rng, size.large_pods)

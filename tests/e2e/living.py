@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 A_CLUSTER: Final = 3
 """Changes that one cluster lives through."""
-MOST_BACK_OFF: Final = 330
+MAX_BACK_OFF: Final = 330
 """Seconds without an event after which a Job lacks Pods for good."""
 RUNS: Final = 24
 """Of a simulation, for ties and races."""
@@ -59,13 +59,13 @@ WORKLOADS: Final = ("Deployment", "StatefulSet", "DaemonSet", "Job")
 class Ending(NamedTuple):
     """What a change comes to: pods pushed out, those that stay pending, and those that a quota refuses, by workload."""
 
-    pushed_out: frozenset[tuple[str, int]]
+    preempted: frozenset[tuple[str, int]]
     pending: frozenset[tuple[str, int]]
     missing: frozenset[tuple[str, int]]
 
     @classmethod
-    def of(cls, pushed_out: dict[str, int], pending: dict[str, int], missing: dict[str, int]) -> Ending:
-        return cls(*(frozenset(counts.items()) for counts in (pushed_out, pending, missing)))
+    def of(cls, preempted: dict[str, int], pending: dict[str, int], missing: dict[str, int]) -> Ending:
+        return cls(*(frozenset(counts.items()) for counts in (preempted, pending, missing)))
 
     @classmethod
     def told(cls, summary: Obj) -> Ending:
@@ -166,10 +166,10 @@ def settled_with_jobs(api: Api, kubelets: GracefulKubelets, quiet: float) -> Non
     def is_complete() -> bool:
         jobs = api.list("Job", NAMESPACE)
         lacking = any(job["status"].get("active", 0) < job["spec"]["parallelism"] for job in jobs)
-        return not lacking or time.monotonic() - kubelets.changed > MOST_BACK_OFF
+        return not lacking or time.monotonic() - kubelets.changed > MAX_BACK_OFF
 
     while not is_complete():
-        wait_until(is_complete, 2 * MOST_BACK_OFF, "Jobs have their Pods")
+        wait_until(is_complete, 2 * MAX_BACK_OFF, "Jobs have their Pods")
         settled(kubelets, quiet)
 
 

@@ -113,8 +113,8 @@ class Stage:
         while True:
             try:
                 return self.api.create(pod, **query)
-            except Refused as refused:
-                if "no PriorityClass with name" not in refused.message or time.monotonic() > deadline:
+            except Refused as rejected:
+                if "no PriorityClass with name" not in rejected.message or time.monotonic() > deadline:
                     raise
                 time.sleep(0.02)
 
@@ -132,7 +132,7 @@ class Stage:
             ):  # chosen; only its volumes have to be bound, which nobody does here
                 found["spec"]["nodeName"] = found["status"]["nominatedNodeName"]
                 return found
-            if not self.semantics.coming_bindings_are_announced:
+            if not self.semantics.expected_bindings_are_announced:
                 self._bind_volumes(found)
             time.sleep(0.02)
         raise AssertionError(f"kube-scheduler has not looked at {namespace}/{name} for {patience} s")
@@ -179,8 +179,8 @@ class Stage:
         labels = {"team": None, "env": None, **namespace["metadata"].get("labels", {})}
         try:
             self.api.patch(identity("Namespace", name), {"metadata": {"labels": labels}})
-        except Refused as refused:
-            if refused.code != 404:
+        except Refused as rejected:
+            if rejected.code != 404:
                 raise
             self.api.create({**identity("Namespace", name), **namespace})
 
@@ -293,8 +293,8 @@ class Stage:
             self._known.add(name)
             try:
                 self.api.create(obj)
-            except Refused as refused:
-                if refused.code != 409:
+            except Refused as rejected:
+                if rejected.code != 409:
                     raise
 
     def _each(self, work: Any, objects: Iterable[Obj]) -> list[Any]:

@@ -38,7 +38,7 @@ EMPTY_TERMS = 450_000
 AT_ONCE = 6
 STORED = 5
 TOLERATIONS = 501
-MOST_MEGABYTES = 600
+MAX_MEGABYTES = 600
 """Of one replica, whatever is sent to it; the manifests' limit is 1 GiB."""
 
 
@@ -129,7 +129,7 @@ def test_stored_objects_take_little_memory_also_after_a_restart(
         webhook.catch_up(api, 60)
         after = resident(plane, replica.name, "VmHWM")
         print(f"\ne2e: {STORED} stored objects: peak {before >> 20} MiB, {after >> 20} MiB after a restart")
-        assert after < MOST_MEGABYTES << 19
+        assert after < MAX_MEGABYTES << 19
     finally:
         for obj in stored:
             api.delete(obj)
@@ -175,5 +175,5 @@ def test_a_flood_of_objects_that_parse_to_many_takes_little_memory(
     peak = resident(plane, webhook.replicas[0].name, "VmHWM") / 2**20
     told = f"peak {peak:.0f} MiB, small requests {max(waits):.2f} s"
     print(f"\ne2e: {len(sent)} objects of {EMPTY_TERMS} empty terms: {told}")
-    assert peak < MOST_MEGABYTES
+    assert peak < MAX_MEGABYTES
     assert max(waits) < 5, "small requests wait for one large one at most; others have the machine too"

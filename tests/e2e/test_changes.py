@@ -121,7 +121,7 @@ def asked(pod: Obj) -> int:
     return int(cpu[:-1]) if cpu.endswith("m") else 1000 * int(cpu)
 
 
-def judged(plane: ControlPlane, change: Obj, before: dict[str, Obj], pods: list[Obj], preempted: set[str]) -> str:
+def evaluated(plane: ControlPlane, change: Obj, before: dict[str, Obj], pods: list[Obj], preempted: set[str]) -> str:
     """Whether the prediction in the audit log is what happened: `matched`, `wrong`, `explained` or `cut-short`.
 
     `before`: Pods before the change, by uid; `pods`: those at the end; `preempted`: uids. Only what can be seen from
@@ -214,7 +214,7 @@ class Tally:
         loud = any(rule in line for line in warnings for rule in TOLD_BY)
         self.precision.update([preempted] if loud else [])
         self.recall.update([loud] if preempted else [])
-        either_way = found in expected and {True, False} <= {bool(end.pushed_out) for end in expected}
+        either_way = found in expected and {True, False} <= {bool(end.preempted) for end in expected}
         self.warned += loud == preempted
         self.raced += loud != preempted and either_way
         if loud != preempted and not either_way:
@@ -271,8 +271,8 @@ def test_what_is_predicted_is_what_happens(
         kubelets.preempted.clear()
         kubelets.seen.clear()
         answer = apply(api, change)
-        refused = limited and answer.code == 403 and "exceeded quota" in str(answer.body)
-        if not (refused or 200 <= answer.code < 300):
+        rejected = limited and answer.code == 403 and "exceeded quota" in str(answer.body)
+        if not (rejected or 200 <= answer.code < 300):
             raise Refused(answer.code, str(answer.body))
         kubelets.changed = time.monotonic()
         settled_with_jobs(api, kubelets, QUIET_WITH_A_QUOTA if limited else QUIET)
@@ -280,7 +280,7 @@ def test_what_is_predicted_is_what_happens(
         what = f"{number}: {change['kind']} {change['metadata']['name']}"
         ran = {uid for uid, pod in before.items() if pod["spec"].get("nodeName")}  # who waited may be let in and out
         tally.add(what, found, expected, answer.warnings, preempted=not ran.isdisjoint(preempted))
-        outside = "" if refused else judged(plane, change, before, api.list("Pod"), preempted)
+        outside = "" if rejected else evaluated(plane, change, before, api.list("Pod"), preempted)
         table = account(webhook)
         own = result_of(change, known, table)
         if own and outside:

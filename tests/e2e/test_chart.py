@@ -146,8 +146,8 @@ def test_each_value_arrives(everything: dict[tuple[str, str], Obj]) -> None:
     }
     webhooks = [webhook for kind in CONFIGURATIONS for webhook in everything[kind, "forewarn"]["webhooks"]]
     assert {webhook["failurePolicy"] for webhook in webhooks} == {"Ignore"}
-    left_out = [c["expression"] for w in webhooks for c in w["matchConditions"] if c["name"].startswith("not-excl")]
-    assert left_out == ['!has(request.namespace) || !(request.namespace in ["build","build-2"])'] * 2
+    omitted = [c["expression"] for w in webhooks for c in w["matchConditions"] if c["name"].startswith("not-excl")]
+    assert omitted == ['!has(request.namespace) || !(request.namespace in ["build","build-2"])'] * 2
     policy = everything["NetworkPolicy", "forewarn"]["spec"]
     assert policy["egress"] == [{"ports": [{"port": 16443}]}]
     assert "observability" in json.dumps(policy["ingress"])
@@ -280,8 +280,8 @@ def test_it_is_installed_upgraded_rolled_back_and_taken_away(
     wait_until(lambda: unknown_class(plane), 20, "pods are still judged")
 
     webhook.close()
-    refused = api.ask("POST", "apis/scheduling.k8s.io/v1/priorityclasses?dryRun=All", priority_class("locked", 1))
-    assert refused.code == 500, "nobody answers, and PriorityClasses fail closed"
+    rejected = api.ask("POST", "apis/scheduling.k8s.io/v1/priorityclasses?dryRun=All", priority_class("locked", 1))
+    assert rejected.code == 500, "nobody answers, and PriorityClasses fail closed"
     release.upgrade(replicas=4)
     release.rollback(1)
     assert release.deployment()["replicas"] == 2

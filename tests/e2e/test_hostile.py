@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("classes")]
 NODES = 200
 SECONDS = 10.0
 """`timeoutSeconds` of the shipped configurations, with what the API server itself needs."""
-MOST_MEGABYTES = 160
+MAX_MEGABYTES = 160
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_an_expensive_object_is_answered_in_its_time_and_harms_nobody(name: str,
     assert took < 1
     assert replica.ready()
     assert replica.metric("process_start_time_seconds") == count, "it has been restarted"
-    assert replica.resident() - before < MOST_MEGABYTES << 20
+    assert replica.resident() - before < MAX_MEGABYTES << 20
 
 
 def test_so_is_one_that_is_scaled_to_a_huge_number(webhook: Webhook, api: Api) -> None:

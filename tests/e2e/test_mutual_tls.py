@@ -122,13 +122,13 @@ def test_an_api_server_that_was_told_is_answered_and_one_that_was_not_is_not(
 ) -> None:
     try:
         guarded.begin(known, failure_policy="Fail")
-        judged = created(known)
-        assert judged.code == 201
-        assert "[unknown-priority-class]" in " ".join(judged.warnings)
+        evaluated = created(known)
+        assert evaluated.code == 201
+        assert "[unknown-priority-class]" in " ".join(evaluated.warnings)
         second = create(known, "second")
         assert second.code == 403, "there is a default already: it was asked, and answered"
-        refused = created(api)
+        rejected = created(api)
     finally:
         guarded.installed.unregister(api)
-    assert refused.code == 500
-    assert "failed calling webhook" in refused.body["message"]
+    assert rejected.code == 500
+    assert "failed calling webhook" in rejected.body["message"]

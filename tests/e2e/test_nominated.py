@@ -105,7 +105,7 @@ def test_a_pod_whose_volumes_are_being_bound_is_on_its_node_already(stage: Stage
     binding["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     stage.put({"namespaces": [], "nodes": [], "pods": [], **UNBOUND})
     stage.create(stage.incoming(binding))
-    announced = stage.semantics.coming_bindings_are_announced
+    announced = stage.semantics.expected_bindings_are_announced
     if announced:
         status = {"phase": "Pending", "nominatedNodeName": "n1", "qosClass": "Burstable"}
         assert stage.decided(binding)["status"] == status

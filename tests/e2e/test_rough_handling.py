@@ -124,18 +124,18 @@ def test_without_any_list_objects_are_judged_by_themselves(without_lists: Webhoo
         answer = api.ask("POST", path_of(obj, name="", dryRun="All"), obj)
         assert (answer.code, answer.warnings) == (201, []), (obj["kind"], answer)
         assert IMPACT not in answer.body["metadata"].get("annotations", {})
-    refused = api.ask(
+    rejected = api.ask(
         "POST", path_of(priority_class("first", 8), name=""), priority_class("first", 8, globalDefault=True)
     )
-    assert refused.code != 201
+    assert rejected.code != 201
     assert replica.metric("forewarn_http_requests_rejected_total", reason="internal") == 0
 
 
 def test_once_the_lists_came_they_count(webhook: Webhook, api: Api) -> None:
     assert webhook.replicas[0].ready()
-    refused = api.ask("POST", path_of(deployment("dangling", "missing"), name=""), deployment("dangling", "missing"))
-    assert refused.code == 403
-    assert 'PriorityClass "missing" not found' in refused.body["message"]
+    rejected = api.ask("POST", path_of(deployment("dangling", "missing"), name=""), deployment("dangling", "missing"))
+    assert rejected.code == 403
+    assert 'PriorityClass "missing" not found' in rejected.body["message"]
 
 
 def test_stderr_that_nobody_reads_stops_nothing_and_what_is_lost_is_counted(webhook: Webhook, api: Api) -> None:
@@ -180,8 +180,8 @@ def test_bad_files_take_the_place_of_no_good_ones(
         files.serve(authority.sign(now - timedelta(days=9), life=timedelta(days=1)))
         files.config.write_text("")
         for file in ("certificate", "configuration"):
-            refused = lambda: replica.metric("forewarn_file_rejected", file=file) == 1  # noqa: B023, E731
-            wait_until(refused, LOOKS, f"the {file} is refused")
+            rejected = lambda: replica.metric("forewarn_file_rejected", file=file) == 1  # noqa: B023, E731
+            wait_until(rejected, LOOKS, f"the {file} is refused")
         assert _shown(replica.port) == good
         assert api.ask("POST", path_of(dangling, name="", dryRun="All"), dangling).code == 403
     finally:

@@ -30,7 +30,7 @@ POLICY = "ValidatingAdmissionPolicy 'forewarn-ca-injector'"
 def registered(installed: Installation, api: Api, injector: Api) -> Iterator[None]:
     """The configurations, and the policy in force: an API server takes a moment to have read it."""
     installed.register(api, 1, failure_policy="Ignore")
-    wait_until(lambda: "denied" in refused(injector, CONFIGURATIONS[0], relabel), 20, "the policy is in force")
+    wait_until(lambda: "denied" in rejected(injector, CONFIGURATIONS[0], relabel), 20, "the policy is in force")
     yield
     installed.unregister(api)
 
@@ -49,7 +49,7 @@ def injector(plane: ControlPlane) -> Iterator[Api]:
         yield made
 
 
-def refused(api: Api, kind: str, change: Callable[[Obj], object]) -> str:
+def rejected(api: Api, kind: str, change: Callable[[Obj], object]) -> str:
     """What an update with this change comes to, by dry run: the refusal, empty where there is none."""
     found = api.get(kind, "forewarn")
     changed = copy.deepcopy(found)
@@ -97,8 +97,8 @@ def test_the_ca_injector_may_change_nothing_of_the_configurations_but_the_bundle
     change = EVERYTHING_ELSE[what]
     if what == "sideEffects" and kind == CONFIGURATIONS[1]:
         change = lambda obj: hook(obj).update(sideEffects="None")  # noqa: E731
-    assert refused(api, kind, change) == "", "an administrator may"
-    assert POLICY in refused(injector, kind, change)
+    assert rejected(api, kind, change) == "", "an administrator may"
+    assert POLICY in rejected(injector, kind, change)
 
 
 @pytest.mark.parametrize("kind", CONFIGURATIONS)
@@ -107,7 +107,7 @@ def test_the_ca_injector_may_write_the_bundle(injector: Api, kind: str) -> None:
         for webhook in obj["webhooks"]:
             webhook["clientConfig"]["caBundle"] = BUNDLE
 
-    assert refused(injector, kind, bundle) == ""
+    assert rejected(injector, kind, bundle) == ""
 
 
 @pytest.mark.parametrize("kind", CONFIGURATIONS)
@@ -115,7 +115,7 @@ def test_the_ca_injector_may_write_the_path_where_there_is_none_and_a_token_at_i
     injector: Api, api: Api, kind: str
 ) -> None:
     def path(text: str) -> str:
-        return refused(injector, kind, lambda obj: hook(obj)["clientConfig"]["service"].update(path=text))
+        return rejected(injector, kind, lambda obj: hook(obj)["clientConfig"]["service"].update(path=text))
 
     token = "0123456789abcdef" * 4
     own, other = ("mutate", "validate") if kind == CONFIGURATIONS[0] else ("validate", "mutate")
@@ -143,7 +143,7 @@ def owned(**owner: object) -> Callable[[Obj], object]:
 
 @pytest.mark.parametrize("kind", CONFIGURATIONS)
 def test_the_ca_injector_may_make_the_namespace_the_owner_and_nothing_else(injector: Api, kind: str) -> None:
-    assert refused(injector, kind, owned()) == ""
+    assert rejected(injector, kind, owned()) == ""
     for other in (
         {"name": "kube-system"},
         {"kind": "Node"},
@@ -151,12 +151,12 @@ def test_the_ca_injector_may_make_the_namespace_the_owner_and_nothing_else(injec
         {"blockOwnerDeletion": True},
         {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"},
     ):
-        assert POLICY in refused(injector, kind, owned(**other)), other
+        assert POLICY in rejected(injector, kind, owned(**other)), other
 
 
 @pytest.mark.parametrize("kind", CONFIGURATIONS)
 def test_the_serving_account_may_read_the_configurations_and_not_change_them(serving: Api, kind: str) -> None:
-    assert "cannot update resource" in refused(serving, kind, lambda _: None)
+    assert "cannot update resource" in rejected(serving, kind, lambda _: None)
 
 
 def may(plane: ControlPlane, user: str) -> set[tuple[str, str, str, str]]:

@@ -39,7 +39,7 @@ FIRST, SECOND, SECOND_LOG = "kube-apiserver", "kube-apiserver-second", "second-a
 MAX_AGE = 4
 BOUND = 20
 """Seconds within which it has to know again what there is."""
-LATE = "validate.forewarn.dev/stale-cache"
+STALE_CACHE_KEY = "validate.forewarn.dev/stale-cache"
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def no_classes(api: Api) -> Iterator[None]:
 
 
 @contextmanager
-def stands_still(plane: ControlPlane) -> Iterator[None]:
+def is_blocked(plane: ControlPlane) -> Iterator[None]:
     """The first API server hangs: connections come about, and nothing is said on them."""
     plane.processes.signal(FIRST, SIGSTOP)
     try:
@@ -108,8 +108,8 @@ def resolves(api: Api, class_: str, value: int) -> None:
 
 def said(answer: Answer) -> list[str]:
     """Refusal and warnings."""
-    refusal = [] if answer.code == 201 else [str(answer.body.get("message"))]
-    return [*refusal, *answer.warnings]
+    rejection = [] if answer.code == 201 else [str(answer.body.get("message"))]
+    return [*rejection, *answer.warnings]
 
 
 def certain(answer: Answer) -> list[str]:
@@ -142,7 +142,7 @@ def test_what_the_other_one_stored_is_known_at_once(
         new, changed = f"new-{turn}", f"changed-{turn}"
         second.create(priority_class(changed, 1))
         replicas.catch_up(second)
-        with stands_still(plane):
+        with is_blocked(plane):
             second.create(priority_class(new, 7))
             second.delete(identity("PriorityClass", changed))
             second.create(priority_class(changed, 2))
@@ -158,7 +158,7 @@ def test_what_the_other_one_stored_is_known_at_once(
     assert sure
 
 
-@pytest.mark.parametrize("outage", [is_dead, stands_still])
+@pytest.mark.parametrize("outage", [is_dead, is_blocked])
 def test_the_first_one_is_away(
     plane: ControlPlane,
     replicas: Webhook,
@@ -182,7 +182,7 @@ def test_the_first_one_is_away(
             assert [(answer.code, len(said(answer)), certain(answer)) for answer in answers] == [(201, 1, [])] * 3
             assert "failed calling webhook" in str(said(default.result())), "who could say that there is no other?"
             assert defaults(second) == []
-            wait_until(lambda: is_late(plane, second), BOUND, "the audit log says how old the state is")
+            wait_until(lambda: is_stale(plane, second), BOUND, "the audit log says how old the state is")
             wait_until(lambda: is_idle(replicas), BOUND, "nobody is left who would reserve a place for nothing")
         started = time.monotonic()
         replicas.catch_up(second, BOUND)
@@ -199,10 +199,10 @@ def is_idle(replicas: Webhook) -> bool:
     return not any(replica.metric("forewarn_requests_in_flight") for replica in replicas.replicas)
 
 
-def is_late(plane: ControlPlane, api: Api) -> bool:
+def is_stale(plane: ControlPlane, api: Api) -> bool:
     name = f"late-{time.monotonic_ns()}"
     dry_run(api, pod(name))
-    return bool(plane.audited("pods", name, LATE, SECOND_LOG))
+    return bool(plane.audited("pods", name, STALE_CACHE_KEY, SECOND_LOG))
 
 
 def test_the_other_one_takes_over(plane: ControlPlane, replicas: Webhook, api: Api, second: Api) -> None:

@@ -73,9 +73,9 @@ def test_actionlint_takes_the_workflow_and_the_action(tmp_path: Path) -> None:
     for each in (workflow, own):
         done = _actionlint(tmp_path, each)
         assert (done.returncode, done.stdout) == (0, "")
-    refused = _actionlint(tmp_path, own.replace("args:", "arguments:"))
-    assert (refused.returncode, 'input "arguments" is not defined in action' in refused.stdout) == (1, True)
-    refused = _actionlint(
+    rejected = _actionlint(tmp_path, own.replace("args:", "arguments:"))
+    assert (rejected.returncode, 'input "arguments" is not defined in action' in rejected.stdout) == (1, True)
+    rejected = _actionlint(
         tmp_path, own, (ROOT / "action.yml").read_text().replace("using: composite", "using: composit")
     )
-    assert (refused.returncode, '"composit"' in refused.stdout) == (1, True)
+    assert (rejected.returncode, '"composit"' in rejected.stdout) == (1, True)

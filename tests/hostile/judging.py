@@ -30,7 +30,7 @@ NOW: Final = datetime(2030, 1, 1, tzinfo=UTC)
 SECONDS: Final = 0.75
 """The time for a request where the API server gives the least it can, 1 s: a quarter is kept for the way back."""
 OVERSHOOT: Final = 0.05
-MOST_BYTES: Final = 400_000
+MAX_BYTES: Final = 400_000
 """Of an answer: the annotations of an object hold 256 KiB in all."""
 CONFIG: Final = Config(
     actions={"quota-exceeded": Action.DENY},

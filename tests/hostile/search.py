@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.hostile.attacks import ATTACKS  # noqa: E402
 from tests.hostile.judging import (  # noqa: E402
-    MOST_BYTES,
+    MAX_BYTES,
     OVERSHOOT,
     Cost,
     Weight,
@@ -43,11 +43,11 @@ from tests.hostile.strategies import LARGEST, reviews, size_of  # noqa: E402
 
 SECONDS: Final = 0.1
 """The time that each request has: little, so that many are tried."""
-MOST_GROWTH: Final = 256
+MAX_GROWTH: Final = 256
 """MB that the process may grow by, all objects together."""
-MOST_MEMORY: Final = 16 * 2**20
+MAX_MEMORY: Final = 16 * 2**20
 """Bytes that an answer may take, whatever the size of the request: what a prediction keeps while it is worked out."""
-MOST_FACTOR: Final = 48
+MAX_FACTOR: Final = 48
 """Bytes of memory for each byte on the wire: an empty dict takes 72 of three, and is looked at."""
 SHOWN: Final = 10
 EXAMPLES: Final = 150
@@ -109,7 +109,7 @@ class Search:
         over = cost.seconds - most
         kind = review["request"]["kind"]["kind"]
         self.latest[kind] = max(self.latest.get(kind, -1.0), over + OVERSHOOT)
-        if cost.size > MOST_BYTES:
+        if cost.size > MAX_BYTES:
             over = max(over, 1.0)
         if len(self.dearest) < SHOWN or over > self.dearest[-1].over:
             dear = Dear(over, cost._replace(told=None), zlib.compress(json.dumps(review).encode(), 1))
@@ -124,13 +124,13 @@ class Search:
         """Ask about one in a namespace that its class is not allowed in; bytes of memory for each on the wire."""
         asked = forbidden(review)
         weight = weigh(asked or review)
-        most = MOST_MEMORY + MOST_FACTOR * weight.wire
+        most = MAX_MEMORY + MAX_FACTOR * weight.wire
         self.heaviest = max(self.heaviest, (weight.peak / most, weight))
         if weight.peak > most or (asked and not weight.denied):
             self.wrong += 1
             FOUND.mkdir(parents=True, exist_ok=True)
             (FOUND / f"{self._name}-size-{self.wrong}.json").write_text(json.dumps(asked or review))
-        return weight.peak / (weight.wire + MOST_MEMORY / MOST_FACTOR)
+        return weight.peak / (weight.wire + MAX_MEMORY / MAX_FACTOR)
 
     def sizes(self, number: int) -> None:
         """Some objects, each drawn towards what took much memory before."""
@@ -200,7 +200,7 @@ def main() -> int:
             _tell(now - began, number - options.seed, search)
     growth = _megabytes() - before
     rounds = number - options.seed
-    print(f"{search.count} objects in {rounds} rounds; memory grew by {growth} MB from {before} (most: {MOST_GROWTH})")
+    print(f"{search.count} objects in {rounds} rounds; memory grew by {growth} MB from {before} (most: {MAX_GROWTH})")
     for kind, seconds in sorted(search.latest.items(), key=lambda item: -item[1]):
         print(f"{1000 * seconds:9.1f} ms after its time at most: {kind}")
     print(f"{'over, ms':>9} {'cpu, ms':>8} {'gap, ms':>8} {'asked':>6} {'answer, B':>10}  object")
@@ -216,7 +216,7 @@ def main() -> int:
         print(f"{search.wrong} took more, or got past the rule that denies them; they are in {FOUND}")
     if search.late:
         print(f"{search.late} came late; they are in {FOUND}")
-    return 1 if search.late or search.wrong or growth > MOST_GROWTH else 0
+    return 1 if search.late or search.wrong or growth > MAX_GROWTH else 0
 
 
 def _tell(seconds: float, rounds: int, search: Search) -> None:

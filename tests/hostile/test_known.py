@@ -8,11 +8,11 @@ import tracemalloc
 import pytest
 
 from tests.hostile.attacks import ATTACKS
-from tests.hostile.judging import MOST_BYTES, OVERSHOOT, judge, permitted
+from tests.hostile.judging import MAX_BYTES, OVERSHOOT, judge, permitted
 
 SECONDS = 0.1
 """Little time: what is not cut short then is cheap."""
-MOST_MEMORY = 48 * 1024 * 1024
+MAX_MEMORY = 48 * 1024 * 1024
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -30,7 +30,7 @@ def test_an_answer_comes_in_time_and_is_bounded(name: str) -> None:
     while costs[-1].seconds > most and len(costs) < 4:  # others have the machine too
         costs.append(judge(review, SECONDS))
     assert costs[-1].seconds <= most, costs
-    assert max(cost.size for cost in costs) <= MOST_BYTES
+    assert max(cost.size for cost in costs) <= MAX_BYTES
 
 
 @pytest.mark.parametrize("name", ["Deployment of 2,000,000,000", "StatefulSet of 2,000,000,000 with claims"])
@@ -39,7 +39,7 @@ def test_memory_does_not_grow_with_a_number(name: str) -> None:
     tracemalloc.start()
     try:
         judge(review, 0.5)
-        assert tracemalloc.get_traced_memory()[1] < MOST_MEMORY
+        assert tracemalloc.get_traced_memory()[1] < MAX_MEMORY
     finally:
         tracemalloc.stop()
 

@@ -32,7 +32,7 @@ FOUND = (
     "100,000 classes in a quota's scope",
     "a quantity of a million zeros",
 )
-MOST_MEGABYTES = 192
+MAX_MEGABYTES = 192
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_it_is_answered_with_little_cpu_time_and_memory(name: str, served: Runni
         assert json.loads(answer)["response"]["uid"]
     plain = json.dumps(review(priority_class())).encode()
     assert served.post("/validate", plain, **JSON)[0] == 200
-    assert _megabytes() - memory < MOST_MEGABYTES
+    assert _megabytes() - memory < MAX_MEGABYTES
 
 
 def _megabytes() -> float:

@@ -101,12 +101,12 @@ def disagreements(node: ApiObject, want: Any, seen: Counter[str]) -> Iterator[li
         yield ["critical", want["critical"], critical]
     try:
         lacks = {lack["resource"]: lack["quantity"] for lack in node["lacks"]}
-        ended, refused = [pod.key for pod in pods_to_preempt(read_pod(node["admit"]), pods, lacks)], False
+        ended, rejected = [pod.key for pod in pods_to_preempt(read_pod(node["admit"]), pods, lacks)], False
     except NotEnough:
-        ended, refused = [], True
+        ended, rejected = [], True
     seen["admissions that end pods"] += bool(ended)
-    if (ended, refused) != (want["admitted"], want["refused"]):
-        yield ["admission", [want["admitted"], want["refused"]], [ended, refused]]
+    if (ended, rejected) != (want["admitted"], want["refused"]):
+        yield ["admission", [want["admitted"], want["refused"]], [ended, rejected]]
     groups = [[pod.key for pod in group.pods] for group in shutdown_groups(map(tuple, node["periods"]), pods)]
     seen["shutdown groups"] += len(groups)
     if groups != want["groups"]:

@@ -84,23 +84,23 @@ def mutated(path: Path, mutant: Mutant) -> ast.Module:
 def _places(tree: ast.Module) -> dict[int, str]:
     """Number of a node, in the order of `ast.walk` -> the function it is in; those that are code."""
     inside: dict[int, str] = {}
-    left_out: set[int] = set()
+    omitted: set[int] = set()
     for node in ast.walk(tree):
         for field, child in ast.iter_fields(node):
             if field in ("annotation", "returns", "type_params", "decorator_list"):
                 for one in child if isinstance(child, list) else [child]:
-                    left_out |= {id(n) for n in ast.walk(one)} if isinstance(one, ast.AST) else set()
+                    omitted |= {id(n) for n in ast.walk(one)} if isinstance(one, ast.AST) else set()
         if isinstance(node, ast.Call):
-            left_out |= {id(n) for part in _charged(node) for n in ast.walk(part)}
+            omitted |= {id(n) for part in _charged(node) for n in ast.walk(part)}
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            left_out |= {id(n) for n in ast.walk(node)}
+            omitted |= {id(n) for n in ast.walk(node)}
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             name = f"{inside[id(node)]}.{node.name}" if id(node) in inside else node.name
             inside |= {id(n): name for part in node.body for n in ast.walk(part)}
     return {
         number: inside.get(id(node), "")
         for number, node in enumerate(ast.walk(tree))
-        if id(node) not in left_out and hasattr(node, "lineno")
+        if id(node) not in omitted and hasattr(node, "lineno")
     }
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SPARE_SECONDS = 2.0
 """Of processor time, beyond five times what a test takes as all is: a test that takes more than both has noticed."""
-MOST_MEMORY = 6 << 30
+MAX_MEMORY = 6 << 30
 """Bytes that a mutant's process may address: endless loops fill lists."""
 
 
@@ -182,7 +182,7 @@ class Forks:
             code = 2
             try:
                 os.setsid()
-                resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY,) * 2)
+                resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY,) * 2)
                 change()
                 _run(session, limits, limits)
                 code = bool(session.testsfailed)

@@ -70,14 +70,14 @@ def opened(path: str) -> TextIO:
 
 def disagreements(case: Any, want: Any, semantics: Semantics, cache: Cache | None = None) -> Iterator[Part]:
     """What differs: (part, what the oracle says, what forewarn says). `cache`: the case's, where it was read before."""
-    refused = bool(want.get("configError"))
+    rejected = bool(want.get("configError"))
     try:
         walked = prediction_of_case(case, count_nominated=True, semantics=semantics, cache=cache)
     except InvalidConfiguration as error:
-        if not refused:
+        if not rejected:
             yield "refused", None, str(error)
         return
-    if refused:
+    if rejected:
         yield "refused", want["configError"], None
         return
     got = walked.to_dict()

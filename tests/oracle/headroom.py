@@ -50,7 +50,7 @@ KINDS = [
     "never",
     "images",
 ]
-MOST = 60
+MAX = 60
 """Clusters in which more fit are made anew with a pod that asks for more."""
 AGAIN = 12
 TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
@@ -101,7 +101,7 @@ def clusters(seed: int, number: int, kinds: list[str]) -> tuple[dict[str, Any], 
             found = counted(case)
         except InvalidObject:
             continue
-        if found.without.pods <= MOST:
+        if found.without.pods <= MAX:
             return case, found
     return case, found
 

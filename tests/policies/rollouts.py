@@ -38,7 +38,7 @@ def workload_of(pod: Made) -> str:
     return str(pod.obj["metadata"]["name"]).rpartition("-")[0] if pod.obj["kind"] == "Pod" else ""
 
 
-def budgets(made: Sequence[Made], dice: Random) -> list[Made]:
+def pdbs(made: Sequence[Made], dice: Random) -> list[Made]:
     """Disruption budgets for some workloads, as the disruption controller has left them."""
     healthy: dict[str, int] = {}
     for pod in made:
@@ -139,7 +139,7 @@ def random_rollout(seed: int, kinds: Sequence[str] = ("Deployment",)) -> tuple[l
         spec["containers"][0]["resources"]["requests"] = {"cpu": cpu}
     if what == "replicas too":
         changed["spec"]["replicas"] = max(1, changed["spec"]["replicas"] + dice.choice((-1, 1, 2)))
-    return [*made, *budgets(made, dice)], changed
+    return [*made, *pdbs(made, dice)], changed
 
 
 def _daemon_rollout(seed: int) -> tuple[list[Made], dict[str, Any]] | None:
@@ -158,4 +158,4 @@ def _daemon_rollout(seed: int) -> tuple[list[Made], dict[str, Any]] | None:
         spec["containers"][0]["resources"]["requests"] = {"cpu": cpu}
     if what in ("nodes", "all"):
         _choose_nodes(spec, dice)
-    return [*made, *budgets(made, dice)], changed
+    return [*made, *pdbs(made, dice)], changed

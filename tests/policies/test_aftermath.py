@@ -14,8 +14,8 @@ import yaml
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.config import Config
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of
-from forewarn.policies.findings import ended
-from forewarn.policies.forecast.aftermath import MOST_CYCLES, MOST_WORK, NOT_KNOWN, Aftermath, aftermath_of
+from forewarn.policies.findings import with_full_stop
+from forewarn.policies.forecast.aftermath import MAX_CYCLES, MAX_WORK, NOT_KNOWN, Aftermath, aftermath_of
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.rules.wording.forecasts import cascade
@@ -76,8 +76,8 @@ def random_world(seed: int, *, waits: bool = False) -> tuple[list[Made], Made]:
                 made.append(pod.on(node, started=started).status(conditions=[{"type": "Ready", "status": "True"}]))
             elif waits:
                 pods += 1
-                came = f"2026-01-{1 + started // 1440:02}T{started // 60 % 24:02}:{started % 60:02}:00Z"
-                waiting.append(pod.metadata(creationTimestamp=came))
+                arrived = f"2026-01-{1 + started // 1440:02}T{started // 60 % 24:02}:{started % 60:02}:00Z"
+                waiting.append(pod.metadata(creationTimestamp=arrived))
                 if kind == "StatefulSet" and policy == "OrderedReady":
                     break
         spec = make_pod("").request(cpu=f"{halves * 500}m").priority(priority).obj["spec"]
@@ -111,7 +111,7 @@ def test_it_comes_to_what_a_simulation_comes_to() -> None:
         made, new = random_world(seed)
         if predict(cluster(*made), new.obj).outcome == "preempts":
             found = aftermath(made, new)
-            assert (found.pushed_out, found.levels, found.pending) == simulated(made, new), seed
+            assert (found.preempted, found.levels, found.pending) == simulated(made, new), seed
             compared += 1
     assert compared >= 4
 
@@ -123,7 +123,7 @@ def test_pods_that_wait_take_the_room_as_in_a_simulation() -> None:
         made, new = random_world(seed, waits=True)
         if predict(cluster(*made), new.obj).outcome == "preempts" and is_settled(made):
             found = aftermath(made, new)
-            assert (found.pushed_out, found.levels, found.pending) == simulated(made, new), seed
+            assert (found.preempted, found.levels, found.pending) == simulated(made, new), seed
             compared += 1
     assert compared >= 4
 
@@ -139,7 +139,7 @@ def test_the_outage_of_2019_is_told_in_a_sentence() -> None:
     (tenant,) = load_cluster("docs/examples/simulate/tenant.yaml").snapshot().workloads.values()
     impact = impact_of(ReviewedObject(tenant.object), shown, Config())
     assert impact is not None
-    assert impact.aftermath == Aftermath(replaced=4, pushed_out=3, levels=3, pending=1)
+    assert impact.aftermath == Aftermath(replaced=4, preempted=3, levels=3, pending=1)
     assert cascade(impact.aftermath) == (
         "replacements preempt 3 more Pods in a cascade of depth 3",
         "1 replacement stays Pending",
@@ -158,19 +158,19 @@ def test_the_outage_of_2019_is_told_in_a_sentence() -> None:
         (Aftermath(replaced=2, pending=2), "replacements stay Pending", {"replaced": 2, "pending": 2}),
         (Aftermath(replaced=3, pending=1), "1 of 3 replacements stay Pending", {"replaced": 3, "pending": 1}),
         (
-            Aftermath(replaced=2, pushed_out=1, levels=1),
+            Aftermath(replaced=2, preempted=1, levels=1),
             "replacements preempt 1 more Pod",
             {"replaced": 2, "preempted": 1, "cascadeDepth": 1},
         ),
-        (Aftermath(replaced=1, refused=1), "replacement rejected by a quota", {"replaced": 1, "rejectedByQuota": 1}),
-        (Aftermath(replaced=2, refused=2), "replacements rejected by a quota", {"replaced": 2, "rejectedByQuota": 2}),
+        (Aftermath(replaced=1, rejected=1), "replacement rejected by a quota", {"replaced": 1, "rejectedByQuota": 1}),
+        (Aftermath(replaced=2, rejected=2), "replacements rejected by a quota", {"replaced": 2, "rejectedByQuota": 2}),
         (
-            Aftermath(replaced=3, pending=1, refused=1),
+            Aftermath(replaced=3, pending=1, rejected=1),
             "1 of 3 replacements stay Pending, 1 of 3 replacements rejected by a quota",
             {"replaced": 3, "pending": 1, "rejectedByQuota": 1},
         ),
         (
-            Aftermath(replaced=3, pushed_out=1, levels=1, refused=2),
+            Aftermath(replaced=3, preempted=1, levels=1, rejected=2),
             "replacements preempt 1 more Pod, 2 replacements rejected by a quota",
             {"replaced": 3, "preempted": 1, "cascadeDepth": 1, "rejectedByQuota": 2},
         ),
@@ -227,10 +227,10 @@ def test_a_daemon_that_came_with_its_daemon_set_is_made_anew_on_its_node_alone()
 
 
 def test_what_is_too_much_is_given_up_before_it_is_begun() -> None:
-    made = full_node("n1", pods=MOST_CYCLES + 1, owner="w")
-    made[0] = make_node("n1").has(cpu=str(MOST_CYCLES + 1), pods="1000")
+    made = full_node("n1", pods=MAX_CYCLES + 1, owner="w")
+    made[0] = make_node("n1").has(cpu=str(MAX_CYCLES + 1), pods="1000")
     with pytest.raises(CutShort, match="too many victims"):
-        aftermath(made, make_pod("new").priority(1).request(cpu=str(MOST_CYCLES + 1)))
+        aftermath(made, make_pod("new").priority(1).request(cpu=str(MAX_CYCLES + 1)))
 
 
 def test_many_that_wait_for_each_other_are_given_up() -> None:
@@ -242,10 +242,10 @@ def test_many_that_wait_for_each_other_are_given_up() -> None:
 
 
 def warned(state: ClusterSnapshot, new: Made) -> list[str]:
-    return [text for text in judged(state, new) if "would preempt" in text]
+    return [text for text in evaluated(state, new) if "would preempt" in text]
 
 
-def judged(state: ClusterSnapshot, new: Made, expired: Any = lambda: False) -> list[str]:
+def evaluated(state: ClusterSnapshot, new: Made, expired: Any = lambda: False) -> list[str]:
     from datetime import UTC, datetime
 
     found = evaluate(
@@ -259,14 +259,14 @@ def judged(state: ClusterSnapshot, new: Made, expired: Any = lambda: False) -> l
         )
     )
     assert all(len(warning) <= 150 for warning in warnings_of(found))
-    return [f"{ended(finding.message)} Fix: {finding.remediation}" for finding in found]
+    return [f"{with_full_stop(finding.message)} Fix: {finding.remediation}" for finding in found]
 
 
 def test_the_warning_has_it_and_loses_names_before_it() -> None:
     names = [f"a-pod-with-quite-a-long-name-{'x' * 30}-{number}" for number in range(3)]
     made: list[Made] = [make_node("n1").has(cpu="3")]
     made += [controlled(make_pod(name).request(cpu="1").on("n1"), "ReplicaSet", "w") for name in names]
-    told = judged(cluster(*made), make_pod("new").priority(1).request(cpu="3"))
+    told = evaluated(cluster(*made), make_pod("new").priority(1).request(cpu="3"))
     (warning,) = [text for text in told if "would preempt" in text]
     assert "n1: default/a-pod-with" in warning
     assert "-0 and 2 more. Priority 0, replacements stay Pending, up to 30s grace. Fix: lower requests" in warning
@@ -290,7 +290,7 @@ def test_where_time_is_up_the_first_preemption_is_told_and_that_no_more_was_work
     told: list[str] = []
     for enough in range(1, 60, 3):
         looks = iter([False] * enough)
-        told += judged(cluster(*made), new, partial(next, looks, True))
+        told += evaluated(cluster(*made), new, partial(next, looks, True))
     late = [text for text in told if "cascade not predicted" in text]
     assert late
     assert all("would preempt 20 Pods" in text for text in late)
@@ -321,18 +321,18 @@ NEW = make_pod("new").priority(1).request(cpu="2").metadata(namespace="elsewhere
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "Job"])
-@pytest.mark.parametrize(("used", "refused"), [("1", 0), ("2", 0), ("3", 1)])
-def test_a_quota_that_has_less_than_is_used_refuses_the_replacement(kind: str, used: str, refused: int) -> None:
+@pytest.mark.parametrize(("used", "rejected"), [("1", 0), ("2", 0), ("3", 1)])
+def test_a_quota_that_has_less_than_is_used_refuses_the_replacement(kind: str, used: str, rejected: int) -> None:
     """Its victim counts until it is gone: only then there is room for another one."""
     made = [*one_victim(kind=kind), quota({"pods": "2"}, {"pods": used})]
-    assert aftermath(made, NEW) == Aftermath(replaced=1, refused=refused)
+    assert aftermath(made, NEW) == Aftermath(replaced=1, rejected=rejected)
 
 
 def test_the_quota_of_a_class_refuses_whoever_has_come_to_it() -> None:
     some = [gold(0), quota({"pods": "0"}, {"pods": "0"}, "gold")]
     assert aftermath([*one_victim(), *some], NEW) == Aftermath(replaced=1)
     classed = one_victim(priorityClassName="gold", priority=None)
-    assert aftermath([*classed, *some], NEW) == Aftermath(replaced=1, refused=1)
+    assert aftermath([*classed, *some], NEW) == Aftermath(replaced=1, rejected=1)
 
 
 def test_what_one_victim_leaves_of_a_quota_another_ones_replacement_may_take() -> None:
@@ -344,7 +344,7 @@ def test_what_one_victim_leaves_of_a_quota_another_ones_replacement_may_take() -
     fuller = quota({"requests.cpu": "1500m"}, {"requests.cpu": "1800m"})
     assert aftermath([*made, bare, fuller], NEW) == Aftermath(replaced=1, lost=1)
     fullest = quota({"requests.cpu": "1500m"}, {"requests.cpu": "1900m"})
-    assert aftermath([*made, bare, fullest], NEW) == Aftermath(replaced=1, lost=1, refused=1)
+    assert aftermath([*made, bare, fullest], NEW) == Aftermath(replaced=1, lost=1, rejected=1)
 
 
 def test_what_the_new_pods_take_of_a_quota_is_not_left_for_replacements() -> None:
@@ -378,9 +378,9 @@ def test_many_that_a_quota_refuses_are_not_asked_about_one_by_one() -> None:
     made += [quota({"pods": "1"}, {"pods": "300"})]
     state, new = cluster(*made), make_pod("new").priority(1).request(cpu="100")
     prediction = predict(state, new.obj)
-    with metered(lambda: False, MOST_WORK):
+    with metered(lambda: False, MAX_WORK):
         found = aftermath_of(state, prediction.snapshot_after(), [prediction])
-    assert found == Aftermath(replaced=100, refused=100)
+    assert found == Aftermath(replaced=100, rejected=100)
 
 
 @pytest.mark.parametrize(
@@ -415,6 +415,6 @@ def test_ten_thousand_budgets_do_not_keep_it_past_its_time() -> None:
         return asked > 20
 
     started = process_time()
-    with metered(expired, MOST_WORK), pytest.raises(CutShort):
+    with metered(expired, MAX_WORK), pytest.raises(CutShort):
         aftermath_of(state, prediction.snapshot_after(), [prediction])
     assert process_time() - started < 2

@@ -16,11 +16,11 @@ from forewarn.policies.config import Config
 from forewarn.policies.controllers.arrivals import arrivals
 from forewarn.policies.controllers.new_pods import new_pods
 from forewarn.policies.controllers.pod_sequences import FreeNumbers, NumberedPods
-from forewarn.policies.evaluation.evaluator import MOST_PROBLEMS, EvaluationRequest, Phase, evaluate
+from forewarn.policies.evaluation.evaluator import MAX_PROBLEMS, EvaluationRequest, Phase, evaluate
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.metering import CutShort, metered
-from forewarn.policies.objects.extent import MOST_POD_TERMS, check_extent, check_quota_extent
+from forewarn.policies.objects.extent import MAX_POD_TERMS, check_extent, check_quota_extent
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.pod_spec import NO_SPEC, Labels, Shared
@@ -62,7 +62,7 @@ def test_two_thousand_million_pods_are_no_list() -> None:
     new = new_pods(state, obj, template_of(obj))
     assert (new.wanted, len(new.pods)) == (HUGE, HUGE)
     assert isinstance(new.pods, NumberedPods)
-    assert new.pods.alike
+    assert new.pods.is_uniform
     assert [new.pods[0].name, new.pods[-1].name] == ["w-0", f"w-{HUGE - 1}"]
     assert [pod.name for pod in new.pods[5:][:2]] == ["w-5", "w-6"]
 
@@ -75,12 +75,12 @@ def test_names_are_those_that_nobody_has(taken: set[int], first: int, index: int
 
 
 def test_the_preempt_command_places_so_many_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.policies.forecast.placement.MOST_IN_TURN", 4)
+    monkeypatch.setattr("forewarn.policies.forecast.placement.MAX_SEQUENTIAL", 4)
     found = place(cluster(make_node("n1")), workload(replicas=HUGE))
-    assert (len(found.predictions), found.left_out, found.existing) == (4, HUGE - 4, 0)
+    assert (len(found.predictions), found.omitted, found.existing) == (4, HUGE - 4, 0)
     assert f"only the first 4 new Pods are evaluated, {HUGE - 4} more are not" in placement_notes(found)
     many = place(cluster(make_node("n1")), make_pod("p").request(cpu="1").obj, HUGE)
-    assert (len(many.predictions), many.left_out) == (4, HUGE - 4)
+    assert (len(many.predictions), many.omitted) == (4, HUGE - 4)
 
 
 @pytest.mark.parametrize("surge", ["9" * 5000 + "%", "9" * 19 + "%", "x%", "²%", True, 1.5])
@@ -119,8 +119,8 @@ def test_findings_of_one_rule_about_one_object_are_a_handful_and_a_count() -> No
         )
     )
     ours = [finding for finding in found if finding.rule == "quota-matches-nothing"]
-    assert len(ours) == MOST_PROBLEMS + 1
-    assert f"{300 - MOST_PROBLEMS} more like these in this object" in {finding.message for finding in ours}
+    assert len(ours) == MAX_PROBLEMS + 1
+    assert f"{300 - MAX_PROBLEMS} more like these in this object" in {finding.message for finding in ours}
     others = [quota(["a"]), quota(["b"])]
     assert (
         len(evaluate(EvaluationRequest(ChangeSet(tuple(others)), cluster(), Config(), phase=Phase.LINT, now=NOW))) == 2
@@ -144,12 +144,12 @@ def test_what_may_be_meant_is_looked_for_among_a_hundred_names_and_never_for_a_l
 
 
 def test_a_pod_with_too_much_is_not_begun_where_work_is_metered_and_is_where_it_is_not() -> None:
-    terms = [{"topologyKey": "zone"}] * (MOST_POD_TERMS + 1)
+    terms = [{"topologyKey": "zone"}] * (MAX_POD_TERMS + 1)
     spec = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
     check_extent(spec)
     with metered(lambda: False):
         check_extent({**spec, "affinity": {}})
-        with pytest.raises(CutShort, match=f"{MOST_POD_TERMS + 1} terms of Pod affinity; forewarn evaluates at most"):
+        with pytest.raises(CutShort, match=f"{MAX_POD_TERMS + 1} terms of Pod affinity; forewarn evaluates at most"):
             check_extent(spec)
         with pytest.raises(CutShort, match="names of classes"):
             check_quota_extent(quota([f"c{n}" for n in range(100_000)]).object["spec"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.whatif.capacity_buffers import MOST_BUFFERS, BufferCache
+from forewarn.policies.whatif.capacity_buffers import MAX_BUFFERS, BufferCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,15 +71,15 @@ def test_hostile_sizes_are_bounded() -> None:
     condition = {"status": "False", "type": f"a\n{long}", "reason": long}
     cache = read(
         buffer(long, {"podTemplateRef": {"name": long}}, {"conditions": [condition]}),
-        *(buffer(f"b-{number}", OWN, {"replicas": 1}) for number in range(MOST_BUFFERS)),
+        *(buffer(f"b-{number}", OWN, {"replicas": 1}) for number in range(MAX_BUFFERS)),
     )
     first = next(iter(cache.buffers.values()))
     assert max(map(len, (first.name, first.target[1], first.problem))) <= 253
     assert "\n" not in first.problem
     found = cache.buffers_for(CACHE, None)
     assert found is not None
-    assert found.left_out
-    assert len(found.own) + found.others == MOST_BUFFERS
+    assert found.omitted
+    assert len(found.own) + found.others == MAX_BUFFERS
 
 
 def test_text_markdown_and_json_show_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,10 +112,10 @@ def test_a_source_that_may_not_list_them_leaves_a_note(
 ) -> None:
     from forewarn.policies.sources.errors import SourceError
 
-    def refused(_: str) -> Iterator[dict[str, Any]]:
+    def rejected(_: str) -> Iterator[dict[str, Any]]:
         raise SourceError("live", "cannot list capacitybuffers: 403 " + "x" * 100_000)
 
-    monkeypatch.setattr("forewarn.policies.commands.headroom.capacity_buffers_of", refused)
+    monkeypatch.setattr("forewarn.policies.commands.headroom.capacity_buffers_of", rejected)
     assert main([*SHOWN]) == 0
     (note,) = [line for line in capsys.readouterr().out.splitlines() if "CapacityBuffers not read" in line]
     assert "403" in note

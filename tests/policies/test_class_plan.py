@@ -168,8 +168,8 @@ def test_a_plan_for_one_workload_preempts_what_a_simulation_of_its_restart_predi
             found = planned(other, [told.new])
             careful = found.other is not None and not found.other.careful
             direct = found.other.preempted if careful and found.other else found.preempted
-            compared, preempted = compared + 1, preempted + len(alone.pushes)
-            assert direct == len(alone.pushes), (seed, each)
+            compared, preempted = compared + 1, preempted + len(alone.preemptions)
+            assert direct == len(alone.preemptions), (seed, each)
     assert compared > 30
     assert preempted > 10
 

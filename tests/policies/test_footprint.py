@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.footprint import memory_of, most_memory_of
+from forewarn.policies.footprint import max_memory_of, memory_of
 from tests.work import steps
 
 NO_LIMIT = 1 << 40
@@ -56,13 +56,13 @@ def test_what_is_far_too_large_is_not_visited() -> None:
 @given(JSON, st.booleans())
 def test_the_bound_of_a_text_is_one(value: object, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, separators=(",", ":"))
-    assert memory_of(json.loads(text), NO_LIMIT) <= most_memory_of(text)
-    assert most_memory_of(f"xx{text}yy", 2, 2 + len(text)) == most_memory_of(text)
+    assert memory_of(json.loads(text), NO_LIMIT) <= max_memory_of(text)
+    assert max_memory_of(f"xx{text}yy", 2, 2 + len(text)) == max_memory_of(text)
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_the_bound_of_a_large_text_is_one(text: str) -> None:
-    assert memory_of(json.loads(text), NO_LIMIT) <= most_memory_of(text)
+    assert memory_of(json.loads(text), NO_LIMIT) <= max_memory_of(text)
 
 
 @given(JSON, st.integers(0, 2000))

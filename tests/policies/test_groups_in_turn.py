@@ -18,7 +18,7 @@ from tests.builders import Made, MadePod, make_node, make_pod
 if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
 
-MOST = 100
+MAX = 100
 
 
 def random_cluster(dice: Random) -> tuple[ClusterSnapshot, MadePod, int]:
@@ -53,7 +53,7 @@ def random_cluster(dice: Random) -> tuple[ClusterSnapshot, MadePod, int]:
 def groups_in_turn(snapshot: Snapshot, cluster: ClusterSnapshot, new: MadePod, size: int, *, preempting: bool) -> int:
     """How many groups fit, each with new Pods; those before it run in no group, so that they do not count for it."""
     pod = admitted(new.obj, cluster)
-    for number in range(MOST):
+    for number in range(MAX):
         pods = [replace(pod, name=f"g{number}-{place}", uid="") for place in range(size)]
         found = group_forecast(snapshot, pods)
         assert found is not None
@@ -61,7 +61,7 @@ def groups_in_turn(snapshot: Snapshot, cluster: ClusterSnapshot, new: MadePod, s
             return number
         bound = [snapshot.bound(replace(p, spec=replace(p.spec, pod_group="")), found.places[p.identity]) for p in pods]
         snapshot = snapshot.with_pods(bound, found.victims)
-    return MOST
+    return MAX
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -99,10 +99,10 @@ REFUSED = {
 @pytest.mark.parametrize(("text", "told"), REFUSED.values(), ids=REFUSED)
 def test_what_is_made_to_cost_much_is_refused_with_its_place(text: str, told: str) -> None:
     began = time.process_time()
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as rejected:
         read_scheduler(text.encode(), "scheduler.yaml")(DEFAULT)
     assert time.process_time() - began < SECONDS
-    message = str(refused.value)
+    message = str(rejected.value)
     assert told in message
     assert re.match(r"scheduler\.yaml:\d+:\d+: ", message), message[:200]
     assert len(message) < 20_000

@@ -21,8 +21,8 @@ from forewarn.policies.cli import main
 from forewarn.policies.render.html import elements
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.simulation.scenario import read_node
-from forewarn.policies.whatif.node_bands import MOST_BANDS, WHOLE, NodeBands
-from forewarn.policies.whatif.occupancy import BEFORE, GONE, HERE, NodeChange, Occupancy, Stay
+from forewarn.policies.whatif.node_bands import MAX_BANDS, WHOLE, NodeBands
+from forewarn.policies.whatif.occupancy import BEFORE, HERE, REMOVED_PLUGINS, NodeChange, Occupancy, PodInterval
 from tests.builders import make_node, make_pod
 
 SHOWN = "docs/examples/whatif/cluster.yaml"
@@ -96,7 +96,7 @@ def test_what_is_drawn_is_the_state_before_and_after(capsys: pytest.CaptureFixtu
     doomed = [0, 0, 75, 0, 100, 0, 0, 0]
     assert list(bytes_of(data["start"]["shares"])) == lasts * 2 + doomed * 2
     shares, states = last_of(data)
-    assert states == [GONE, GONE, HERE, HERE]
+    assert states == [REMOVED_PLUGINS, REMOVED_PLUGINS, HERE, HERE]
     assert shares[16:] == [0, 0, 0, 0, WHOLE, 0, 0, 0] * 2
     assert shares[:16] == [0] * 16
     assert data["groups"] == ["shop/web", "reports/nightly"]
@@ -196,29 +196,29 @@ def test_hostile_names_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[s
 class Watched(Occupancy):
     """An occupancy that somebody made up."""
 
-    def __init__(self, names: list[str], stays: list[Stay]) -> None:
+    def __init__(self, names: list[str], stays: list[PodInterval]) -> None:
         self.nodes = {name: read_node(make_node(name).obj) for name in names}
         self.node_changes = [NodeChange(BEFORE, name, HERE) for name in names]
         self._made = stays
 
     @property
-    def stays(self) -> list[Stay]:
+    def intervals(self) -> list[PodInterval]:
         return self._made
 
 
-def stay(number: int, node: str, priority: int, start: float = BEFORE, end: float = inf) -> Stay:
+def stay(number: int, node: str, priority: int, start: float = BEFORE, end: float = inf) -> PodInterval:
     group = f"team-{number % 20}/a-workload-of-usual-length-{number % 600}"
-    return Stay(f"x/p-{number}", node, group, "x", priority, f"c{priority}", 100, 2**28, start, end)
+    return PodInterval(f"x/p-{number}", node, group, "x", priority, f"c{priority}", 100, 2**28, start, end)
 
 
 @pytest.mark.parametrize("priorities", [1, 7, 8, 9, 1000])
 def test_however_many_priorities_there_are_a_few_bands_hold_them_in_order(priorities: int) -> None:
     stays = [stay(number, "a", number % priorities - 5) for number in range(3000)]
     bands = NodeBands(Watched(["a"], stays), []).bands
-    assert len(bands) == min(priorities, MOST_BANDS)
+    assert len(bands) == min(priorities, MAX_BANDS)
     assert bands[0].least == -5
-    assert bands[-1].most == priorities - 6
-    assert all(one.most < other.least for one, other in pairwise(bands))
+    assert bands[-1].highest == priorities - 6
+    assert all(one.highest < other.least for one, other in pairwise(bands))
 
 
 def large(nodes: int, pods: int) -> dict[str, Any]:
@@ -261,9 +261,9 @@ def test_what_preempt_draws_is_who_goes_and_who_comes(capsys: pytest.CaptureFixt
     text = page(capsys, *arguments, command="predict")
     check_alone(text)
     data = drawn(text)
-    pushes = {data["names"][int(place)]: flat for place, flat in data["pushes"].items()}
-    assert {flat[0] for flat in pushes.values()} == {"shop/cache"}
-    assert {(node, flat[1]) for node, flat in pushes.items()} == {
+    preemptions = {data["names"][int(place)]: flat for place, flat in data["pushes"].items()}
+    assert {flat[0] for flat in preemptions.values()} == {"shop/cache"}
+    assert {(node, flat[1]) for node, flat in preemptions.items()} == {
         ("b-1", "reports/nightly-3"),
         ("b-2", "reports/nightly-4"),
     }
@@ -321,10 +321,10 @@ def test_a_picture_of_hostile_names_is_xml_with_these_as_text(
     assert sum(element.get("class") == "gone" for element in root.iter()) == 2
 
 
-@pytest.mark.parametrize(("rows", "said"), [(elements.MOST_ROWS, False), (elements.MOST_ROWS + 1, True)])
+@pytest.mark.parametrize(("rows", "said"), [(elements.MAX_ROWS, False), (elements.MAX_ROWS + 1, True)])
 def test_rows_that_a_table_leaves_out_are_said_to_be(rows: int, said: bool) -> None:
     """To those who see it too: its caption is for screen readers."""
     made = elements.table("Losses", ["node"], ([f"n{number}"] for number in range(rows)), rows)
     notes = [note.text for note in made.iter("p")]
-    assert notes == ([f"The first {elements.MOST_ROWS} of {rows} rows. Use -o json for all."] if said else [])
-    assert len(list(made.iter("tr"))) == elements.MOST_ROWS + 1
+    assert notes == ([f"The first {elements.MAX_ROWS} of {rows} rows. Use -o json for all."] if said else [])
+    assert len(list(made.iter("tr"))) == elements.MAX_ROWS + 1

@@ -33,7 +33,7 @@ QUIET = (
     "--disable-dev-shm-usage",
     "--disable-background-networking",
 )
-MOST_SECONDS = 180
+MAX_SECONDS = 180
 WIDTHS = (500, 820, 1440)
 """Pixels; Chromium's windows are no narrower than 500."""
 DARK = "--blink-settings=preferredColorScheme=0"
@@ -93,7 +93,7 @@ def dumped(path: Path, *flags: str) -> str:
         [CHROMIUM, *QUIET, own, *flags, "--dump-dom", f"file://{path}"],
         capture_output=True,
         text=True,
-        timeout=MOST_SECONDS,
+        timeout=MAX_SECONDS,
         check=True,
     )
     return done.stdout
@@ -121,7 +121,7 @@ class _Answering(BaseHTTPRequestHandler):
         if self.path == "/told":
             self.server.told.set()
         else:
-            self.server.told.wait(MOST_SECONDS)
+            self.server.told.wait(MAX_SECONDS)
         self.send_response(204)
         self.end_headers()
 

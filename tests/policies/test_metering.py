@@ -6,12 +6,23 @@ from threading import Thread
 
 import pytest
 
-from forewarn.policies.metering import FEW, LOOK_EVERY, CutShort, charge, each, held, holding, meter, metered, never
+from forewarn.policies.metering import (
+    CHECK_INTERVAL,
+    FEW,
+    CutShort,
+    charge,
+    each,
+    holding,
+    holding_lock,
+    meter,
+    metered,
+    never,
+)
 
 
 def test_without_a_limit_nothing_is_counted() -> None:
     charge(10**12)
-    with metered(never), held():
+    with metered(never), holding_lock():
         charge(10**12)
         assert not holding()
 
@@ -24,23 +35,23 @@ def test_it_asks_every_so_many_units_and_stops_when_time_is_up() -> None:
         return len(asked) > 3
 
     with metered(expired):
-        for _ in range(3 * LOOK_EVERY):
+        for _ in range(3 * CHECK_INTERVAL):
             charge()
         assert len(asked) == 3
         with pytest.raises(CutShort, match="time is up"):
-            charge(50 * LOOK_EVERY)
+            charge(50 * CHECK_INTERVAL)
         assert len(asked) == 4
         with pytest.raises(CutShort):
-            charge(LOOK_EVERY)
+            charge(CHECK_INTERVAL)
     charge(10**12)
 
 
 def test_work_has_a_bound_of_its_own() -> None:
-    with metered(lambda: False, most=10 * LOOK_EVERY):
+    with metered(lambda: False, most=10 * CHECK_INTERVAL):
         for _ in range(9):
-            charge(LOOK_EVERY)
+            charge(CHECK_INTERVAL)
         with pytest.raises(CutShort, match="too much"):
-            charge(LOOK_EVERY)
+            charge(CHECK_INTERVAL)
 
 
 def test_few_things_are_not_counted_and_many_are_counted_as_they_are_looked_at() -> None:
@@ -58,7 +69,7 @@ def test_another_thread_has_another_meter() -> None:
         thread = Thread(target=lambda: found.append(meter()))
         thread.start()
         thread.join()
-        with held():
+        with holding_lock():
             assert holding()
         assert not holding()
         assert meter() is mine is not found[0]

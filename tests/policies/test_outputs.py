@@ -18,7 +18,7 @@ import pytest
 from forewarn.policies.cli import main
 from forewarn.policies.commands import lint_output
 from forewarn.policies.commands.lint_input import Input
-from forewarn.policies.findings import NO_OBJECT, NOWHERE, Finding, Severity, Text
+from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Finding, Severity, Text
 from forewarn.policies.render import sarif
 from forewarn.policies.render.report import ENTRIES, Report, in_parts
 from forewarn.policies.rules import RULES
@@ -62,8 +62,8 @@ def test_several_reports_are_written_in_one_run(tree: Path) -> None:
     done = _lint(tree, "-o", "text", *given)
     assert "unknown-priority-class" in done.stdout
     assert all("unknown-priority-class" in (tree / f"out.{form}").read_text() for form in forms)
-    refused = _lint(tree, "-o", "text", "-o", "json")
-    assert (refused.returncode, "one format for standard output" in refused.stderr) == (2, True)
+    rejected = _lint(tree, "-o", "text", "-o", "json")
+    assert (rejected.returncode, "one format for standard output" in rejected.stderr) == (2, True)
     assert 'did you mean "sarif"?' in _lint(tree, "-o", "sarfi").stderr
 
 
@@ -94,7 +94,7 @@ def test_sarif_has_what_code_scanning_asks_for(tree: Path) -> None:
 
 def test_sarif_has_the_help_of_each_rule_in_itself() -> None:
     """A page of documentation has no address yet, and a reader of SARIF may have no network."""
-    found = [Finding(NOWHERE, Severity.ERROR, rule.ID, NO_OBJECT, Text("m")) for rule in RULES]
+    found = [Finding(NO_LOCATION, Severity.ERROR, rule.ID, NO_OBJECT, Text("m")) for rule in RULES]
     report = Report(found, (), len(found), {}, lambda _file, _line: None, 0)
     (run,) = json.loads("".join(sarif.render(report, "0")))["runs"]
     rules = run["tool"]["driver"]["rules"]
@@ -161,7 +161,7 @@ def test_text_shows_so_many_of_a_rule_and_says_how_many_more(tree: Path) -> None
 
 
 def test_sarif_says_what_it_leaves_out(tree: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
-    monkeypatch.setattr(sarif, "MOST_RESULTS", 1)
+    monkeypatch.setattr(sarif, "MAX_RESULTS", 1)
     assert main(["lint", "--closed", "-q", "-o", "sarif", str(tree)]) == 1
     said = capfd.readouterr()
     assert len(json.loads(said.out)["runs"][0]["results"]) == 1
@@ -179,7 +179,7 @@ def test_json_in_parts_is_the_same_as_in_one(document: Any, entries: list[Any], 
 @pytest.mark.parametrize("form", ["json", "sarif", "gitlab", "rdjson", "junit"])
 def test_no_report_is_held_as_a_whole(form: str) -> None:
     """Written entry by entry: what is held of 2,000 findings is much less than what they come to as text."""
-    place = NOWHERE._replace(file="a.yaml", line=1, column=1, end_column=2)
+    place = NO_LOCATION._replace(file="a.yaml", line=1, column=1, end_column=2)
     found = Finding(place, Severity.ERROR, "parse-error", NO_OBJECT, Text("m" * 5_000))
     given = Input()
     given.texts["a.yaml"] = b"a"

@@ -26,9 +26,9 @@ texts = st.builds(
 def test_a_text_is_read_and_printed_as_upstream_does(row: list[str | None]) -> None:
     text, printed, detail = row
     if printed is None:
-        with pytest.raises(InvalidQuantity) as refused:
+        with pytest.raises(InvalidQuantity) as rejected:
             parse_quantity(text)
-        assert str(refused.value) == detail
+        assert str(rejected.value) == detail
     else:
         quantity = parse_quantity(text)
         assert (str(quantity), str(quantity.round_up_to_milli())) == (printed, detail)

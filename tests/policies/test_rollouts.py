@@ -14,7 +14,7 @@ import pytest
 from forewarn.policies.config import Config
 from forewarn.policies.evaluation.evaluator import impact_of
 from forewarn.policies.forecast import rehearsal
-from forewarn.policies.forecast.bounds import MOST_REHEARSED
+from forewarn.policies.forecast.bounds import MAX_REHEARSED
 from forewarn.policies.forecast.waiting import Waiting
 from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
@@ -25,7 +25,7 @@ from forewarn.policies.simulation.summary import summarize
 from tests.builders import Made, MadePod, cluster, make_node, make_pod, make_storage_class, make_volume
 from tests.cases import cases
 from tests.policies.rollouts import random_rollout, with_deployments
-from tests.policies.test_aftermath import controlled, is_settled, judged, random_world, workload
+from tests.policies.test_aftermath import controlled, evaluated, is_settled, random_world, workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -216,7 +216,7 @@ def test_on_many_nodes_it_comes_to_the_same() -> None:
 @pytest.mark.parametrize("most", [1, 10, 100, 1000, 3000])
 def test_where_it_is_too_much_the_first_pods_are_told_of(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made = [*deployment("web", ["n", "n"], "1", 100), make_node("n").has(cpu="2")]
-    monkeypatch.setattr("forewarn.policies.forecast.forecast.MOST_REHEARSING", most)
+    monkeypatch.setattr("forewarn.policies.forecast.forecast.MAX_REHEARSAL_WORK", most)
     found = impact(made, changed(made, priority=200))
     assert found is not None
     assert [prediction.outcome for prediction in found.predictions][:1] == ["preempts"]
@@ -231,7 +231,7 @@ def up_after(calls: int) -> Callable[[], bool]:
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
 def test_a_prediction_that_is_cut_short_is_marked(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whenever time is up, and whatever work is allowed: the complete answer, or one that is marked as incomplete."""
-    monkeypatch.setattr("forewarn.policies.metering.LOOK_EVERY", 50)
+    monkeypatch.setattr("forewarn.policies.metering.CHECK_INTERVAL", 50)
     cut = 0
     for seed in range(WORLDS // 12):
         found = random_rollout(seed, [kind])
@@ -244,12 +244,12 @@ def test_a_prediction_that_is_cut_short_is_marked(kind: str, monkeypatch: pytest
             assert partly.is_cut_short or partly.to_dict() == complete.to_dict(), (seed, calls)
             cut += partly.is_cut_short
         for most in (1, 100, 1000, 3000, 10_000):
-            monkeypatch.setattr("forewarn.policies.forecast.forecast.MOST_REHEARSING", most)
+            monkeypatch.setattr("forewarn.policies.forecast.forecast.MAX_REHEARSAL_WORK", most)
             partly = impact(*found)
             assert partly is not None
             assert partly.is_cut_short or partly.to_dict() == complete.to_dict(), (seed, most)
         monkeypatch.undo()
-        monkeypatch.setattr("forewarn.policies.metering.LOOK_EVERY", 50)
+        monkeypatch.setattr("forewarn.policies.metering.CHECK_INTERVAL", 50)
     assert cut
 
 
@@ -277,7 +277,7 @@ def test_many_replicas_are_not_played_through(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(rehearsal, "rehearse", lambda *args: asked.append(args))
     made = [*deployment("web", ["n"], "1", 100), make_node("n").has(cpu="2")]
     change = changed(made, priority=200)
-    change["spec"]["replicas"] = MOST_REHEARSED + 1
+    change["spec"]["replicas"] = MAX_REHEARSED + 1
     assert impact(made, change) is not None
     assert not asked
 
@@ -308,7 +308,7 @@ def test_workloads_that_own_each_other_do_not_keep_it() -> None:
 
 
 def test_a_daemon_set_of_many_nodes_is_not_looked_at_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rehearsal, "MOST_OF_ONE", 2)
+    monkeypatch.setattr(rehearsal, "MAX_PER_OBJECT", 2)
     made = [*deployment("web", ["n0"], "1", 100, strategy=rolling(1, 0))]
     made += [make_node(f"n{number}").has(cpu="2" if number == 0 else "1") for number in range(3)]
     daemon = make_pod("d").request(cpu="1").priority(0).labels(app="d")
@@ -331,9 +331,9 @@ def test_numbers_that_somebody_wrote_make_nothing_grow(field: str, number: int) 
     made += deployment("low", ["n"], "1", 0, **{field: number})
     new = Made("apps/v1", "Deployment", "web", "default")
     new.obj = changed(made, priority=200)
-    assert any("would preempt" in text for text in judged(cluster(*made), new))
+    assert any("would preempt" in text for text in evaluated(cluster(*made), new))
     new.spec(**{field: number})
-    assert all(len(text) <= 256 for text in judged(cluster(*made), new))
+    assert all(len(text) <= 256 for text in evaluated(cluster(*made), new))
 
 
 def test_a_workload_of_another_kind_and_of_the_same_name_is_another_one() -> None:
@@ -419,7 +419,7 @@ def test_a_rollout_that_ends_old_pods_at_once_may_preempt_them(unavailable: int 
     assert found is not None
     assert found.by_timing is by_timing
     assert found.to_dict().get("byTiming", False) is by_timing
-    (text,) = [text for text in judged(cluster(*made), new) if "its own rollout" in text]
+    (text,) = [text for text in evaluated(cluster(*made), new) if "its own rollout" in text]
     assert ("may preempt" in text, "would preempt" in text) == (by_timing, not by_timing)
 
 
@@ -452,7 +452,7 @@ def test_who_is_let_in_without_preempting_is_not_warned_of() -> None:
     assert found is not None
     assert found.let_in == {"uid-low"}
     assert not found.preempting
-    assert not [text for text in judged(cluster(*made), new) if "preempts-running-pods" in text]
+    assert not [text for text in evaluated(cluster(*made), new) if "preempts-running-pods" in text]
 
 
 @pytest.mark.parametrize("replicas", [0, 1])

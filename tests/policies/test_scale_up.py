@@ -17,9 +17,9 @@ from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.whatif import scale_up
-from forewarn.policies.whatif.node_estimate import MAX_SIZE_REACHED, MOST_NODES, Estimate
-from forewarn.policies.whatif.node_groups import MOST_GROUPS, NodeGroup, daemon_pods, read_node_groups
-from forewarn.policies.whatif.scale_up import Plan, alike
+from forewarn.policies.whatif.node_estimate import MAX_NODES, MAX_SIZE_REACHED, Estimate
+from forewarn.policies.whatif.node_groups import MAX_GROUPS, NodeGroup, daemon_pods, read_node_groups
+from forewarn.policies.whatif.scale_up import Plan, group_by_scheduling_properties
 from tests.builders import Made, MadeNode, MadePod, make_node, make_pod
 from tests.cases import cases
 
@@ -102,8 +102,8 @@ def test_cases_of_the_estimators_own_tests(
     cache = Cache()
     cache.add(old_node().obj)
     base, template = cache.snapshot().scheduling, group("template", *node, pods=10)
-    estimate = Estimate(base, template, most or MOST_NODES, 0, [])
-    estimate.run(alike([Pod.from_api(pod.obj) for pod in pods]))
+    estimate = Estimate(base, template, most or MAX_NODES, 0, [])
+    estimate.run(group_by_scheduling_properties([Pod.from_api(pod.obj) for pod in pods]))
     assert (estimate.nodes, len(estimate.placed)) == expected
 
 
@@ -113,7 +113,7 @@ def test_the_largest_pods_come_first() -> None:
     cache = Cache()
     cache.add(old_node().obj)
     estimate = Estimate(cache.snapshot().scheduling, group("g", "1000m", "5000Mi", pods=10), 5, 0, [])
-    estimate.run(alike([*small, *large]))
+    estimate.run(group_by_scheduling_properties([*small, *large]))
     assert estimate.nodes == 5
     assert {pod.owner.name for pod, _ in estimate.placed if pod.owner} == {"large"}
 
@@ -128,7 +128,7 @@ def test_the_size_of_the_estimators_own_benchmark() -> None:
     cache = Cache()
     cache.add(old_node().obj)
     estimate = Estimate(cache.snapshot().scheduling, group("g", "1000m", "5000Mi", pods=100), 3000, 0, [])
-    estimate.run(alike(pods))
+    estimate.run(group_by_scheduling_properties(pods))
     assert (estimate.nodes, len(estimate.placed)) == (2595, 51_000)
 
 
@@ -201,7 +201,7 @@ def test_who_would_fit_already_brings_no_node() -> None:
 
 
 def test_too_much_to_work_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scale_up, "MOST_WORK", 1000)
+    monkeypatch.setattr(scale_up, "MAX_WORK", 1000)
     plan = planned([group("g", "1", "4Gi")], replicas("web", 500, "1", "1Gi"))
     assert plan.cut
     assert sum(left.pods for left in plan.not_helped) == 500
@@ -307,8 +307,8 @@ def test_what_a_file_may_not_say_is_told_with_its_place(text: str, problem: str)
 
 
 def test_there_are_not_more_groups_than_are_looked_at() -> None:
-    text = "\n".join(f"- name: g{number}\n  {FINE}" for number in range(MOST_GROUPS + 1))
-    with pytest.raises(ConfigError, match=f"more than {MOST_GROUPS} node groups"):
+    text = "\n".join(f"- name: g{number}\n  {FINE}" for number in range(MAX_GROUPS + 1))
+    with pytest.raises(ConfigError, match=f"more than {MAX_GROUPS} node groups"):
         read_node_groups(text, "g.yaml")
 
 
@@ -320,7 +320,7 @@ def test_a_number_that_somebody_wrote_lengthens_nothing() -> None:
 
 def test_what_a_group_has_now_is_its_least_where_nobody_says() -> None:
     (made,) = read_node_groups(f"- name: g\n  minSize: 3\n  maxSize: 5\n  {FINE}", "g.yaml")
-    assert (made.size, made.room) == (3, 2)
+    assert (made.size, made.max_added) == (3, 2)
 
 
 CPUS = st.sampled_from([250, 500, 750, 1000, 2000])

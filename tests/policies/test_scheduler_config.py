@@ -46,16 +46,16 @@ FAULTS = [
 
 @pytest.mark.parametrize(("text", "told"), [case[1:] for case in FAULTS], ids=[case[0] for case in FAULTS])
 def test_a_fault_has_a_place(text: str, told: str) -> None:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as rejected:
         read_scheduler(text.encode(), "scheduler.yaml")(DEFAULT)
-    assert told in str(refused.value)
+    assert told in str(rejected.value)
 
 
 def test_every_fault_is_told() -> None:
     text = HEADER + "parallelism: 0\npercentageOfNodesToScore: 200\n"
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as rejected:
         read_scheduler(text.encode(), "f")(DEFAULT)
-    assert len(str(refused.value).splitlines()) == 2
+    assert len(str(rejected.value).splitlines()) == 2
 
 
 @pytest.mark.parametrize("minor", KNOWN_MINORS)
@@ -85,9 +85,9 @@ def test_what_openshift_changes() -> None:
     ],
 )
 def test_what_is_no_configuration(given: str, told: str) -> None:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as rejected:
         scheduler_source(given)
-    assert told in str(refused.value)
+    assert told in str(rejected.value)
 
 
 def test_a_file_that_is_too_large_is_no_configuration(tmp_path: Path) -> None:

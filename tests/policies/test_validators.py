@@ -27,8 +27,8 @@ import yaml
 from junitparser import JUnitXml
 from markdown_it import MarkdownIt
 
-from forewarn.policies.render.ci import MOST_ANNOTATIONS
-from forewarn.policies.render.markdown import MOST_ROWS
+from forewarn.policies.render.ci import MAX_ANNOTATIONS
+from forewarn.policies.render.markdown import MAX_ROWS
 
 SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 GITHUB_ACTION = "https://json.schemastore.org/github-action.json"
@@ -94,7 +94,7 @@ def test_markdown_is_a_table_and_nothing_else_to_a_parser_of_it(reports: dict[st
     """A row a finding with four cells, and in them text, code and bold face alone: no HTML, link, list or heading."""
     tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(reports["markdown"])
     kinds = [token.type for token in tokens]
-    rows = min(len(json.loads(reports["json"])["findings"]), MOST_ROWS)
+    rows = min(len(json.loads(reports["json"])["findings"]), MAX_ROWS)
     assert rows > 50
     assert (kinds.count("table_open"), kinds.count("tr_open"), kinds.count("td_open")) == (1, rows + 1, 4 * rows)
     assert {token.tag for token in tokens} <= {"h3", "", "table", "thead", "tbody", "tr", "th", "td", "p"}
@@ -125,7 +125,7 @@ def test_workflow_commands_are_those_that_a_library_writes(
     findings = json.loads(reports["json"])["findings"]
     lines = reports["github"].splitlines()
     count = Counter(found["severity"] for found in findings)
-    assert len(lines) == sum(min(number, MOST_ANNOTATIONS) for number in count.values())
+    assert len(lines) == sum(min(number, MAX_ANNOTATIONS) for number in count.values())
     expected = set()
     for found in findings:
         about = _named(found["object"]) if "object" in found else ""

@@ -12,7 +12,7 @@ import pytest
 from forewarn.policies.config import Config
 from forewarn.policies.evaluation.evaluator import impact_of
 from forewarn.policies.forecast.aftermath import Aftermath
-from forewarn.policies.forecast.waiting import MOST_WAITING, waiting_in_turn
+from forewarn.policies.forecast.waiting import MAX_PENDING, pending_in_order
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.policies.rules.wording.forecasts import cascade
 from forewarn.policies.simulation.dump import DumpCache, world_of
@@ -175,14 +175,14 @@ def test_they_are_tried_by_priority_and_then_as_they_came() -> None:
     gated = waiting("gated", 9, 0).spec(schedulingGates=[{"name": "g"}])
     others = [waiting("other", 9, 0).spec(schedulerName="mine"), waiting("ends", 9, 0).terminating()]
     state = cluster(make_node("n"), *pods, gated, *others, waiting("nominated", 9, 0).nominated("n"))
-    assert [pod.name for pod in waiting_in_turn(state).pods] == ["c", "b", "a", "d"]
-    assert [pod.name for pod in waiting_in_turn(state, {"uid-c"}).pods] == ["b", "a", "d"]
+    assert [pod.name for pod in pending_in_order(state).pods] == ["c", "b", "a", "d"]
+    assert [pod.name for pod in pending_in_order(state, {"uid-c"}).pods] == ["b", "a", "d"]
 
 
 def test_beyond_so_many_it_says_how_many_were_left_out() -> None:
     made: list[Made] = [make_node("n").has(cpu="1"), ready(make_pod("old").request(cpu="1"), "n")]
-    made += [make_pod(f"w-{number}").request(cpu="1") for number in range(MOST_WAITING + 1200)]
+    made += [make_pod(f"w-{number}").request(cpu="1") for number in range(MAX_PENDING + 1200)]
     found = aftermath(made, make_pod("new").priority(1).request(cpu="1"))
-    assert found == Aftermath(lost=1, left_out=1200)
+    assert found == Aftermath(lost=1, omitted=1200)
     assert cascade(found) == ("not recreated", "1,200 pending Pods ignored")
     assert found.to_dict() == {"notReplaced": 1, "pendingNotEvaluated": 1200}

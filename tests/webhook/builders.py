@@ -133,12 +133,12 @@ def decided(
     config: Config | None = None,
     confirm: Confirm | None = None,
     expired: bool | Callable[[], bool] = False,
-    late: str = "",
+    staleness: str = "",
 ) -> Decision:
     """The decision on a review, as built by `review`."""
     request = parse_review(json.dumps(given).encode())
     known = cluster() if isinstance(state, str) else state
-    time = Time(NOW, expired if callable(expired) else lambda: bool(expired), late)
+    time = Time(NOW, expired if callable(expired) else lambda: bool(expired), staleness)
     return decide(ReviewContext(request, hook, known, config or Config(), time, confirm))
 
 

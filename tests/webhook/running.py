@@ -99,8 +99,8 @@ def running(
     sock = bind("127.0.0.1", 0)
     port = sock.getsockname()[1]
     routes = Routes(endpoint, health, limits, workers)
-    refused = endpoint.metrics.refuse_by_status
-    server = TlsServer(routes, contexts.listening, endpoint.gate, health, limits, client_names, refused)
+    rejected = endpoint.metrics.reject_by_status
+    server = TlsServer(routes, contexts.listening, endpoint.gate, health, limits, client_names, rejected)
     thread = Thread(target=server.run, args=([sock],), daemon=True)
     thread.start()
     served = Running(port, contexts, endpoint, routes, server, health, thread)

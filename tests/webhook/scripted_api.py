@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Obj = dict[str, Any]
 BY_NAME = {resource.plural: resource for resource in (*KINDS, *OPTIONAL)}
-QUICK = Timeouts(connect=5, read=5, whole=5)
+QUICK = Timeouts(connect=5, read=5, total=5)
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
         api = self.server.api
         api.requests.append(("post", parts.path, dict(parse_qsl(parts.query)), self.headers))
         api.posted.append((parts.path, body))
-        api.routes.get(("POST", parts.path), api.refuse(404, "no such path"))(self)
+        api.routes.get(("POST", parts.path), api.reject(404, "no such path"))(self)
 
     def do_PATCH(self) -> None:
         self.server.api.requests.append(("patch", self.path, {}, self.headers))
@@ -159,7 +159,7 @@ class ScriptedApi:
         """Play these, one a request, before the ordinary answers."""
         self.scripts[verb, name].extend(plays)
 
-    def refuse(self, status: int, message: str = "no", **headers: str) -> Callable[[Handler], None]:
+    def reject(self, status: int, message: str = "no", **headers: str) -> Callable[[Handler], None]:
         body = {"kind": "Status", "code": status, "message": message}
         return lambda handler: handler.answer(status, body, **headers)
 

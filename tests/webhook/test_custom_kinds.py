@@ -136,7 +136,7 @@ def test_nobody_waits_for_it_and_it_is_followed_when_it_is_there(
     spec = discover(Served(), "example.com/Proxy", PATH)
     monkeypatch.setitem(BY_NAME, "proxies", spec)
     api.objects["proxies"]["team", "web"] = PROXY
-    api.script("list", "proxies", *[api.refuse(403)] * 3)
+    api.script("list", "proxies", *[api.reject(403)] * 3)
     troubles: list[str] = []
     informer = Informer(client(), KINDS, NOW, trouble=lambda kind, _: troubles.append(kind.name), templates=TEMPLATES)
     informer.start()

@@ -11,7 +11,7 @@ import pytest
 from forewarn.policies import VERSION
 from forewarn.policies.cli import KUBERNETES
 from forewarn.webhook.admission.sizes import MAX_DECODED
-from forewarn.webhook.metrics import OUTCOMES, Metrics, Refusal
+from forewarn.webhook.metrics import OUTCOMES, Metrics, RejectionReason
 from tests.webhook.builders import body, endpoint, pod
 from tests.webhook.running import begin, read_answer, running
 
@@ -50,7 +50,7 @@ def test_the_process_and_the_build_are_told() -> None:
 def test_what_may_happen_once_is_there_before_it_happens() -> None:
     """A counter that appears with its first event has no increase in Prometheus' eyes."""
     found = samples(Metrics())
-    assert {f'{REFUSED}{{reason="{reason}"}}' for reason in Refusal} <= found.keys()
+    assert {f'{REFUSED}{{reason="{reason}"}}' for reason in RejectionReason} <= found.keys()
     assert {f'forewarn_predictions_total{{outcome="{outcome}"}}' for outcome in OUTCOMES} <= found.keys()
     assert found["forewarn_log_lines_dropped_total"] == 0
 

@@ -8,7 +8,7 @@ from forewarn.policies.config.scheduler import scheduler_source
 from forewarn.policies.releases.release import Release
 from forewarn.webhook.commands.serve import _scheduler
 from forewarn.webhook.commands.state_source import StateSource, from_files
-from forewarn.webhook.informer.deltas import Asked, ListBegins, ListEnds, Runs
+from forewarn.webhook.informer.deltas import ListCompleted, ListStarted, ReleaseSet, Runs
 from forewarn.webhook.informer.state import ClusterState
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import parse_settings
@@ -37,11 +37,11 @@ def strategy(cluster: ClusterSnapshot | None) -> str:
 
 def test_a_cluster_that_is_watched() -> None:
     state = ClusterState([CLASSES], release=Release())
-    for news in (Runs("v1.35.8"), ListBegins(CLASSES), ListEnds(CLASSES, 0.0)):
+    for news in (Runs("v1.35.8"), ListStarted(CLASSES), ListCompleted(CLASSES, 0.0)):
         state.take(news)
     assert state.publish()
     assert strategy(state.latest) == "the release's"
-    state.take(Asked(PACKED))
+    state.take(ReleaseSet(PACKED))
     assert state.publish()
     assert strategy(state.latest) == "MostAllocated"
     assert state.latest is not None

@@ -19,11 +19,11 @@ from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.webhook import workload_accuracy as module
 from forewarn.webhook.accuracy import Accuracy
 from forewarn.webhook.expectations import expectation_of
-from forewarn.webhook.workload_accuracy import MOST_SECONDS, WORKLOAD_RESULTS, WorkloadAccuracy
-from forewarn.webhook.workload_expectations import MOST_PODS, QUIET, SLOW, Lost, WorkloadExpectation, workload_of
+from forewarn.webhook.workload_accuracy import MAX_SECONDS, WORKLOAD_RESULTS, WorkloadAccuracy
+from forewarn.webhook.workload_expectations import MAX_PODS, QUIET, SLOW, Lost, WorkloadExpectation, workload_of
 from tests.builders import make_storage_class
 from tests.cases import cases
-from tests.webhook.test_accuracy import coming, health_port, named_node, placed, preempted, state_of
+from tests.webhook.test_accuracy import arriving_body, health_port, named_node, placed, preempted, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ KEY = ("default", "Deployment", "web")
 
 
 def deployment(replicas: int = 2, cpu: str = "2", priority: int = 100, name: str = "web", **spec: Any) -> Obj:
-    template = {"metadata": {"labels": {"app": name}}, "spec": coming(cpu=cpu, priority=priority)["spec"]}
+    template = {"metadata": {"labels": {"app": name}}, "spec": arriving_body(cpu=cpu, priority=priority)["spec"]}
     metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template, **spec}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
@@ -47,7 +47,7 @@ def of(kind: str, name: str, pod: Obj, hash_: str = "") -> Obj:
 
 
 def of_web(name: str, node: str = "", nominated: str = "", hash_: str = "5d8f", **status: Any) -> Obj:
-    pod = of("ReplicaSet", f"web-{hash_}", coming(name), hash_)
+    pod = of("ReplicaSet", f"web-{hash_}", arriving_body(name), hash_)
     pod["spec"] |= {"nodeName": node} if node else {}
     ready = {"type": "Ready", "status": "True"}
     found: Obj = {"phase": "Running", "conditions": [ready]} if node else {"phase": "Pending"}
@@ -142,11 +142,11 @@ def test_time_until_pods_count_as_available_is_waited_for() -> None:
     ("pod", "key"),
     [
         (of_web("web-5d8f-1"), KEY),
-        (of("ReplicaSet", "web-5d8f", coming("p")), ("default", "ReplicaSet", "web-5d8f")),
-        (of("StatefulSet", "db", coming("db-0")), ("default", "StatefulSet", "db")),
-        (of("DaemonSet", "ds", coming("p")), ("default", "DaemonSet", "ds")),
-        (of("Job", "once", coming("p")), ("default", "Job", "once")),
-        (coming("alone"), ("default", "Pod", "alone")),
+        (of("ReplicaSet", "web-5d8f", arriving_body("p")), ("default", "ReplicaSet", "web-5d8f")),
+        (of("StatefulSet", "db", arriving_body("db-0")), ("default", "StatefulSet", "db")),
+        (of("DaemonSet", "ds", arriving_body("p")), ("default", "DaemonSet", "ds")),
+        (of("Job", "once", arriving_body("p")), ("default", "Job", "once")),
+        (arriving_body("alone"), ("default", "Pod", "alone")),
     ],
 )
 def test_the_workload_of_a_pod(pod: Obj, key: tuple[str, str, str]) -> None:
@@ -239,7 +239,7 @@ def test_what_pods_of_others_preempt_is_not_counted() -> None:
     scene = Scene(*ROOMY)
     scene.admit(deployment(1))
     scene.watch(of_web("w1", "b"))
-    high = coming("high", cpu="4", priority=900)
+    high = arriving_body("high", cpu="4", priority=900)
     scene.watch(high, {**high, "status": {"phase": "Pending", "nominatedNodeName": "a"}}, preempted(ROOMY[2]))
     scene.gone("Pod/x")
     assert scene.result(SLOW + 1) == "matched"
@@ -255,7 +255,7 @@ def test_what_replacements_preempt_is_counted_with_the_prediction_for_it() -> No
         assert scene.accuracy._workloads._open[KEY].expected.more == 1
         scene.watch(of_web("w1", nominated="a"), preempted(x))
         scene.gone("Pod/x-0")
-        again = of("StatefulSet", "x", coming("x-0", "3", 50) | {"status": {"phase": "Pending"}})
+        again = of("StatefulSet", "x", arriving_body("x-0", "3", 50) | {"status": {"phase": "Pending"}})
         again["metadata"]["uid"] = "again"
         scene.watch(of_web("w1", "a"), again)
         if both:
@@ -299,7 +299,7 @@ def test_what_a_prediction_assumes_explains_a_difference() -> None:
     scene = Scene(*ROOMY, make_storage_class("zonal", "Immediate").obj)
     claims = [{"metadata": {"name": "data"}, "spec": {"storageClassName": "zonal"}}]
     scene.admit({**deployment(1, volumeClaimTemplates=claims), "kind": "StatefulSet"})
-    scene.watch(of("StatefulSet", "web", coming("web-0")))
+    scene.watch(of("StatefulSet", "web", arriving_body("web-0")))
     assert scene.result(SLOW + 1) == "explained"
     assert scene.example["change"].endswith("claims that are created with the Pods are ignored")
 
@@ -307,8 +307,8 @@ def test_what_a_prediction_assumes_explains_a_difference() -> None:
 def test_who_came_after_the_request_is_no_victim() -> None:
     scene = Scene(named_node("a"))
     scene.admit(deployment(1))
-    late = placed("late", "a", "3")
-    scene.watch(late, of_web("w1", nominated="a"), preempted(late))
+    staleness = placed("late", "a", "3")
+    scene.watch(staleness, of_web("w1", nominated="a"), preempted(staleness))
     scene.gone("Pod/late")
     scene.watch(of_web("w1", "a"))
     assert scene.result(SLOW + 1) == "matched"
@@ -398,7 +398,7 @@ def test_a_rollout_that_does_not_end_is_given_up() -> None:
     scene = Scene(*ROOMY)
     scene.admit(deployment(3))
     scene.watch(of_web("w1", "b", conditions=[{"type": "Ready", "status": "False"}]))
-    assert scene.result(MOST_SECONDS - 1) == ""
+    assert scene.result(MAX_SECONDS - 1) == ""
     assert scene.result(1) == "unknown"
     assert scene.table["notJudged"] == {"the rollout was not done after 10 minutes": 1}
 
@@ -411,9 +411,9 @@ def test_the_status_of_a_workload_is_no_change_of_it() -> None:
 
 
 def test_too_many_pods_or_rollouts_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_WORKLOADS", 2)
+    monkeypatch.setattr(module, "MAX_WORKLOADS", 2)
     tracker = Accuracy(clock=lambda: 0.0)
-    tracker.expect(WorkloadExpectation(KEY, MOST_PODS + 1, 0), 0.0)
+    tracker.expect(WorkloadExpectation(KEY, MAX_PODS + 1, 0), 0.0)
     for name in "abc":
         tracker.expect(WorkloadExpectation(("default", "Deployment", name), 1, 0), 0.0)
     assert tracker.table()["workloads"]["notJudged"] == {"too many Pods": 1, "too many rollouts at a time": 1}
@@ -425,7 +425,7 @@ def test_too_many_pods_or_rollouts_are_given_up(monkeypatch: pytest.MonkeyPatch)
 NAMES = ("web", "db", "x")
 pods = st.builds(
     lambda i, name, node, nominated: {
-        **of("StatefulSet", name, placed(f"{name}-{i}", node) if node else coming(f"{name}-{i}")),
+        **of("StatefulSet", name, placed(f"{name}-{i}", node) if node else arriving_body(f"{name}-{i}")),
         "status": {"phase": "Running" if node else "Pending", "nominatedNodeName": nominated},
     },
     st.integers(0, 5),
@@ -448,7 +448,7 @@ steps = st.one_of(
     st.tuples(st.just("expect"), expectations),
     st.tuples(st.sampled_from(["watch", "gone"]), st.one_of(pods, pods.map(preempted), sets)),
     st.tuples(st.just("watch"), st.builds(named_node, st.sampled_from("ab"), st.sampled_from(["1", "2"]))),
-    st.tuples(st.just("wait"), st.sampled_from([0.1, QUIET, SLOW, MOST_SECONDS / 3])),
+    st.tuples(st.just("wait"), st.sampled_from([0.1, QUIET, SLOW, MAX_SECONDS / 3])),
 )
 
 
@@ -456,7 +456,7 @@ steps = st.one_of(
 @given(st.lists(steps, max_size=60))
 def test_each_prediction_gets_one_result_and_what_is_kept_is_bounded(history: Iterable[tuple[str, Any]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for name, bound in (("MOST_WORKLOADS", 2), ("MOST_PODS", 3), ("MOST_EVENTS", 5), ("EXAMPLES", 2)):
+        for name, bound in (("MAX_WORKLOADS", 2), ("MAX_PODS", 3), ("MAX_EVENTS", 5), ("EXAMPLES", 2)):
             patch.setattr(module, name, bound)
         scene, taken = Scene(), 0
         tracker: WorkloadAccuracy = scene.accuracy._workloads
@@ -479,7 +479,7 @@ def test_each_prediction_gets_one_result_and_what_is_kept_is_bounded(history: It
             events = tracker._changes, tracker._preempted, tracker._nominated
             assert max(len(kept) for kept in (*events, tracker._placed, tracker._terminating)) <= 5
             assert all(len(rollout.pods) <= 2 * 3 for rollout in tracker._open.values())
-        scene.now += 2 * MOST_SECONDS
+        scene.now += 2 * MAX_SECONDS
         scene.accuracy.settle()
         assert scene.counted.total() == taken
         assert scene.counted == +Counter(tracker.table()["results"])

@@ -175,8 +175,8 @@ def asked_of_kubectl(texts: Sequence[bytes]) -> Iterator[tuple[list[Any], str]]:
 
 def agree(ours: tuple[list[Any], str], kubectls: tuple[list[Any], str]) -> bool:
     """Whether both read the same; behind the first fault kubectl reads no further. 1, 1.0 and true are three things."""
-    (read, fault), (documents, refused) = ours, kubectls
-    if bool(fault) != bool(refused) or len(read) < len(documents) or (not refused and len(read) > len(documents)):
+    (read, fault), (documents, rejected) = ours, kubectls
+    if bool(fault) != bool(rejected) or len(read) < len(documents) or (not rejected and len(read) > len(documents)):
         return False
     pairs = zip(read, documents, strict=False)
     return all(r is SKIPPED or json.dumps(r, sort_keys=True) == json.dumps(d, sort_keys=True) for r, d in pairs)
@@ -192,11 +192,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rng, begun = random.Random(options.seed), seeds(options.suite)
     texts = begun + [mutated(rng.choice(begun), begun, rng) for _ in range(options.count)]
     different = 0
-    for text, (documents, refused) in zip(texts, asked_of_kubectl(texts), strict=True):
+    for text, (documents, rejected) in zip(texts, asked_of_kubectl(texts), strict=True):
         found, fault = ours(text)
-        if not agree((found, fault), (documents, refused)):
+        if not agree((found, fault), (documents, rejected)):
             different += 1
-            kubectl, forewarn = {"documents": documents, "refused": refused}, {"documents": found, "refused": fault}
+            kubectl, forewarn = {"documents": documents, "refused": rejected}, {"documents": found, "refused": fault}
             print(
                 json.dumps({"text": text.decode("utf-8", "backslashreplace"), "kubectl": kubectl, "forewarn": forewarn})
             )

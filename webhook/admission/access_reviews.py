@@ -43,7 +43,7 @@ class AccessReviews:
         self._api, self._clock = api, clock
         self._answers: OrderedDict[bytes, _Answer] = OrderedDict()
         self._lock = Lock()
-        self._asking = BoundedSemaphore(AT_ONCE)
+        self._in_flight = BoundedSemaphore(AT_ONCE)
 
     def known(self, user: User, namespace: str = "") -> bool | None:
         """The cached answer; None if there is none. Does not block."""
@@ -59,14 +59,14 @@ class AccessReviews:
         known = self._recall(key)
         if known is not None:
             return known
-        if len(review) > MAX_REVIEW or not self._asking.acquire(blocking=False):
+        if len(review) > MAX_REVIEW or not self._in_flight.acquire(blocking=False):
             return False  # not remembered: the next one may be asked about
         try:
             allowed = at(self._api.create(PATH, json.loads(review)), "status", "allowed") is True
         except OSError:
             allowed = False
         finally:
-            self._asking.release()
+            self._in_flight.release()
         self._remember(key, allowed)
         return allowed
 

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.admission.admitted_pods import Admitted
     from forewarn.webhook.admission.call import Hook
     from forewarn.webhook.admission.decision import Decision
-    from forewarn.webhook.admission.pods_to_come import Admitted
     from forewarn.webhook.admission.review import AdmissionRequest
 
-_KEPT: Final = 1024
+_CACHE_SIZE: Final = 1024
 _LARGEST: Final = 16 * 1024
 """Maximum bytes of a cached response; one with many warnings may have some hundred thousand."""
 _SECONDS: Final = 1.0
@@ -125,8 +125,8 @@ def _settled(obj: ApiObject, nameless: bool) -> Mapping[str, object]:
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict):
         return obj if isinstance(obj, dict) else dict(obj)
-    left_out = _OF_THE_API_SERVER | {"name"} if nameless else _OF_THE_API_SERVER
-    return {**obj, "metadata": {key: value for key, value in metadata.items() if key not in left_out}}
+    omitted = _OF_THE_API_SERVER | {"name"} if nameless else _OF_THE_API_SERVER
+    return {**obj, "metadata": {key: value for key, value in metadata.items() if key not in omitted}}
 
 
 class AnswerCache:
@@ -164,5 +164,5 @@ class AnswerCache:
             self._state, self._answers = state, OrderedDict()
         answers = self._answers
         answers[key.digest] = self._clock() + _SECONDS, answered
-        while len(answers) > _KEPT:
+        while len(answers) > _CACHE_SIZE:
             answers.popitem(last=False)

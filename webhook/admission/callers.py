@@ -62,13 +62,13 @@ def none() -> Collection[str]:
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """Valid tokens. `required`: every request needs one of them. `told`: the tokens in the webhook configurations.
+    """Valid tokens. `required`: every request needs one of them. `grants`: the tokens in the webhook configurations.
 
     An empty collection requires nothing. `proven`: TLS has verified the caller.
     """
 
     required: Tokens = none
-    told: Grants = no_grants
+    grants: Grants = no_grants
     proven: bool = False
 
     def may_ask(self, tokens: Collection[str]) -> bool:
@@ -81,7 +81,7 @@ class Callers:
 
         If neither tokens nor TLS identify API servers, the grant covers everything.
         """
-        told = {} if self.proven or self.required() else self.told()
+        told = {} if self.proven or self.required() else self.grants()
         if not told:
             return EVERYTHING
         return next((grant for token, grant in told.items() if _has_one(tokens, (token,))), NOTHING)

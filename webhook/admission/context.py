@@ -40,13 +40,13 @@ def given(classes: Mapping[str, PriorityClass] | None) -> Mapping[str, PriorityC
 class Time(NamedTuple):
     """The time (UTC), and whether the time for predictions is used up.
 
-    `late`: how old the cluster state is, as a message, if it is too old. `clock`: seconds from any start; the default
-    measures nothing.
+    `staleness`: how old the cluster state is, as a message, if it is too old. `clock`: seconds from any start; the
+    default measures nothing.
     """
 
     now: datetime
     expired: Callable[[], bool]
-    late: str = ""
+    staleness: str = ""
     clock: Callable[[], float] = lambda: 0.0
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.evaluation.evaluator import may_deny
-from forewarn.policies.findings import NO_OBJECT, NOWHERE, Action, Finding, Severity, Text
+from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Action, Finding, Severity, Text
 from forewarn.policies.kinds.registry import NAMESPACE
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.webhook.admission.call import Hook
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.context import ReviewContext
     from forewarn.webhook.admission.review import AdmissionRequest
 
-LATE: Final = "stale-cache"
+STALE_CACHE_KEY: Final = "stale-cache"
 """Key of the audit annotation if the cluster state is too old."""
 NOT_EVALUATED: Final = "not-evaluated"
 """Key of the audit annotation, and id of the finding, if forewarn cannot read the object."""
@@ -50,7 +50,7 @@ def evaluate_review(review: ReviewContext) -> Decision:
         decision = decide_validation(review, subject._replace(subresource=""))
     if not_honoured := config.not_honoured(namespace_of(request, cluster), time.now):
         decision = replace(decision.audited(NOT_EXEMPT, not_honoured), exemption=f"not applied: {not_honoured}")
-    return decision.audited(LATE, time.late if cluster is not None else "")
+    return decision.audited(STALE_CACHE_KEY, time.staleness if cluster is not None else "")
 
 
 def decide_unread(
@@ -66,5 +66,5 @@ def decide_unread(
         return Decision(AdmissionResponse(request.uid, audit={NOT_EVALUATED: why}), Verdict.ALLOWED)
     action = Action.DENY if may_deny(request.kind.group_kind, request.operation, config) else Action.WARN
     message, remedy = f"not evaluated: {why}", "make the object smaller or less nested, or try again"
-    finding = Finding(NOWHERE, Severity.ERROR, NOT_EVALUATED, NO_OBJECT, Text(message, remedy), action)
+    finding = Finding(NO_LOCATION, Severity.ERROR, NOT_EVALUATED, NO_OBJECT, Text(message, remedy), action)
     return decision_of(request.uid, (finding,))

@@ -84,8 +84,8 @@ def passed(uid: str, exemption: str) -> Decision:
     return Decision(AdmissionResponse(uid, audit={"exempt": one_line(exemption)}), Verdict.EXEMPT, exemption=exemption)
 
 
-def decision_of(uid: str, findings: tuple[Finding, ...], late: str = "") -> Decision:
-    """The decision for these findings: denial, warnings and audit annotations. `late`: see `context.Time`."""
+def decision_of(uid: str, findings: tuple[Finding, ...], staleness: str = "") -> Decision:
+    """The decision for these findings: denial, warnings and audit annotations. `staleness`: see `context.Time`."""
     by_action: dict[Action, list[Finding]] = {action: [] for action in Action}
     for finding in findings:
         by_action[finding.action].append(finding)
@@ -94,7 +94,7 @@ def decision_of(uid: str, findings: tuple[Finding, ...], late: str = "") -> Deci
     audit = audit_of([*by_action[Action.AUDIT], *in_full])
     if detail := next((finding.detail for finding in findings if finding.rule in impact_annotation.PREDICTING), None):
         impact = {key: value for key, value in detail.items() if key not in ONLY_IN_FINDINGS}
-        audit[impact_annotation.AUDIT_KEY] = impact_annotation.text_of(impact, bool(late))
+        audit[impact_annotation.AUDIT_KEY] = impact_annotation.text_of(impact, bool(staleness))
     if denied := by_action[Action.DENY]:
         message, causes = denial_of(denied)
         response = AdmissionResponse(uid, False, 403, "Forbidden", message, causes, audit=audit)

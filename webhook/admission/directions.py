@@ -39,7 +39,7 @@ class DirectionRow(NamedTuple):
     direction: Direction
 
 
-_EVALUATED: Final = frozenset(spec.group_kind for spec in BY_GROUP_KIND.values() if spec.is_judged)
+_EVALUATED: Final = frozenset(spec.group_kind for spec in BY_GROUP_KIND.values() if spec.is_evaluated)
 
 
 def is_evaluated(request: AdmissionRequest, config: Config) -> bool:

@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from forewarn.webhook.admission.admitted_pods import key_of_object
 from forewarn.webhook.admission.answer_cache import Answered, key_of
 from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.deadlines import Deadline, parse_timeout
@@ -20,14 +21,13 @@ from forewarn.webhook.admission.directions import exemption_of, subject_of
 from forewarn.webhook.admission.evaluation import Evaluation
 from forewarn.webhook.admission.impact_annotation import cost_of
 from forewarn.webhook.admission.lanes import Cost
-from forewarn.webhook.admission.pods_to_come import key_of_object
 from forewarn.webhook.admission.prediction_access import PredictionAccess, RequestAccess
 from forewarn.webhook.admission.replies import (
     BROKEN,
     TOO_DEEP,
     TOO_LONG,
     Reply,
-    refusal,
+    rejection,
 )
 from forewarn.webhook.admission.review import BadReview, TooDeep, parse_review
 from forewarn.webhook.admission.services import Services
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
+    from forewarn.webhook.admission.admitted_pods import Admitted
     from forewarn.webhook.admission.call import AdmissionCall
     from forewarn.webhook.admission.callers import Grant
-    from forewarn.webhook.admission.pods_to_come import Admitted
     from forewarn.webhook.admission.review import AdmissionRequest
 
-_AT_MOST: Final = {Cost.RULES: 30.0, Cost.POD: 1.0, Cost.PODS: 3.0}
+_MAX_SECONDS: Final = {Cost.RULES: 30.0, Cost.POD: 1.0, Cost.PODS: 3.0}
 """Maximum seconds for a prediction, even with a longer API server timeout: a user waits for `kubectl apply`."""
 
 
@@ -83,10 +83,12 @@ class Endpoint(Services):
         exemption = exemption_of(request, cluster, config, datetime.now(UTC))
         if exemption is not None:
             return self.respond(call.hook, request, _passed(exemption), started)
-        is_large, late = len(call.body) > MAX_SMALL, self.late()
+        is_large, staleness = len(call.body) > MAX_SMALL, self.staleness()
         cost = Cost.PODS if is_large else cost_of(request, cluster, config, len(call.body))
         admitted = self._admitted(request, cluster, config) if cost is not Cost.RULES else ()
-        key = None if late or cluster is None or is_large or grant.is_shown else key_of(call.hook, request, admitted)
+        key = (
+            None if staleness or cluster is None or is_large or grant.is_shown else key_of(call.hook, request, admitted)
+        )
         if key is not None and (known := self.answers.get(key, (cluster, config))) is not None:
             return self.respond(call.hook, request, known, started)
         evaluation = Evaluation(
@@ -94,11 +96,11 @@ class Endpoint(Services):
             call=call,
             request=request.stripped() if is_large else request,
             started=started,
-            deadline=Deadline.after(call.received, parse_timeout(call.timeout)).within(_AT_MOST[cost]),
+            deadline=Deadline.after(call.received, parse_timeout(call.timeout)).within(_MAX_SECONDS[cost]),
             cost=cost,
             cluster=cluster,
             config=config,
-            late=late,
+            staleness=staleness,
             key=key,
             grant=grant,
             access=self._access(call.hook, request, config),
@@ -135,14 +137,14 @@ class Endpoint(Services):
         subject = None if cluster is None else subject_of(request, cluster, config)
         if cluster is None or subject is None:
             return ()
-        return self.to_come.of(request.user.name, key_of_object(subject), cluster)
+        return self.admitted_pods.of(request.user.name, key_of_object(subject), cluster)
 
-    def refuse(self, content_type: str, content_encoding: str) -> Reply | None:
+    def reject(self, content_type: str, content_encoding: str) -> Reply | None:
         """The rejection of a request because of its headers; None if they are valid. No content type counts as JSON."""
         if content_type.partition(";")[0].strip().lower() not in ("", "application/json"):
-            return refusal(415, f'the content type must be application/json, not "{content_type[:80]}"')
+            return rejection(415, f'the content type must be application/json, not "{content_type[:80]}"')
         if content_encoding.lower() not in ("", "identity"):
-            return refusal(415, f'the content encoding must be identity, not "{content_encoding[:80]}"')
+            return rejection(415, f'the content encoding must be identity, not "{content_encoding[:80]}"')
         return None
 
     def _guarded(self, call: AdmissionCall, run: Callable[[], Reply | Step]) -> Reply | Step:
@@ -153,13 +155,13 @@ class Endpoint(Services):
             return self.not_evaluated(call, TOO_DEEP)
         except BadReview as fault:
             known, why = self.callers.are_known(call.tokens), str(fault)
-            return self.refused(call.hook, refusal(400, why), known=known, why=why, client=call.client)
+            return self.rejected(call.hook, rejection(400, why), known=known, why=why, client=call.client)
         except Exception:
             return self._broken(call)
 
     def _broken(self, call: AdmissionCall) -> Reply:
         LOGGER.exception("internal error")
-        return self.refused(call.hook, BROKEN, client=call.client)
+        return self.rejected(call.hook, BROKEN, client=call.client)
 
 
 @lru_cache(maxsize=64)

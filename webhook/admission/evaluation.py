@@ -11,15 +11,15 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.metering import CutShort, metered
+from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
 from forewarn.webhook.admission.answer_cache import Answered
 from forewarn.webhook.admission.context import ReviewContext, Time, given
 from forewarn.webhook.admission.deadlines import Attempt, Deadline, parse_timeout
 from forewarn.webhook.admission.decide import evaluate_review
 from forewarn.webhook.admission.decision import in_full
 from forewarn.webhook.admission.directions import subject_of
-from forewarn.webhook.admission.global_default import default_candidate_of, needs_reservation, refuse_default
+from forewarn.webhook.admission.global_default import default_candidate_of, deny_default, needs_reservation
 from forewarn.webhook.admission.lanes import Cost
-from forewarn.webhook.admission.pods_to_come import AUDIT_KEY as NOT_COUNTED
 from forewarn.webhook.admission.prediction_job import PredictionJob
 from forewarn.webhook.admission.prediction_process import Unanswered
 from forewarn.webhook.admission.replies import NOT_RESERVED, UNKNOWN_CALLER, Reply
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from forewarn.policies.config import Config
     from forewarn.policies.disclosure import Shown
     from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.webhook.admission.admitted_pods import Admitted
     from forewarn.webhook.admission.answer_cache import Key
     from forewarn.webhook.admission.call import AdmissionCall
     from forewarn.webhook.admission.callers import Grant
     from forewarn.webhook.admission.decision import Decision
     from forewarn.webhook.admission.global_default import DefaultCandidate
-    from forewarn.webhook.admission.pods_to_come import Admitted
     from forewarn.webhook.admission.prediction_access import RequestAccess
     from forewarn.webhook.admission.review import AdmissionRequest
     from forewarn.webhook.admission.services import Services
@@ -53,7 +53,7 @@ _UPKEEP_SECONDS: Final = 0.01
 """CPU time to update data that all predictions share, before a prediction."""
 _LEAST_SECONDS: Final = 0.02
 """Minimum remaining seconds for using a prediction process."""
-_LATE_SECONDS: Final = 0.3
+_STALE_SECONDS: Final = 0.3
 """Time for the response of a prediction process after its deadline, if the API server waits that long: on a busy
 machine the process has to wait for a CPU before it can stop."""
 
@@ -70,7 +70,8 @@ class Evaluation:
     """One request that needs an evaluation.
 
     `request` has no objects (`is_stripped`) if the body is large: an evaluation parses the body again, in its turn.
-    `first` is the attempt that parsing a large body included. `late`: see `context.Time`. `key`: of the answer cache.
+    `first` is the attempt that parsing a large body included. `staleness`: see `context.Time`. `key`: of the answer
+    cache.
     """
 
     services: Services
@@ -81,7 +82,7 @@ class Evaluation:
     cost: Cost
     cluster: ClusterSnapshot | None
     config: Config
-    late: str
+    staleness: str
     key: Key | None
     grant: Grant
     access: RequestAccess
@@ -110,10 +111,10 @@ class Evaluation:
         if candidate is None or not needs_reservation(decision):
             return self._finished(decision)
         if not self.grant.covers(*request.resource_parts):
-            return services.refused(self.call.hook, UNKNOWN_CALLER, client=self.call.client, name=request.name)
+            return services.rejected(self.call.hook, UNKNOWN_CALLER, client=self.call.client, name=request.name)
         reserved = yield Step(partial(self._reserved, candidate, decision), Where.REQUEST)
         if isinstance(reserved, str):
-            return services.refused(self.call.hook, NOT_RESERVED, why=reserved, client=self.call.client)
+            return services.rejected(self.call.hook, NOT_RESERVED, why=reserved, client=self.call.client)
         return self._finished(reserved, keep=False)  # The next request with these bytes must reserve, too.
 
     def attempt(self, whole: AdmissionRequest | None = None) -> _Attempted:
@@ -166,7 +167,7 @@ class Evaluation:
             hook=self.call.hook,
             cluster=arriving.cluster,
             config=self.config,
-            time=Time(datetime.now(UTC), expired, self.late, monotonic),
+            time=Time(datetime.now(UTC), expired, self.staleness, monotonic),
             confirm=partial(given, self.classes) if self.confirmed else None,
             recall=services.memory.recall,
             impacts=self.access.recalling(partial(services.impacts.of, time_is_up=was_up)),
@@ -180,9 +181,9 @@ class Evaluation:
         assert services.predictors is not None
         services.metrics.prediction_queue_duration.observe(monotonic() - since)
         latest = Deadline.after(call.received, parse_timeout(call.timeout)).at
-        until = max(self.deadline.at, min(latest, self.deadline.at + _LATE_SECONDS))
+        until = max(self.deadline.at, min(latest, self.deadline.at + _STALE_SECONDS))
         job = PredictionJob(
-            call, self.deadline.at, self.late, carried, self.confirmed, self.classes, shown, self.admitted
+            call, self.deadline.at, self.staleness, carried, self.confirmed, self.classes, shown, self.admitted
         )
         state = (self.cluster, self.config)
         try:
@@ -212,7 +213,7 @@ class Evaluation:
             why = self.services.reserve(candidate, self.deadline.seconds())
         except OSError as error:
             return str(error)
-        return refuse_default(self.request, decision, why) if why else decision
+        return deny_default(self.request, decision, why) if why else decision
 
     def _finished(self, decision: Decision, *, keep: bool = True) -> Reply:
         """Record the decision, and build the response. `keep`: the answer cache may keep it."""
@@ -223,10 +224,10 @@ class Evaluation:
         if decision.brings and is_real:
             subject = subject_of(self.request, self.cluster, self.config)
             if subject is not None:
-                services.to_come.note(subject, self.request.user.name, decision.brings, len(self.call.body))
+                services.admitted_pods.note(subject, self.request.user.name, decision.brings, len(self.call.body))
         if decision.written is not None:
             services.memory.note(decision.written)
-        decision = services.patience.told(self.request, decision, self.config)
+        decision = services.patience.limited(self.request, decision, self.config)
         if self.grant.is_shown:
             decision = replace(decision, response=replace(decision.response, audit={}))
         answered = Answered.of(decision)

@@ -64,7 +64,7 @@ def needs_reservation(decision: Decision) -> bool:
     return decision.response.allowed and decision.verdict is not Verdict.EXEMPT
 
 
-def refuse_default(request: AdmissionRequest, decision: Decision, why: str) -> Decision:
+def deny_default(request: AdmissionRequest, decision: Decision, why: str) -> Decision:
     """The denial of a class because the global default is reserved, with the audit annotations of the decision."""
     subject = request.subject
     location, ref = subject.locate(("globalDefault",)), subject.ref

@@ -1,7 +1,7 @@
 """The annotation forewarn.dev/preemption-impact: the effect of a new object on running Pods, for programs.
 
 `/mutate` writes it on CREATE, and on UPDATE if the object gets new or different Pods; a no-op apply changes nothing. It
-removes values from other writers: see `kept`.
+removes values from other writers: see `retained`.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def cost_of(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: 
     predicted = kind == POD or kind in config.options.pod_template_paths or kind == "autoscaling/Scale"
     if not predicted or cluster is None or not cluster.objects.nodes:
         return Cost.RULES
-    return Cost.POD if kind == POD and size <= _SMALL and not _looks_at_others(request.object) else Cost.PODS
+    return Cost.POD if kind == POD and size <= _SMALL and not _depends_on_other_pods(request.object) else Cost.PODS
 
 
-def _looks_at_others(pod: ApiObject) -> bool:
+def _depends_on_other_pods(pod: ApiObject) -> bool:
     spec = pod.get("spec")
     return isinstance(spec, dict) and bool(spec.get("affinity") or spec.get("topologySpreadConstraints"))
 
@@ -122,7 +122,7 @@ def wanted(subject: ReviewedObject, config: Config) -> bool:
     return config.annotate in (Annotate.ALL, kind)
 
 
-def kept(subject: ReviewedObject, config: Config) -> str:
+def retained(subject: ReviewedObject, config: Config) -> str:
     """The annotation that an object may retain without a new prediction; "" for none.
 
     A new object retains none, because only `/mutate` may write the annotation. A stored object retains its annotation;
@@ -135,17 +135,17 @@ def kept(subject: ReviewedObject, config: Config) -> str:
     return before if isinstance(before, str) and not taken_away else ""
 
 
-def text_of(impact: Mapping[str, object], late: bool = False) -> str:
+def text_of(impact: Mapping[str, object], staleness: bool = False) -> str:
     """An impact as compact JSON with sorted keys, so that equal impacts give equal bytes.
 
-    `late`: the cache is stale.
+    `staleness`: the cache is stale.
     """
-    told = {**impact, "staleCache": True} if late else impact
+    told = {**impact, "staleCache": True} if staleness else impact
     return json.dumps(told, separators=(",", ":"), sort_keys=True)
 
 
-def annotation(impact: Impact | None, late: bool = False, audience: Audience = OPEN) -> str | None:
-    """The text of the annotation: "" if all Pods fit, None without new Pods. `late`: the cache is stale.
+def annotation(impact: Impact | None, staleness: bool = False, audience: Audience = OPEN) -> str | None:
+    """The text of the annotation: "" if all Pods fit, None without new Pods. `staleness`: the cache is stale.
 
     Everybody with read access to the object reads it, so `audience` is the object's namespace, not the requester.
     """
@@ -153,7 +153,7 @@ def annotation(impact: Impact | None, late: bool = False, audience: Audience = O
         return None
     if audience.shown.not_predicted:
         return text_of(impact.to_dict(audience))  # the same whatever would happen
-    return text_of(impact.to_dict(audience), late) if impact.preempting or impact.pending or impact.rest else ""
+    return text_of(impact.to_dict(audience), staleness) if impact.preempting or impact.pending or impact.rest else ""
 
 
 class Written(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import Action, Text, cut, ended, joined, one_line, plural
+from forewarn.policies.findings import Action, Text, cut, joined, one_line, plural, with_full_stop
 from forewarn.webhook.admission.review import Cause
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _fitted(text: Text, limit: int) -> str:
     """
     fix, caveats = f"Fix: {text.fix}" if text.fix else "", joined(text.caveats)
     if len(fix) > limit - _SHORTEST - len(caveats) - 3:
-        fix = ended_early(fix, limit // 2)
+        fix = truncated_text(fix, limit // 2)
     most = min(limit, max(BEST, _SHORTEST + 1 + len(joined((caveats, fix)))))
     for count in range(len(text.more), -1, -1):
         kept = (s for index, s in enumerate(text.more) if index < count or s in text.caveats)
@@ -87,10 +87,10 @@ def shortened(text: Text, most: int) -> str:
         return text.problem
     versions = (text.problem, *map(one_line, text.shorter))
     fitting = (version for version in versions if len(version) <= most)
-    return next(fitting, None) or ended_early(min(versions, key=len), most)
+    return next(fitting, None) or truncated_text(min(versions, key=len), most)
 
 
-def ended_early(text: str, most: int) -> str:
+def truncated_text(text: str, most: int) -> str:
     """The text in at most `most` characters, cut after a clause or list item, or after a word if that loses half."""
     if len(text) <= most:
         return text
@@ -140,4 +140,4 @@ def denial_of(findings: Sequence[Finding]) -> tuple[str, tuple[Cause, ...]]:
 
 
 def _with_fix(finding: Finding) -> str:
-    return f"{ended(finding.message)} Fix: {finding.remediation}" if finding.remediation else finding.message
+    return f"{with_full_stop(finding.message)} Fix: {finding.remediation}" if finding.remediation else finding.message

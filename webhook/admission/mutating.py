@@ -82,7 +82,7 @@ def _annotated(review: ReviewContext, patch: tuple[PatchOperation, ...]) -> _Ann
         assert cluster is not None
         impacts.append(impact_of(subject, cluster, config, review.time.expired, review.impacts))
         audience = Audience(config.disclose, request.namespace, shown=review.shown())
-        return impact_annotation.annotation(impacts[-1], bool(review.time.late), audience)
+        return impact_annotation.annotation(impacts[-1], bool(review.time.staleness), audience)
 
     if cluster is not None and impact_annotation.wanted(subject, config):
         recall = computed if request.dry_run else review.recall  # A later request must not get a dry run's annotation.
@@ -91,7 +91,7 @@ def _annotated(review: ReviewContext, patch: tuple[PatchOperation, ...]) -> _Ann
     is_cut_short = any(found.is_cut_short for found in impacts if found)
     written = impact_annotation.written(subject, text) if impacts and text and not request.dry_run else None
     if text is None:
-        text = impact_annotation.kept(subject, config)
+        text = impact_annotation.retained(subject, config)
     if not text:
         return _Annotated(tuple(drop(request.object, impact_annotation.PATH)), None, is_cut_short)
     if text == at(request.object, *impact_annotation.PATH):
@@ -133,7 +133,7 @@ def _denials_of(review: ReviewContext, assigned: str) -> tuple[Finding, ...]:
                 disclose=config.disclose,
             )
         )
-        findings = (doubted(finding) if time.late else finding for finding in found)
+        findings = (doubted(finding) if time.staleness else finding for finding in found)
         return {finding.rule: finding for finding in findings if finding.action is Action.DENY}
 
     with_it = denied(assigned)

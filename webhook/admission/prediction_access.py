@@ -20,7 +20,7 @@ from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.webhook.admission.impact_annotation import PREDICTING
 from forewarn.webhook.admission.prediction_budget import Level
-from forewarn.webhook.admission.unchanged import asks_for_pods
+from forewarn.webhook.admission.unchanged import changes_pods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 UNREADABLE: Final = "the Pod's affinity refers to namespaces that you can't read"
 OF_OTHERS: Final = "the Pod's affinity refers to other namespaces"
 SPENT: Final = "predictionBudget for the last hour is used up"
-_MOST_ASKED: Final = 4
+_MAX_REVIEWS: Final = 4
 """Maximum number of namespaces with a separate access review; with more, the review is about all namespaces."""
 _SERVICE_ACCOUNTS: Final = "system:serviceaccount:"
 _CONTROLLERS: Final = f"{_SERVICE_ACCOUNTS}kube-system:"
@@ -180,7 +180,7 @@ class RequestAccess:
             found = other_namespaces(template.spec, self._namespace) if template else frozenset()
         except InvalidObject:
             return ()  # nothing is predicted of it
-        if ALL_NAMESPACES in found or len(found) > _MOST_ASKED:
+        if ALL_NAMESPACES in found or len(found) > _MAX_REVIEWS:
             return (ALL_NAMESPACES,)
         return tuple(sorted(found))
 
@@ -211,7 +211,7 @@ def without_prediction(
     )
     spoken = [rule for rule in PREDICTING if config.actions.get(rule, Action.WARN) in _SPOKEN]
     paths = config.options.pod_template_paths
-    if not spoken or (subject.operation is Operation.UPDATE and not asks_for_pods(subject, paths)):
+    if not spoken or (subject.operation is Operation.UPDATE and not changes_pods(subject, paths)):
         return told
     rule = _FIRST if _FIRST in spoken else min(spoken)
     not_shown = Finding(

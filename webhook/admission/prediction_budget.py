@@ -50,7 +50,7 @@ class _Bucket(NamedTuple):
             return Level.EXACT
         return Level.COARSE if self.coarse + COST <= budget.coarse else Level.NOTHING
 
-    def taken(self, level: Level, budget: Budget) -> _Bucket:
+    def after_call(self, level: Level, budget: Budget) -> _Bucket:
         """The bucket after one more call. A coarse result uses the exact budget if the coarse one is empty."""
         takes_exact = level is Level.EXACT or self.coarse + COST > budget.coarse
         exact = min(self.exact + COST * takes_exact, budget.exact)
@@ -87,7 +87,7 @@ class PredictionBudget:
             buckets = self._now(wanted)
             level = self._level(buckets, wanted)
             if level is not Level.NOTHING:
-                self._buckets |= {key: buckets[key].taken(level, budget) for key, budget in wanted.items()}
+                self._buckets |= {key: buckets[key].after_call(level, budget) for key, budget in wanted.items()}
                 if len(self._buckets) > self._remembered:
                     self._forget()
         return level

@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 
     from forewarn.policies.disclosure import Shown
     from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.webhook.admission.admitted_pods import Admitted
     from forewarn.webhook.admission.call import AdmissionCall
-    from forewarn.webhook.admission.pods_to_come import Admitted
 
 
 class PredictionJob(NamedTuple):
     """A request for a prediction process, with the state of its evaluation.
 
-    `at`: the deadline (monotonic clock). `late`: see `context.Time`. `carried`: the annotation of `/mutate`. `classes`:
-    the live PriorityClasses if `confirmed`; None without an answer. `shown`: how much of the prediction the requester
-    may see. `admitted`: recently admitted objects whose Pods are not in the cluster state yet.
+    `at`: the deadline (monotonic clock). `staleness`: see `context.Time`. `carried`: the annotation of `/mutate`.
+    `classes`: the live PriorityClasses if `confirmed`; None without an answer. `shown`: how much of the prediction the
+    requester may see. `admitted`: recently admitted objects whose Pods are not in the cluster state yet.
     """
 
     call: AdmissionCall
     at: float
-    late: str
+    staleness: str
     carried: str | None
     confirmed: bool = False
     classes: Mapping[str, PriorityClass] | None = None

@@ -145,11 +145,11 @@ def forked_by(evaluating: Lane, run: Callable[[Any], Any], seconds: float = _FOR
     try:
         return forked.result(seconds)
     except Exception as error:
-        forked.add_done_callback(_end_late)
+        forked.add_done_callback(_end_unused)
         raise Unanswered(f"cannot fork a process: {error}") from error
 
 
-def _end_late(forked: Future[PredictionProcess]) -> None:
+def _end_unused(forked: Future[PredictionProcess]) -> None:
     """Kill a process that was forked too late for its caller."""
     if not forked.cancelled() and forked.exception() is None:
         forked.result().end()
@@ -184,7 +184,7 @@ def _become_a_process(kept: int) -> None:
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
     os.closerange(3, kept)
-    os.closerange(kept + 1, _most_descriptors())
+    os.closerange(kept + 1, _max_descriptors())
     gc.freeze()  # a look at what is shared would copy it
     with suppress(OSError):
         os.nice(_NICE)
@@ -198,7 +198,7 @@ def _become_a_process(kept: int) -> None:
             attribute.lock = RLock()  # Python 3.11 locks them, and a thread that is not here may have held one
 
 
-def _most_descriptors() -> int:
+def _max_descriptors() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1 << 20 if soft == resource.RLIM_INFINITY else soft
 

@@ -34,18 +34,18 @@ REMEMBERED: Final = 4096
 """Maximum number of pairs of user and rule, about 500 bytes each; the least recently used pair is dropped."""
 
 
-class _Heard(NamedTuple):
+class _LastWarned(NamedTuple):
     """The times of the latest FULL + SHORT warnings to a user by a rule, and the number of hidden warnings since."""
 
     times: tuple[float, ...] = ()
-    held_back: int = 0
+    suppressed: int = 0
 
 
-class Turn(NamedTuple):
+class WarningCount(NamedTuple):
     """The number of earlier warnings within SECONDS, and of consecutive hidden warnings."""
 
     before: int
-    held_back: int
+    suppressed: int
 
     @property
     def is_full(self) -> bool:
@@ -60,7 +60,7 @@ class Turn(NamedTuple):
     @property
     def is_count(self) -> bool:
         """True for a count of hidden warnings. kubectl prints equal lines only once."""
-        return self.before >= FULL + SHORT and self.held_back % EACH == 0
+        return self.before >= FULL + SHORT and self.suppressed % EACH == 0
 
 
 class WarningLimiter:
@@ -68,36 +68,36 @@ class WarningLimiter:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._heard: OrderedDict[bytes, _Heard] = OrderedDict()
+        self._last_warned: OrderedDict[bytes, _LastWarned] = OrderedDict()
         self._lock = Lock()
 
-    def turn(self, user: str, rule: str, dry_run: bool = False) -> Turn:
+    def count(self, user: str, rule: str, dry_run: bool = False) -> WarningCount:
         """Count one more warning, and return its position. Dry runs have a separate count."""
         key = blake2b(f"{rule}\0{dry_run}\0{user}".encode(errors="replace"), digest_size=16).digest()
         with self._lock:
             now = self._clock()
-            times, held_back = self._heard.pop(key, _Heard())
+            times, suppressed = self._last_warned.pop(key, _LastWarned())
             times = tuple(time for time in times if time > now - SECONDS)
-            turn = Turn(len(times), (held_back if times else 0) + (len(times) >= FULL + SHORT))
-            self._heard[key] = _Heard((*times, now)[-FULL - SHORT :], turn.held_back)
-            while len(self._heard) > REMEMBERED:
-                self._heard.popitem(last=False)
+            turn = WarningCount(len(times), (suppressed if times else 0) + (len(times) >= FULL + SHORT))
+            self._last_warned[key] = _LastWarned((*times, now)[-FULL - SHORT :], turn.suppressed)
+            while len(self._last_warned) > REMEMBERED:
+                self._last_warned.popitem(last=False)
         return turn
 
-    def told(self, request: AdmissionRequest, decision: Decision, config: Config) -> Decision:
+    def limited(self, request: AdmissionRequest, decision: Decision, config: Config) -> Decision:
         """The decision with its warnings shortened, counted or omitted as the limit for this user requires."""
         warned = [finding for finding in decision.findings if finding.action is Action.WARN and finding.is_shown]
         if not warned or not decision.response.allowed or config.repeated_warnings is RepeatedWarnings.FULL:
             return decision
         rules = dict.fromkeys(finding.rule for finding in worst_first(warned))
-        turns = {rule: self.turn(request.user.name, rule, request.dry_run) for rule in rules}
+        turns = {rule: self.count(request.user.name, rule, request.dry_run) for rule in rules}
         if all(turn.is_full for turn in turns.values()):
             return decision
         annotated = impact_annotation.wanted(request.subject, config)
         lines = [
             _short(next(f for f in warned if f.rule == rule).as_shown, request, annotated)
             if turn.is_short
-            else f"{turn.held_back} more warnings of this rule not shown [{rule}]"
+            else f"{turn.suppressed} more warnings of this rule not shown [{rule}]"
             for rule, turn in turns.items()
             if turn.is_short or turn.is_count
         ]

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from forewarn.webhook.admission.review import status_body
 from forewarn.webhook.admission.sizes import MAX_DECODED, MAX_SMALL, MAX_WIRE
-from forewarn.webhook.metrics import Refusal
+from forewarn.webhook.metrics import RejectionReason
 
 JSON: Final = (("content-type", "application/json"),)
 _CLOSE: Final = (("connection", "close"),)
@@ -34,43 +34,43 @@ class Reply(NamedTuple):
     headers: tuple[tuple[str, str], ...] = JSON
 
 
-def refusal(status: int, message: str, headers: tuple[tuple[str, str], ...] = ()) -> Reply:
+def rejection(status: int, message: str, headers: tuple[tuple[str, str], ...] = ()) -> Reply:
     """A response without an AdmissionReview: a metav1.Status."""
     reason = _REASONS.get(status) or HTTPStatus(status).phrase.replace(" ", "")
     return Reply(status, status_body(status, reason, message), JSON + headers)
 
 
-TOO_LARGE: Final = refusal(413, f"the body is larger than {MAX_WIRE} bytes", _CLOSE)
-TOO_LARGE_FOR_A_STRANGER: Final = refusal(
+TOO_LARGE: Final = rejection(413, f"the body is larger than {MAX_WIRE} bytes", _CLOSE)
+TOO_LARGE_FOR_A_STRANGER: Final = rejection(
     413, f"without an API server token the body is limited to {MAX_SMALL} bytes", _CLOSE
 )
-TOO_MANY: Final = refusal(503, "too many requests in flight; try again", _RETRY)
-STOPPING: Final = refusal(503, "the webhook is shutting down; try again", _RETRY)
+TOO_MANY: Final = rejection(503, "too many requests in flight; try again", _RETRY)
+STOPPING: Final = rejection(503, "the webhook is shutting down; try again", _RETRY)
 TOO_DEEP: Final = "the JSON is nested too deeply"
 TOO_LONG: Final = f"the JSON is larger than {MAX_DECODED} bytes"
 NO_MEMORY: Final = "forewarn has no memory left for a request of this size"
 NOT_IN_TIME: Final = "the request body did not arrive in time"
 """The reason if forewarn does not evaluate an AdmissionReview."""
-TOO_SLOW: Final = refusal(408, "the request body did not arrive in time", _CLOSE)
-NOT_RESERVED: Final = refusal(
+TOO_SLOW: Final = rejection(408, "the request body did not arrive in time", _CLOSE)
+NOT_RESERVED: Final = rejection(
     503, "cannot reserve the global default: the API server does not answer; try again", (("retry-after", "1"),)
 )
-UNKNOWN_CALLER: Final = refusal(
+UNKNOWN_CALLER: Final = rejection(
     503,
     "only API servers with the token of the webhook configuration can reserve the global default; try again if the "
     "token has just changed",
     (("retry-after", "1"),),
 )
-NO_TOKEN: Final = refusal(401, "the request has no valid API server token", _CLOSE)
-BROKEN: Final = refusal(500, "internal error; see the webhook's log")
+NO_TOKEN: Final = rejection(401, "the request has no valid API server token", _CLOSE)
+BROKEN: Final = rejection(500, "internal error; see the webhook's log")
 _REASON: Final = {
-    TOO_MANY: Refusal.OVERLOAD,
-    STOPPING: Refusal.STOPPING,
-    NOT_RESERVED: Refusal.RESERVATION,
-    UNKNOWN_CALLER: Refusal.CLIENT,
+    TOO_MANY: RejectionReason.OVERLOAD,
+    STOPPING: RejectionReason.STOPPING,
+    NOT_RESERVED: RejectionReason.RESERVATION,
+    UNKNOWN_CALLER: RejectionReason.CLIENT,
 }
 
 
-def reason_of(reply: Reply) -> Refusal:
+def reason_of(reply: Reply) -> RejectionReason:
     """The reason for a rejection, as a label of metrics."""
-    return _REASON.get(reply) or Refusal.of(reply.status)
+    return _REASON.get(reply) or RejectionReason.of(reply.status)

@@ -97,16 +97,16 @@ class AdmissionRequest(NamedTuple):
         return ReviewedObject(self.object, self.operation, self.old, self.namespace, self.subresource, self.user)
 
 
-_KEPT: Final = ("apiVersion", "kind", "value", "globalDefault", "preemptionPolicy")
-_KEPT_METADATA: Final = ("name", "generateName", "namespace", "uid", "resourceVersion")
-_LONGEST_KEPT: Final = 1024
+_RETAINED_FIELDS: Final = ("apiVersion", "kind", "value", "globalDefault", "preemptionPolicy")
+_RETAINED_METADATA: Final = ("name", "generateName", "namespace", "uid", "resourceVersion")
+_MAX_RETAINED_LENGTH: Final = 1024
 """Maximum characters of a string that a stripped object retains."""
 
 
 def _stripped(obj: ApiObject) -> ApiObject:
     metadata = obj.get("metadata")
-    kept = _scalars(obj, _KEPT)
-    return {**kept, "metadata": _scalars(metadata, _KEPT_METADATA)} if isinstance(metadata, dict) else kept
+    kept = _scalars(obj, _RETAINED_FIELDS)
+    return {**kept, "metadata": _scalars(metadata, _RETAINED_METADATA)} if isinstance(metadata, dict) else kept
 
 
 def _scalars(obj: ApiObject, keys: tuple[str, ...]) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _scalars(obj: ApiObject, keys: tuple[str, ...]) -> dict[str, Any]:
     return {
         key: value
         for key, value in values.items()
-        if isinstance(value, bool | int) or (isinstance(value, str) and len(value) <= _LONGEST_KEPT)
+        if isinstance(value, bool | int) or (isinstance(value, str) and len(value) <= _MAX_RETAINED_LENGTH)
     }
 
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.config.model import DiscloseTo
 from forewarn.policies.disclosure import Disclose
+from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
+from forewarn.webhook.admission.admitted_pods import AdmittedPods, Arriving
 from forewarn.webhook.admission.answer_cache import AnswerCache, Answered
 from forewarn.webhook.admission.callers import EVERYBODY, Callers
 from forewarn.webhook.admission.context import ReviewContext, Time, given
 from forewarn.webhook.admission.deadlines import Deadline
 from forewarn.webhook.admission.decide import decide, decide_unread
 from forewarn.webhook.admission.impact_annotation import Impacts, ReinvocationCache
-from forewarn.webhook.admission.pods_to_come import AUDIT_KEY as NOT_COUNTED
-from forewarn.webhook.admission.pods_to_come import Arriving, PodsToCome
 from forewarn.webhook.admission.prediction_budget import PredictionBudget
 from forewarn.webhook.admission.repeated_warnings import WarningLimiter
 from forewarn.webhook.admission.replies import (
@@ -30,7 +30,7 @@ from forewarn.webhook.admission.replies import (
     TOO_SLOW,
     Reply,
     reason_of,
-    refusal,
+    rejection,
 )
 from forewarn.webhook.admission.review import BadReview, parse_head, parse_review, with_uid
 from forewarn.webhook.admission.sizes import HEAD
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
     from forewarn.webhook.admission.access_reviews import AccessReviews
+    from forewarn.webhook.admission.admitted_pods import Admitted
     from forewarn.webhook.admission.call import AdmissionCall, Hook
     from forewarn.webhook.admission.context import Confirm
     from forewarn.webhook.admission.decision import Decision
     from forewarn.webhook.admission.gate import Gate
     from forewarn.webhook.admission.global_default import Reserve
     from forewarn.webhook.admission.lanes import Cost
-    from forewarn.webhook.admission.pods_to_come import Admitted
     from forewarn.webhook.admission.prediction_job import PredictionJob
     from forewarn.webhook.admission.prediction_process import Predictors
     from forewarn.webhook.admission.review import AdmissionRequest
@@ -65,12 +65,12 @@ class Services:
     """The state, caches, limits and metrics that evaluations use.
 
     `config`, `cluster`: the current ones. `confirm`: reads the live PriorityClasses. `reserve`: reserves the global
-    default. `late`: how old the cluster state is, as a message, if it is too old. `predictors`: prediction processes;
-    without them, the evaluating thread completes all predictions. `give_way`: evaluates cheaper requests first.
-    `callers`: who may send requests and reserve the global default. `reviews`: what requesters may read. `patience`:
-    which warnings to omit. `budget`: how many predictions a requester may see. `expect`: receives the predictions about
-    admitted objects, with the start of the request (monotonic clock). `to_come`: admitted objects whose Pods are not in
-    the cluster state yet.
+    default. `staleness`: how old the cluster state is, as a message, if it is too old. `predictors`: prediction
+    processes; without them, the evaluating thread completes all predictions. `give_way`: evaluates cheaper requests
+    first. `callers`: who may send requests and reserve the global default. `reviews`: what requesters may read.
+    `patience`: which warnings to omit. `budget`: how many predictions a requester may see. `expect`: receives the
+    predictions about admitted objects, with the start of the request (monotonic clock). `admitted_pods`: admitted
+    objects whose Pods are not in the cluster state yet.
     """
 
     cluster: Callable[[], ClusterSnapshot | None]
@@ -79,7 +79,7 @@ class Services:
     gate: Gate
     confirm: Confirm | None = None
     reserve: Reserve | None = None
-    late: Callable[[], str] = lambda: ""
+    staleness: Callable[[], str] = lambda: ""
     memory: ReinvocationCache = field(default_factory=lambda: ReinvocationCache(monotonic))
     predictors: Predictors | None = None
     give_way: Callable[[Cost], bool] = lambda _: False
@@ -92,7 +92,7 @@ class Services:
     of_strangers: RareEvents = field(default_factory=RareEvents)
     without_names: Callable[[Config], Config] = field(default_factory=lambda: _WithoutNames())
     budget: PredictionBudget = field(default_factory=lambda: PredictionBudget(monotonic))
-    to_come: PodsToCome = field(default_factory=lambda: PodsToCome(monotonic))
+    admitted_pods: AdmittedPods = field(default_factory=lambda: AdmittedPods(monotonic))
 
     def arriving(
         self, cluster: ClusterSnapshot | None, admitted: tuple[Admitted, ...], expired: Callable[[], bool]
@@ -100,7 +100,7 @@ class Services:
         """The cluster state with the expected Pods of recently admitted objects."""
         if cluster is None or not admitted:
             return Arriving(cluster)
-        return self.to_come.placed(cluster, admitted, self.config().options.pod_template_paths, expired)
+        return self.admitted_pods.placed(cluster, admitted, self.config().options.pod_template_paths, expired)
 
     def frozen(self, cluster: ClusterSnapshot | None, config: Config) -> Services:
         """The services with a fixed state, for a prediction process."""
@@ -116,7 +116,7 @@ class Services:
                 hook=call.hook,
                 cluster=arriving.cluster,
                 config=self.config(),
-                time=Time(datetime.now(UTC), deadline.expired, job.late, monotonic),
+                time=Time(datetime.now(UTC), deadline.expired, job.staleness, monotonic),
                 confirm=partial(given, job.classes) if job.confirmed else None,
                 recall=lambda _, compute: job.carried or compute(),
                 impacts=partial(self.impacts.of, time_is_up=deadline.expired),
@@ -127,14 +127,14 @@ class Services:
         except RecursionError:
             return TOO_DEEP
 
-    def refused(self, hook: Hook, reply: Reply, *, known: bool = False, **fields: object) -> Reply:
+    def rejected(self, hook: Hook, reply: Reply, *, known: bool = False, **fields: object) -> Reply:
         """Count and log a response without an AdmissionReview. `known`: the caller is an API server."""
         verdict = str(reply.status)
         self.metrics.count(self.metrics.requests, hook.value, OTHER, OTHER, verdict)
         reason = reason_of(reply)
-        self.metrics.refuse(reason)
+        self.metrics.reject(reason)
         if known and reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
-            self.metrics.count(self.metrics.refused_api_servers, reason)
+            self.metrics.count(self.metrics.rejected_api_servers, reason)
         present = {name: value for name, value in fields.items() if value}
         event = {"phase": hook.value, "status": reply.status, **present}
         if known:
@@ -152,9 +152,9 @@ class Services:
         try:
             request = parse_head(call.body[:HEAD])
         except BadReview as fault:
-            reply = {TOO_LONG: TOO_LARGE, NOT_IN_TIME: TOO_SLOW}.get(why) or refusal(400, str(fault))
+            reply = {TOO_LONG: TOO_LARGE, NOT_IN_TIME: TOO_SLOW}.get(why) or rejection(400, str(fault))
             known = self.callers.are_known(call.tokens)
-            return self.refused(call.hook, reply, known=known, why=why, client=call.client)
+            return self.rejected(call.hook, reply, known=known, why=why, client=call.client)
         cluster = self.cluster() if grant.covers(*request.resource_parts) else None
         decision = decide_unread(request, call.hook, cluster, self.config(), datetime.now(UTC), why)
         return self.respond(call.hook, request, Answered.of(decision), started)

@@ -33,7 +33,7 @@ def several(classes: Iterable[PriorityClass]) -> str:
     )
 
 
-def said_of(subject: ReviewedObject, cluster: ClusterSnapshot, config: Config) -> str:
+def audit_text(subject: ReviewedObject, cluster: ClusterSnapshot, config: Config) -> str:
     """The audit text for an object whose new Pods get the global default while there are two; "" for other objects.
 
     This includes Pods with the name of the effective default: the API server sets it before it calls webhooks.

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Finding
     from forewarn.policies.objects.priority_class import PriorityClass
 
-_HEARD: Final = [rule for rule in RULES if rule.ACTION is not None and rule.DEPENDS_ON.stored]
-RESTS_ON_THE_CACHE: Final = frozenset(rule.ID for rule in _HEARD if rule.DEPENDS_ON.is_confirmed)
+_CACHE_RULES: Final = [rule for rule in RULES if rule.ACTION is not None and rule.DEPENDS_ON.stored]
+RESTS_ON_THE_CACHE: Final = frozenset(rule.ID for rule in _CACHE_RULES if rule.DEPENDS_ON.is_confirmed)
 """Rules that depend on PriorityClasses in the cache: a live GET confirms their denials and warnings."""
-COUNTS_THE_CACHE: Final = frozenset(rule.ID for rule in _HEARD) - RESTS_ON_THE_CACHE
+COUNTS_THE_CACHE: Final = frozenset(rule.ID for rule in _CACHE_RULES) - RESTS_ON_THE_CACHE
 """Rules that depend on other objects in the cache: with a stale cache, their denials become warnings."""
 
 
@@ -32,7 +32,7 @@ _UNASKED: Final = {
     Action.DENY: "Allowed: the API server did not confirm this",
     Action.WARN: "Not confirmed by the API server",
 }
-_LATE: Final = {
+_STALE_LISTS: Final = {
     Action.DENY: "Allowed: the cluster state is stale",
     Action.WARN: "The cluster state is stale",
 }
@@ -46,7 +46,7 @@ def unproven(finding: Finding) -> Finding:
 
 def doubted(finding: Finding) -> Finding:
     """The finding with a stale cache: a denial becomes a warning; a warning gets a caveat."""
-    why = _LATE.get(finding.action)
+    why = _STALE_LISTS.get(finding.action)
     return _warned(finding, why) if why and finding.rule in COUNTS_THE_CACHE else finding
 
 

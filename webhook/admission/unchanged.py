@@ -23,18 +23,18 @@ def without_repeats(
     subject: ReviewedObject,
     findings: list[Finding],
     paths: Mapping[str, tuple[str, ...]],
-    judge: Callable[[ReviewedObject], list[Finding]],
+    evaluate: Callable[[ReviewedObject], list[Finding]],
 ) -> list[Finding]:
     """The findings, except that warnings which the stored object would also get become audit annotations.
 
-    An update that changes the Pods or their number keeps its warnings, because it creates Pods. `judge` returns the
+    An update that changes the Pods or their number keeps its warnings, because it creates Pods. `evaluate` returns the
     findings on another object. Denials do not change.
     """
     if subject.operation is not Operation.UPDATE or not subject.old:
         return findings
-    if all(finding.action is not Action.WARN for finding in findings) or asks_for_pods(subject, paths):
+    if all(finding.action is not Action.WARN for finding in findings) or changes_pods(subject, paths):
         return findings
-    stood = {_what(finding) for finding in judge(subject._replace(object=subject.old))}
+    stood = {_what(finding) for finding in evaluate(subject._replace(object=subject.old))}
     return [
         finding._replace(action=Action.AUDIT) if finding.action is Action.WARN and _what(finding) in stood else finding
         for finding in findings
@@ -45,7 +45,7 @@ def _what(finding: Finding) -> tuple[str, str, str]:
     return finding.rule, finding.path, finding.message
 
 
-def asks_for_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> bool:
+def changes_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> bool:
     """True if the update of a workload changes its Pods or their number."""
     try:
         new, old = pod_template_of(subject.object, paths), pod_template_of(subject.old or {}, paths)

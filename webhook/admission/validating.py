@@ -53,7 +53,7 @@ def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decisio
             lambda stored: evaluate(old._replace(change_set=ChangeSet((stored,)))),
         )
         seconds = time.clock() - started
-        return tuple(doubted(finding) if time.late else finding for finding in findings)
+        return tuple(doubted(finding) if time.staleness else finding for finding in findings)
 
     findings = found(cluster)
     if review.confirm is not None and cluster is not None and rests_on_the_cache(findings):
@@ -69,17 +69,19 @@ def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decisio
     if withheld and config.disclose_to.covers(request.user):
         withheld, findings = False, tuple(finding._replace(for_requester=None) for finding in findings)
     decision = replace(
-        decision_of(request.uid, findings, time.late),
+        decision_of(request.uid, findings, time.staleness),
         withholds=withheld and config.disclose_to.by_access_review and not is_on_behalf(request.user, request.object),
         predicting=seconds,
     )
     if impacts:
-        decision = _with_impacts(decision, subject, impacts, late=bool(time.late))
-    text = several_defaults.said_of(subject, cluster, config) if cluster is not None else ""
+        decision = _with_impacts(decision, subject, impacts, staleness=bool(time.staleness))
+    text = several_defaults.audit_text(subject, cluster, config) if cluster is not None else ""
     return decision.audited(several_defaults.AUDIT_KEY, text)
 
 
-def _with_impacts(decision: Decision, subject: ReviewedObject, impacts: Sequence[Impact], *, late: bool) -> Decision:
+def _with_impacts(
+    decision: Decision, subject: ReviewedObject, impacts: Sequence[Impact], *, staleness: bool
+) -> Decision:
     """The decision with the values of the latest prediction.
 
     A prediction that missed the deadline is not compared with kube-scheduler's decision.
@@ -88,7 +90,7 @@ def _with_impacts(decision: Decision, subject: ReviewedObject, impacts: Sequence
     return replace(
         decision,
         outcome=impact_annotation.outcome_of(latest),
-        expected=None if late else expectation_of(subject, latest),
+        expected=None if staleness else expectation_of(subject, latest),
         is_cut_short=any(impact.is_cut_short for impact in impacts),
         brings=latest.brings,
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.webhook.apiserver.client import ApiServer
 
-TIMEOUTS: Final = Timeouts(connect=1.0, read=2.0, whole=2.0)
+TIMEOUTS: Final = Timeouts(connect=1.0, read=2.0, total=2.0)
 """Timeouts shorter than the API server's timeout for the webhook, to leave time for the response."""
 _REST: Final = 1.0
 """Seconds without another request after a failure, so that many denials do not all wait."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.webhook.apiserver.errors import UNAUTHORIZED, ApiError, error_of
 from forewarn.webhook.apiserver.list_stream import NoList, NoObject, read_list
-from forewarn.webhook.apiserver.raw_objects import mapping, taken_in
+from forewarn.webhook.apiserver.raw_objects import mapping, with_type_meta
 from forewarn.webhook.apiserver.transport import HttpCall
 from forewarn.webhook.apiserver.watch import Watch
 
@@ -33,7 +33,7 @@ SMALL: Final = 64 * 1024
 """Maximum bytes of memory of an object that is not reduced by `keep`."""
 _BLOCK: Final = 1 << 16
 _MAX_BODY: Final = 1 << 30
-_MOST_OF_A_PAGE: Final = 64 << 20
+_MAX_PAGE_BYTES: Final = 64 << 20
 """Maximum bytes of a page; a larger page is requested again with fewer objects."""
 _FEWER: Final = 8
 _MAX_ERROR: Final = 1 << 16
@@ -44,7 +44,7 @@ class Timeouts(NamedTuple):
 
     connect: float = 10.0
     read: float = 60.0
-    whole: float = 120.0
+    total: float = 120.0
 
 
 DEFAULT_TIMEOUTS: Final = Timeouts()
@@ -67,7 +67,7 @@ class Page(NamedTuple):
     remaining: int
 
 
-def _whole_object(obj: dict[str, Any]) -> dict[str, Any]:
+def _complete_object(obj: dict[str, Any]) -> dict[str, Any]:
     return obj
 
 
@@ -79,7 +79,7 @@ class ApiServer:
         connect: Callable[[], Connection],
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         clock: Callable[[], float] = monotonic,
-        keep: Keep = _whole_object,
+        keep: Keep = _complete_object,
     ) -> None:
         """`keep`: reduces each listed or watched object of more than SMALL bytes of memory, before the next one is
         parsed."""
@@ -127,7 +127,7 @@ class ApiServer:
         data = None if body is None else json.dumps(body).encode()
         response = self._open(method, path, query or {}, headers, times, data, repeats)
         try:
-            found = _object(_whole(response, _MAX_BODY, self._clock() + times.whole, self._clock))
+            found = _object(_read_body(response, _MAX_BODY, self._clock() + times.total, self._clock))
         finally:
             response.release_conn()
         return Answer(found, _warnings(response.headers.getlist("Warning")))
@@ -137,7 +137,7 @@ class ApiServer:
         times = timeouts or self._timeouts
         response = self._open("GET", path, {}, {"Accept": "*/*", "Accept-Encoding": "identity"}, times, repeats=1)
         try:
-            return _whole(response, limit, self._clock() + times.whole, self._clock).decode(errors="replace")
+            return _read_body(response, limit, self._clock() + times.total, self._clock).decode(errors="replace")
         finally:
             response.release_conn()
 
@@ -157,7 +157,7 @@ class ApiServer:
         query = {"limit": str(limit)} if limit else {}
         while True:
             try:
-                objects, page = self._page(resource, query, timeouts, _MOST_OF_A_PAGE if limit > 1 else _MAX_BODY)
+                objects, page = self._page(resource, query, timeouts, _MAX_PAGE_BYTES if limit > 1 else _MAX_BODY)
             except _PageTooLarge:
                 limit = max(limit // _FEWER, 1)
                 query["limit"] = str(limit)
@@ -183,7 +183,7 @@ class ApiServer:
         """The objects of one page, and the other fields of the list. Raises ApiError."""
         times = timeouts or self._timeouts
         response = self._open("GET", resource.path, query, {"Accept-Encoding": "gzip"}, times, repeats=1)
-        until, begun = self._clock() + times.whole, b""
+        until, begun = self._clock() + times.total, b""
 
         def blocks() -> Iterator[bytes]:
             nonlocal begun
@@ -192,7 +192,7 @@ class ApiServer:
                 yield block
 
         try:
-            return read_list(blocks(), lambda obj, most: self._kept(taken_in(obj, resource), most))
+            return read_list(blocks(), lambda obj, most: self._bounded(with_type_meta(obj, resource), most))
         except NoObject:
             raise ApiError(0, "the response is not a JSON object") from None
         except NoList:
@@ -202,7 +202,7 @@ class ApiServer:
         finally:
             response.release_conn()
 
-    def _kept(self, obj: dict[str, Any], most: int) -> dict[str, Any]:
+    def _bounded(self, obj: dict[str, Any], most: int) -> dict[str, Any]:
         return obj if most <= SMALL else self._keep(obj)
 
     def watch(self, resource: KindSpec, resource_version: str, seconds: float, silence: float) -> Watch:
@@ -245,10 +245,10 @@ class ApiServer:
         if response.status == UNAUTHORIZED:
             self._forget(connection)
         try:
-            said = _whole(response, _MAX_ERROR, self._clock() + times.read, self._clock)
+            said = _read_body(response, _MAX_ERROR, self._clock() + times.read, self._clock)
         finally:
             response.release_conn()
-        raise _refusal(response.status, said, response.headers.get("Retry-After", ""))
+        raise _rejection(response.status, said, response.headers.get("Retry-After", ""))
 
     def _current(self) -> Connection:
         with self._lock:
@@ -268,7 +268,7 @@ class _PageTooLarge(ApiError):
     """A page exceeds the maximum number of bytes."""
 
 
-def _whole(response: Any, limit: int, until: float, clock: Callable[[], float]) -> bytes:
+def _read_body(response: Any, limit: int, until: float, clock: Callable[[], float]) -> bytes:
     """The body of a response. Raises ApiError if it is incomplete, too large, or too slow."""
     return b"".join(_blocks(response, limit, until, clock))
 
@@ -310,7 +310,7 @@ def _object(data: bytes) -> dict[str, Any]:
     return value
 
 
-def _refusal(status: int, said: bytes, retry_after: str) -> ApiError:
+def _rejection(status: int, said: bytes, retry_after: str) -> ApiError:
     """The ApiError for an unsuccessful response: its body is a Status, or the page of a proxy."""
     try:
         answer = _object(said)

@@ -21,7 +21,7 @@ class ApiError(OSError):
         self.retry_after, self.continue_token = retry_after, continue_token
 
     @property
-    def refused(self) -> bool:
+    def rejected(self) -> bool:
         """True if the credentials are invalid, or do not have the permission."""
         return self.status in (UNAUTHORIZED, FORBIDDEN)
 

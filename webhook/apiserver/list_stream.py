@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.footprint import most_memory_of
+from forewarn.policies.footprint import max_memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -114,7 +114,7 @@ class _Text:
                             return found
                         if not isinstance(found, dict):
                             raise NoList
-                        return take(found, most_memory_of(self._text, begin, end))
+                        return take(found, max_memory_of(self._text, begin, end))
             while len(self._text) - self._at < 2 * size and self._more():
                 pass  # as much again, so that what is tried in vain is at most as much as what is not
 

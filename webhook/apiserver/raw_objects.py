@@ -15,7 +15,7 @@ def mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def taken_in(obj: dict[str, Any], resource: KindSpec) -> dict[str, Any]:
+def with_type_meta(obj: dict[str, Any], resource: KindSpec) -> dict[str, Any]:
     """The object with kind and apiVersion, which lists omit, and without the fields that forewarn does not read.
 
     The removed fields are managedFields and the annotation of kubectl apply: often half of the size. Changes `obj`.

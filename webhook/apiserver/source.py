@@ -6,7 +6,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kinds.registry import APART, DEVICES, KINDS, KindSpec, empty_list
+from forewarn.policies.kinds.registry import DEVICES, KINDS, SEPARATE_KINDS, KindSpec, empty_list
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.errors import MissingFile
 from forewarn.webhook.apiserver.client import ApiServer, Timeouts
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 
-MOST_EVENTS: Final = 500
+MAX_EVENTS: Final = 500
 """Maximum Events about one Pod: an API server keeps them for an hour, and counts equal ones in one Event."""
-MOST_OF_NAMESPACE: Final = 10_000
+MAX_PER_NAMESPACE: Final = 10_000
 _OF_NODES: Final = "default"
 """The namespace of Events about Nodes."""
 _DEFINITIONS: Final = KindSpec(
     "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", "", namespaced=False
 )
-MOST_BUFFERS: Final = 1_001
+MAX_BUFFERS: Final = 1_001
 """One more than `headroom` shows."""
 _BUFFERS: Final = tuple(
     KindSpec(f"autoscaling.x-k8s.io/{version}", "CapacityBuffer", "capacitybuffers", "")
@@ -72,12 +72,12 @@ class Live:
         if not namespace:
             about = f"involvedObject.kind=Node,involvedObject.name={name}"
         api, query = ApiServer(partial(connect, context)), {"fieldSelector": about} if name else {}
-        left = MOST_EVENTS if name else MOST_OF_NAMESPACE
+        left = MAX_EVENTS if name else MAX_PER_NAMESPACE
         while left > 0:
             try:
                 page = api.get(
                     f"/api/v1/namespaces/{namespace or _OF_NODES}/events",
-                    {**query, "limit": str(MOST_EVENTS)},
+                    {**query, "limit": str(MAX_EVENTS)},
                     timeouts=_SHORT,
                 )
             except ApiError as error:
@@ -85,16 +85,16 @@ class Live:
                     _name(context), f"cannot list events: {error}" if error.status else error.problem
                 ) from None
             items = page.get("items")
-            for obj in items[:MOST_EVENTS] if isinstance(items, list) else ():
+            for obj in items[:MAX_EVENTS] if isinstance(items, list) else ():
                 if isinstance(obj, dict):
                     yield {**obj, "apiVersion": "v1", "kind": "Event"}
-            left -= MOST_EVENTS
+            left -= MAX_EVENTS
             following = mapping(page.get("metadata")).get("continue")
             if not isinstance(following, str) or not following:
                 return
             query["continue"] = following
         if not name:
-            raise SourceError(_name(context), f"more than {MOST_OF_NAMESPACE} Events in namespace {namespace}")
+            raise SourceError(_name(context), f"more than {MAX_PER_NAMESPACE} Events in namespace {namespace}")
 
     def definitions(self, context: str) -> Iterator[dict[str, Any]]:
         """The CustomResourceDefinitions; none without permission to list them. Raises SourceError."""
@@ -104,7 +104,7 @@ class Live:
     def capacity_buffers(self, context: str) -> Iterator[dict[str, Any]]:
         """The CapacityBuffers of the cluster, at most MOST_BUFFERS; none if the API server does not serve them. Raises
         SourceError."""
-        api, left = ApiServer(partial(connect, context)), MOST_BUFFERS
+        api, left = ApiServer(partial(connect, context)), MAX_BUFFERS
         for resource in _BUFFERS:
             try:
                 for page in api.pages(resource, consistent=False, timeouts=_SHORT):
@@ -126,22 +126,22 @@ def _name(context: str) -> str:
 
 
 def read_all(
-    api: ApiServer, name: str, tell: Callable[[KindSpec, int], None] | None = None
+    api: ApiServer, name: str, notify: Callable[[KindSpec, int], None] | None = None
 ) -> Iterator[dict[str, Any]]:
     """Every object that forewarn reads, kind by kind; an empty list for a kind without objects.
 
-    `tell`: called with the kind and the number of its remaining objects. `name`: the source in errors. Raises
+    `notify`: called with the kind and the number of its remaining objects. `name`: the source in errors. Raises
     SourceError.
     """
     yield from _optional(api, name, DEVICES)
-    for resource in APART:
+    for resource in SEPARATE_KINDS:
         yield from _optional(api, name, (resource,))
     for resource in KINDS:
         count = 0
         try:
             for page in api.pages(resource, consistent=False):
-                if tell is not None:
-                    tell(resource, page.remaining)
+                if notify is not None:
+                    notify(resource, page.remaining)
                 count += len(page.objects)
                 yield from page.objects
         except ApiError as error:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.apiserver import ApiServer
 
-TIMEOUTS: Final = Timeouts(connect=1.0, read=2.0, whole=3.0)
+TIMEOUTS: Final = Timeouts(connect=1.0, read=2.0, total=3.0)
 """Timeouts of a request: callers have 5 s for a response (in the manifests), and send up to four requests."""
 _TYPES: Final[dict[int, type[ObjectApiError]]] = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.webhook.apiserver.errors import ApiError, Silent, error_of
 from forewarn.webhook.apiserver.list_stream import parsing
-from forewarn.webhook.apiserver.raw_objects import mapping, taken_in
+from forewarn.webhook.apiserver.raw_objects import mapping, with_type_meta
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,4 +118,4 @@ def _event(line: bytes, resource: KindSpec, keep: Keep) -> Event:
         raise error_of(code if isinstance(code, int) else 0, str(obj.get("message") or "the watch failed"))
     if not isinstance(kind, str) or kind not in EventType.__members__:
         raise ApiError(0, f"the watch sent an event of an unknown type: {str(kind)[:60]!r}")
-    return Event(EventType(kind), keep(taken_in(obj, resource)), str(version))
+    return Event(EventType(kind), keep(with_type_meta(obj, resource)), str(version))

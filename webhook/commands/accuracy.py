@@ -24,7 +24,7 @@ URL: Final = "http://127.0.0.1:8080"
 PATH: Final = "/accuracy"
 FAILED: Final = 3
 _SECONDS: Final = 5.0
-_MOST: Final = 1024 * 1024
+_MAX: Final = 1024 * 1024
 _CLIPPED: Final = 600
 _MEANING: Final = {
     "matched": "kube-scheduler did what was predicted",
@@ -54,7 +54,7 @@ _IN_ITS_POD: Final = (
 )
 
 
-class NotTold(Exception):
+class NoTable(Exception):
     """The reason why the webhook returned no table."""
 
 
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"--url {given.url!r} is not of the form http://HOST:PORT")
     try:
         table = _ask(host, port or 8080)
-    except NotTold as why:
+    except NoTable as why:
         return complain("webhook accuracy", f"{host} port {port or 8080}: {why}", FAILED)
     with output_of(given):
         if given.output == "json":
@@ -89,20 +89,20 @@ def _ask(host: str, port: int) -> dict[str, Any]:
         with closing(http.client.HTTPConnection(host, port, timeout=_SECONDS)) as connection:
             connection.request("GET", PATH)
             response = connection.getresponse()
-            status, body = response.status, response.read(_MOST + 1)
+            status, body = response.status, response.read(_MAX + 1)
     except ConnectionRefusedError:
-        raise NotTold(f"connection refused. Fix: {_IN_ITS_POD}") from None
+        raise NoTable(f"connection refused. Fix: {_IN_ITS_POD}") from None
     except (OSError, http.client.HTTPException) as error:
-        raise NotTold(f"no answer: {_plain(reason(error) or type(error).__name__)}") from None
+        raise NoTable(f"no answer: {_plain(reason(error) or type(error).__name__)}") from None
     try:
         told = json.loads(body)
     except ValueError:
         told = None
     if status != http.HTTPStatus.OK:
         message = told.get("message") if isinstance(told, dict) else None
-        raise NotTold(_plain(str(message)) if message else f"HTTP status {status}")
+        raise NoTable(_plain(str(message)) if message else f"HTTP status {status}")
     if not _is_table(told):
-        raise NotTold("what answers there is no webhook of this version")
+        raise NoTable("what answers there is no webhook of this version")
     table: dict[str, Any] = told
     return table
 
@@ -141,8 +141,8 @@ def _is_example(example: object, named: str) -> bool:
 
 def _lines(table: dict[str, Any]) -> Iterator[str]:
     others = table.get("notCompared", 0)
-    left_out = f". Not compared: {others}" if others else ""
-    yield f"Pods: the first action of kube-scheduler{left_out}"
+    omitted = f". Not compared: {others}" if others else ""
+    yield f"Pods: the first action of kube-scheduler{omitted}"
     yield from _results(table, RESULTS, _MEANING)
     workloads = table["workloads"]
     yield ""
@@ -159,8 +159,8 @@ def _results(table: dict[str, Any], names: Sequence[str], meaning: dict[str, str
     width = max(len(str(results[result])) for result in names)
     for result in names:
         yield f"{result:<9}  {results[result]:>{width}}  {meaning[result]}"
-    if judged := results[MATCHED] + results[WRONG]:
-        yield f"{100 * results[MATCHED] / judged:.1f}% of {judged} came true (matched and wrong)"
+    if evaluated := results[MATCHED] + results[WRONG]:
+        yield f"{100 * results[MATCHED] / evaluated:.1f}% of {evaluated} came true (matched and wrong)"
     if table["open"]:
         yield f"{table['open']} more {'has' if table['open'] == 1 else 'have'} no result yet"
 

@@ -64,7 +64,7 @@ def _run(options: argparse.Namespace) -> int:
     except (ApiError, OSError) as fault:
         print(f"forewarn webhook ca-injector: {fault}", file=sys.stderr)  # noqa: T201
         return FAILED
-    with listening, _stop_when_told() as stop:
+    with listening, _stop_on_signals() as stop:
         injector = CaInjector(TypedApi(api), installation, metrics, beat)
         health.faults = (injector.fault,)
         end = serve_health(listening, create_health_app(health, metrics))
@@ -78,7 +78,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _stop_when_told() -> Iterator[Event]:
+def _stop_on_signals() -> Iterator[Event]:
     """Yield an event that SIGTERM and SIGINT set; restore the signal handlers at the end."""
     stop = Event()
     if current_thread() is not main_thread():

@@ -61,16 +61,16 @@ def main(arguments: Sequence[str]) -> int:
     paint = painter(wants_color("auto", sys.stdout))
     cluster = _shown(SAMPLE / "cluster.yaml")
     about = "The webhook runs over TLS on this machine; kubectl's output is reproduced."
-    _say(paint(f"Sample cluster: {cluster}. {about}", "dim"))
+    _print(paint(f"Sample cluster: {cluster}. {about}", "dim"))
     with _serving() as connection:
         answers = [_apply(name, connection, paint) for name in (WARNED, DENIED)]
     lint = ["lint", "--cluster", cluster, _shown(SAMPLE / "manifests" / MISSPELT)]
     predict = ["predict", "-f", _shown(SAMPLE / "manifests" / WARNED), "--cluster", cluster]
     statuses = []
     for command in (lint, predict):
-        _say("", paint("$ forewarn " + shlex.join(command), "bold"))
+        _print("", paint("$ forewarn " + shlex.join(command), "bold"))
         statuses.append(forewarn(command))
-    _say("", paint(_NEXT, "dim"))
+    _print("", paint(_NEXT, "dim"))
     warned, denied = answers
     as_expected = bool(warned.warnings) and not warned.denial and bool(denied.denial) and statuses == [1, 0]
     return 0 if as_expected else 1
@@ -105,16 +105,16 @@ def _serving() -> Iterator[HTTPSConnection]:
 
 def _apply(name: str, connection: HTTPSConnection, paint: Callable[[str, str], str]) -> Answer:
     """Send the object of a manifest to the webhook, and print what kubectl prints."""
-    _say("", paint(f"$ kubectl apply -f {name}", "bold"))
+    _print("", paint(f"$ kubectl apply -f {name}", "bold"))
     (subject,) = read((SAMPLE / "manifests" / name).read_bytes(), name, _KINDS).subjects
     answer = _admit(dict(subject.object), connection)
     for warning in answer.warnings:
-        _say(paint(f"Warning: {warning}", "warning"))
+        _print(paint(f"Warning: {warning}", "warning"))
     if answer.denial:
-        _say(paint(f'Error from server (Forbidden): error when creating "{name}": {answer.denial}', "error"))
+        _print(paint(f'Error from server (Forbidden): error when creating "{name}": {answer.denial}', "error"))
     else:
         group = group_kind(subject.object).split("/")[0]
-        _say(f"{subject.ref.kind.lower()}{'.' + group if group else ''}/{subject.ref.name} created")
+        _print(f"{subject.ref.kind.lower()}{'.' + group if group else ''}/{subject.ref.name} created")
     return answer
 
 
@@ -164,5 +164,5 @@ def _shown(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def _say(*lines: str) -> None:
+def _print(*lines: str) -> None:
     print(*lines, sep="\n", flush=True)  # noqa: T201

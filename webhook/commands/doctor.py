@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.commands.cluster_command import add_context_options, add_output_option, output_of, use_kubeconfig
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.sources import SourceError
-from forewarn.policies.terminal import COLOR_CHOICES, as_json, clean, complain, painter, say, wants_color
+from forewarn.policies.terminal import COLOR_CHOICES, as_json, clean, complain, painter, print_notice, wants_color
 from forewarn.webhook.apiserver import ApiError, ApiServer, Timeouts, connect
 from forewarn.webhook.apiserver.errors import UnknownContext
+from forewarn.webhook.doctor.client import Client
 from forewarn.webhook.doctor.examination import examine
-from forewarn.webhook.doctor.looking import Looks
 from forewarn.webhook.doctor.report import Status, summary
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WELL, PROBLEMS, USAGE, FAILED = range(4)
 _SECONDS: Final = 30.0
-_MOST_SECONDS: Final = 600.0
+_MAX_SECONDS: Final = 600.0
 _STYLES: Final = {Status.OK: "good", Status.PROBLEM: "error", Status.WARNING: "warning", Status.UNKNOWN: "dim"}
 
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     except ApiError as error:
         status = USAGE if isinstance(error, UnknownContext) else FAILED
         return complain("webhook doctor", error if error.status else error.problem, status)
-    lines = examine(Looks(api, options.timeout), version, options.namespace, datetime.now(UTC))
+    lines = examine(Client(api, options.timeout), version, options.namespace, datetime.now(UTC))
     try:
         with output_of(options):
             _print(options, lines)
@@ -56,7 +56,7 @@ def _print(options: argparse.Namespace, lines: Sequence[Line]) -> None:
     color = wants_color(options.color, sys.stdout)
     sys.stdout.writelines(clean(text, color) + "\n" for text in rendered(lines, painter(color)))
     sys.stdout.flush()  # print the table before the summary, also into one pipe
-    say(summary(lines))
+    print_notice(summary(lines))
 
 
 def _version(api: ApiServer, seconds: float) -> dict[str, object]:
@@ -117,6 +117,6 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds <= _MOST_SECONDS:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds up to {_MOST_SECONDS:g}")
+    if not 0 < seconds <= _MAX_SECONDS:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds up to {_MAX_SECONDS:g}")
     return seconds

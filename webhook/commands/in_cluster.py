@@ -61,7 +61,7 @@ def in_cluster(
         from forewarn.webhook.controllers.audit.auditor import Auditor
 
         def on_time() -> ClusterSnapshot | None:
-            return None if state.late() else state.cluster()
+            return None if state.staleness() else state.cluster()
 
         api = TypedApi(state.api)
         auditor = Auditor(api, installation, metrics, on_time, config, fork, settings.audit_interval)

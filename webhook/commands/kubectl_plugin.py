@@ -16,7 +16,7 @@ from forewarn.policies.cli import COMMANDS, TRACEBACK
 from forewarn.policies.cli import main as forewarn
 from forewarn.policies.commands.completion import arguments_of, changes, options_of
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
-from forewarn.policies.terminal import as_kubectl_plugin, say
+from forewarn.policies.terminal import as_kubectl_plugin, print_notice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         given = split(sys.argv[1:] if arguments is None else arguments)
     except WrongUsage as wrong:
-        say(f"kubectl forewarn: {wrong}")
+        print_notice(f"kubectl forewarn: {wrong}")
         return 2
     if "kubeconfig" in given.flags:
         path = os.environ["KUBECONFIG"] = given.flags["kubeconfig"]

@@ -14,7 +14,7 @@ from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.config import Config, ConfigError
-from forewarn.policies.config.load import says_nothing
+from forewarn.policies.config.load import is_empty
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.output_file import write_file
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.releases.release import Release
     from forewarn.webhook.admission.access_reviews import AccessReviews
+    from forewarn.webhook.admission.admitted_pods import AdmittedPods
     from forewarn.webhook.admission.callers import Tokens
-    from forewarn.webhook.admission.pods_to_come import PodsToCome
     from forewarn.webhook.commands.state_source import StateSource
     from forewarn.webhook.informer.deltas import Changed
     from forewarn.webhook.settings import Settings
@@ -104,14 +104,14 @@ def _started(settings: Settings) -> int:
             logging.WARNING,
         )
     try:
-        with _ended_when_told():
+        with _exit_on_sigterm():
             return _run(settings)
     except CannotStart as fault:
         return complain("webhook serve", fault, fault.status)
 
 
 @contextmanager
-def _ended_when_told() -> Iterator[None]:
+def _exit_on_sigterm() -> Iterator[None]:
     """Make SIGTERM exit immediately, inside the block: before the server starts, and after it has stopped.
 
     While it runs, the server has its own handler, which drains it.
@@ -158,14 +158,14 @@ def _run(settings: Settings) -> int:
             gate=gate,
             confirm=state.confirm,
             reserve=own.reserve,
-            late=state.late,
+            staleness=state.staleness,
             predictors=workers.predictors,
             give_way=workers.give_way,
             reviews=_reviews(state),
             expect=accuracy.expect if state.api else None,
             callers=Callers(tokens, own.grants, proven=settings.client_ca is not None),
         )
-        state.listen(partial(_forget_deleted, endpoint.to_come))
+        state.listen(partial(_forget_deleted, endpoint.admitted_pods))
         plain, secure = (
             stack.enter_context(_bound(settings.host, port)) for port in (settings.health_port, settings.port)
         )
@@ -184,14 +184,14 @@ def _run(settings: Settings) -> int:
         limits = Limits(keep_alive=settings.keep_alive, drain=settings.drain)
         routes = Routes(endpoint, health, limits, workers)
         names = frozenset(settings.client_names)
-        TlsServer(routes, certificates.listening, gate, health, limits, names, metrics.refuse_by_status).run([secure])
+        TlsServer(routes, certificates.listening, gate, health, limits, names, metrics.reject_by_status).run([secure])
         log_event("stopped", {"in_flight": gate.inside})
     return 0
 
 
-def _forget_deleted(to_come: PodsToCome, delta: Changed) -> None:
+def _forget_deleted(to_come: AdmittedPods, delta: Changed) -> None:
     """Remove a deleted object from the recently admitted objects, so that its Pods do not count."""
-    if delta.gone:
+    if delta.deleted:
         metadata = delta.object.get("metadata") or {}
         to_come.deleted((delta.resource.group_kind, metadata.get("namespace", ""), metadata.get("name", "")))
 
@@ -272,7 +272,7 @@ def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config],
     paths = [path for path in (config, admission) if path]
 
     def load() -> _Read:
-        return _Read(configuration(config, admission), config is None or says_nothing(config))
+        return _Read(configuration(config, admission), config is None or is_empty(config))
 
     try:
         reloaded = Reloaded("configuration", paths, load, metrics, refuses=_emptied)
@@ -282,15 +282,15 @@ def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config],
 
 
 class _Read(NamedTuple):
-    """A configuration. `says_nothing`: true if its file is empty."""
+    """A configuration. `is_empty`: true if its file is empty."""
 
     config: Config
-    says_nothing: bool
+    is_empty: bool
 
 
 def _emptied(held: _Read, new: _Read) -> str:
     """The reason to reject a file that is empty and was not before: it may be truncated by mistake; otherwise ""."""
-    empty = new.says_nothing and not held.says_nothing
+    empty = new.is_empty and not held.is_empty
     return "the configuration is empty and was not before. Fix: write {} to use the defaults" if empty else ""
 
 

@@ -23,7 +23,7 @@ from forewarn.policies.kinds.registry import listed_as_empty
 from forewarn.policies.sources import SourceError, status_of
 from forewarn.policies.sources.errors import reason
 from forewarn.policies.sources.output_file import output_file
-from forewarn.policies.terminal import complain, is_about_output, progress, say
+from forewarn.policies.terminal import complain, is_about_output, print_notice, progress
 from forewarn.webhook.apiserver import ApiServer, connect
 from forewarn.webhook.apiserver.redaction import redacted
 from forewarn.webhook.apiserver.source import read_all, version_of
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
             raise
         return _complain(f"-o {options.output}: {reason(error)}")  # of its temporary file
     told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(4))
-    say(f"{options.output}: {plural(kinds.total(), 'object')} ({told or 'empty cluster'})")
+    print_notice(f"{options.output}: {plural(kinds.total(), 'object')} ({told or 'empty cluster'})")
     return WRITTEN
 
 
@@ -94,7 +94,7 @@ def _is_there(path: Path) -> int | None:
         if time.monotonic() - began > _WAIT:
             return _complain(f"-o {path}: not found after {_WAIT / 60:.0f} minutes; Pod 0 of the Job must write it")
         time.sleep(1)
-    say(f"{path}: already exists, not changed")
+    print_notice(f"{path}: already exists, not changed")
     return WRITTEN
 
 

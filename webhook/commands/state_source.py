@@ -41,7 +41,7 @@ class StateSource(NamedTuple):
 
     cluster: Callable[[], ClusterSnapshot | None]
     confirm: Confirm | None = None
-    late: Callable[[], str] = _nothing
+    staleness: Callable[[], str] = _nothing
     fault: Callable[[], str] = _nothing
     stop: Callable[[], None] = lambda: None
     api: ApiServer | None = None
@@ -100,7 +100,7 @@ def from_watches(
 
     `accuracy` gets the outcomes of Pods. `templates`: the kinds of workloads with the paths of their Pod templates.
     """
-    from forewarn.policies.objects.bounded import as_kept
+    from forewarn.policies.objects.bounded import retained_part
     from forewarn.webhook.apiserver import ApiServer, connect
     from forewarn.webhook.apiserver.classes import LiveClasses
     from forewarn.webhook.informer import Informer
@@ -109,11 +109,11 @@ def from_watches(
 
     # Lists are objects by the hundred thousand and no cycles: the collector's default takes a third of the time.
     gc.set_threshold(_COLLECT_AFTER)
-    api = ApiServer(partial(connect, context), keep=as_kept).open()
+    api = ApiServer(partial(connect, context), keep=retained_part).open()
     informer = Informer(
         api,
         trouble=lambda resource, word: metrics.count(metrics.watch_failures, resource.name, word),
-        refused=lambda resource: metrics.count(metrics.cache_skipped, resource.name),
+        rejected=lambda resource: metrics.count(metrics.cache_skipped, resource.name),
         replaced=accuracy.changed,
         release=release,
         version=lambda: str(api.get("/version").get("gitVersion") or ""),
@@ -123,7 +123,7 @@ def from_watches(
 
     def changed(delta: Changed) -> None:
         if delta.resource.kind == "Pod":
-            accuracy.seen(delta.object, delta.gone)
+            accuracy.seen(delta.object, delta.deleted)
         for listener in listeners:
             listener(delta)
 
@@ -139,7 +139,7 @@ def from_watches(
         stopped.set()
         informer.stop()
 
-    def late() -> str:
+    def staleness() -> str:
         age = informer.age()
         if age <= max_age or isinf(age):  # before the first lists are in there is nothing that could be late
             return ""
@@ -148,7 +148,7 @@ def from_watches(
     return StateSource(
         cluster=informer.cluster,
         confirm=LiveClasses(api),
-        late=late,
+        staleness=staleness,
         fault=lambda: informer.fault(max_age),
         stop=stop,
         api=api,
@@ -165,7 +165,7 @@ def _count(metrics: Metrics, cluster: Callable[[], ClusterSnapshot | None]) -> N
         "ResourceQuota": lambda state: state.resource_quotas,
         "Pod": lambda state: state.pods,
         "Node": lambda state: state.objects.nodes,
-        "PodDisruptionBudget": lambda state: state.objects.budgets,
+        "PodDisruptionBudget": lambda state: state.objects.pdbs,
         "workload": lambda state: state.workloads,
     }
 

@@ -14,7 +14,7 @@ from forewarn.policies.commands.cluster_command import (
     options_with_cluster,
     require_nodes,
 )
-from forewarn.policies.commands.parser import Parser, whole
+from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.findings import one_line, plural
 from forewarn.policies.simulation.dump import DumpCache
@@ -124,6 +124,12 @@ def argument_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add_cluster_option(add)
     add_release_options(add)
-    add("--port", type=whole(0, 65535), default=0, metavar="N", help="port on 127.0.0.1 (default: any free port)")
+    add(
+        "--port",
+        type=integer_between(0, 65535),
+        default=0,
+        metavar="N",
+        help="port on 127.0.0.1 (default: any free port)",
+    )
     add("--no-browser", dest="browser", action="store_false", help="print the address, and do not open a browser")
     return parser

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from forewarn.webhook.controllers.installation import Installation
     from forewarn.webhook.metrics import Metrics
 
-LOOK_SECONDS: Final = 5.0
+CHECK_SECONDS: Final = 5.0
 """Seconds between two reads of the Secrets and webhook configurations by the elected replica.
 
 Expiry uses the wall clock, so a resumed machine notices expired certificates immediately.
@@ -50,12 +50,12 @@ class CaInjector:
         self._registration = Registration(api)
         self._issuer = Issuer(api, installation.authorities, installation.serving, installation.names, metrics)
         self._clock, self._started = clock, clock()
-        self._looked = False
+        self._checked = False
         metrics.leader.set_function(lambda: float(self._election.is_leader))
 
     def fault(self) -> str:
         """The current error; "" without one. A replica that is not elected has no error."""
-        if not self._looked:
+        if not self._checked:
             return "not checked yet"
         return "; ".join(f"{task}: {why}" for task, why in self._tasks.faults.items())
 
@@ -63,7 +63,7 @@ class CaInjector:
         """Run the tasks until the event is set, then resign from the election."""
         while not stop.is_set():
             self.reconcile()
-            stop.wait(LOOK_SECONDS)
+            stop.wait(CHECK_SECONDS)
         self._attempt("resignation", 0, self._election.resign)
 
     def reconcile(self) -> None:
@@ -72,7 +72,7 @@ class CaInjector:
         if self._election.is_leader:
             self._attempt("certificates", 0, self._certificates)
             self._attempt("owner", OWNER_SECONDS, self._own)
-        self._looked = True
+        self._checked = True
 
     def _attempt(self, task: str, seconds: float, run: Callable[[], object]) -> None:
         self._beat()

@@ -51,7 +51,7 @@ class Lease:
         """The annotations: other data of the holder."""
         return at(self.object, "metadata", "annotations") or {}
 
-    def held(self, holder: str, seconds: int, now: datetime, annotations: Mapping[str, str]) -> ApiObject:
+    def held_by(self, holder: str, seconds: int, now: datetime, annotations: Mapping[str, str]) -> ApiObject:
         """The Lease to write for this holder, renewed at `now` (UTC)."""
         spec = at(self.object, "spec") or {}
         time = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
@@ -114,7 +114,7 @@ class Election:
             if lease.holder and self._observation.seconds(lease) < ELECTION_SECONDS:
                 return False
         try:
-            self._api.replace(self._path, lease.held(self._identity, ELECTION_SECONDS, datetime.now(UTC), {}))
+            self._api.replace(self._path, lease.held_by(self._identity, ELECTION_SECONDS, datetime.now(UTC), {}))
         except Conflict:
             return self.is_leader
         self._renewed = started

@@ -14,7 +14,7 @@ from forewarn.policies.objects.reviewed_object import User
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import Target
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
-from forewarn.webhook.doctor.looking import part
+from forewarn.webhook.doctor.client import part
 from forewarn.webhook.doctor.registration import SUFFIX
 from forewarn.webhook.doctor.report import AGAIN, Area
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.config import Config
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.doctor.client import Client, Seen
     from forewarn.webhook.doctor.installation import Installed
-    from forewarn.webhook.doctor.looking import Looks, Seen
     from forewarn.webhook.doctor.registration import Registered
     from forewarn.webhook.doctor.report import Line
 
@@ -81,18 +81,20 @@ class Replica(NamedTuple):
         return next((metric.labels.get(label, "") for metric in self.metrics if metric.name == name), "")
 
 
-def look(looks: Looks, registered: Registered, namespace: str, config: Config | None, now: datetime) -> Iterator[Line]:
+def check(
+    client: Client, registered: Registered, namespace: str, config: Config | None, now: datetime
+) -> Iterator[Line]:
     """Send dry runs to the API server, which calls the webhook. Nothing is stored.
 
     `config`: the webhook's configuration; None if it was not read.
     """
     if registered.is_known and not registered.webhooks:
         return  # API servers do not call forewarn
-    yield _asked_about_a_class(looks, registered)
-    yield _asked_about_a_workload(looks, registered, namespace, config, now)
+    yield _answer_for_class(client, registered)
+    yield _answer_for_workload(client, registered, namespace, config, now)
 
 
-def _asked_about_a_class(looks: Looks, registered: Registered) -> Line:
+def _answer_for_class(client: Client, registered: Registered) -> Line:
     probe = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -101,7 +103,7 @@ def _asked_about_a_class(looks: Looks, registered: Registered) -> Line:
         "description": "dry run of forewarn webhook doctor",
     }
     check = "dry run of a PriorityClass"
-    seen = looks.create(
+    seen = client.create(
         "/apis/scheduling.k8s.io/v1/priorityclasses", probe, "the dry run of a PriorityClass", dry_run=True
     )
     if (line := _of_webhook(check, seen)) is not None:
@@ -116,12 +118,12 @@ def _asked_about_a_class(looks: Looks, registered: Registered) -> Line:
     return AREA.ok(check, "forewarn responds to API servers")
 
 
-def _asked_about_a_workload(
-    looks: Looks, registered: Registered, namespace: str, config: Config | None, now: datetime
+def _answer_for_workload(
+    client: Client, registered: Registered, namespace: str, config: Config | None, now: datetime
 ) -> Line:
     check = "dry run of a Deployment"
     path = f"/apis/apps/v1/namespaces/{part(namespace)}/deployments"
-    seen = looks.create(path, _workload(), f"the dry run of a Deployment in the namespace {namespace}", dry_run=True)
+    seen = client.create(path, _workload(), f"the dry run of a Deployment in the namespace {namespace}", dry_run=True)
     if (line := _of_webhook(check, seen)) is not None:
         return line
     if not seen.there:
@@ -134,7 +136,7 @@ def _asked_about_a_workload(
         return AREA.unknown(
             check, f"{told}; forewarn's configuration was not read, so it may be configured not to warn"
         )
-    if why := _why_silent(looks, registered, namespace, config, now):
+    if why := _why_silent(client, registered, namespace, config, now):
         return AREA.warning(check, f"{told}: {why}", "pass another namespace with --namespace, or another kubeconfig")
     return AREA.problem(
         check,
@@ -143,15 +145,15 @@ def _asked_about_a_workload(
     )
 
 
-def _why_silent(looks: Looks, registered: Registered, namespace: str, config: Config, now: datetime) -> str:
+def _why_silent(client: Client, registered: Registered, namespace: str, config: Config, now: datetime) -> str:
     """The reason why the workload is admitted without a warning; "" if there is none."""
     rule = next(rule for rule in RULES if rule.ID == _RULE)
     action = config.action(rule, Target.TEMPLATE)
     if action in (Action.OFF, Action.AUDIT):
         return f'the configuration sets the rule {rule.ID} to "{action}"'
-    seen = looks.get(f"/api/v1/namespaces/{part(namespace)}", f"the namespace {namespace}")
+    seen = client.get(f"/api/v1/namespaces/{part(namespace)}", f"the namespace {namespace}")
     found = _namespace(seen.object if seen.there else {"metadata": {"name": namespace}})
-    if reason := config.exemption(_requester(looks), found, now):
+    if reason := config.exemption(_requester(client), found, now):
         return f"exempt ({reason})"
     webhook = registered.webhooks.get(_MAIN)
     if webhook is None:
@@ -174,10 +176,10 @@ def _namespace(obj: ApiObject) -> Namespace:
         return Namespace("", {}, {})
 
 
-def _requester(looks: Looks) -> User | None:
+def _requester(client: Client) -> User | None:
     """The user of the command as the API server identifies them; None if it reports none."""
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    seen = looks.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review, "your user name")
+    seen = client.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review, "your user name")
     info = at(seen.object, "status", "userInfo")
     groups = at(info, "groups")
     return User(
@@ -242,23 +244,23 @@ def _of_webhook(check: str, seen: Seen) -> Line | None:
     return None
 
 
-def ask_replicas(looks: Looks, installed: Installed) -> list[Replica]:
+def ask_replicas(client: Client, installed: Installed) -> list[Replica]:
     """Health and metrics of a few replicas, through the API server's proxy for Pods or Services."""
     namespace = f"/api/v1/namespaces/{part(installed.namespace)}"
     ways = [(name, f"{namespace}/pods/{part(name)}:{installed.health_port}/proxy") for name in installed.pods]
     if not ways:
         ways = [(f"Service {installed.service}", f"{namespace}/services/http:{part(installed.service)}:health/proxy")]
-    return [_replica(looks, name, path) for name, path in ways]
+    return [_replica(client, name, path) for name, path in ways]
 
 
-def _replica(looks: Looks, name: str, path: str) -> Replica:
-    ready = looks.text(f"{path}/readyz", f"/readyz of {name}")
+def _replica(client: Client, name: str, path: str) -> Replica:
+    ready = client.text(f"{path}/readyz", f"/readyz of {name}")
     fault = ""
     if not ready.there:
         if ready.status != 503 or _is_status_of_proxy(ready.text):
             return Replica(name, "", (), ready.why)
         fault = ready.text or "not ready"
-    metrics = looks.text(f"{path}/metrics", f"/metrics of {name}")
+    metrics = client.text(f"{path}/metrics", f"/metrics of {name}")
     return Replica(name, fault, _metrics(metrics.text) if metrics.there else (), metrics.why)
 
 

@@ -17,7 +17,7 @@ from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, SYSTEM_PRIO
 from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import Target
-from forewarn.webhook.doctor.looking import part
+from forewarn.webhook.doctor.client import part
 from forewarn.webhook.doctor.report import AGAIN, Area
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.kinds.registry import KindSpec
+    from forewarn.webhook.doctor.client import Client
     from forewarn.webhook.doctor.installation import Installed
-    from forewarn.webhook.doctor.looking import Looks
     from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("configuration")
@@ -41,18 +41,20 @@ _RULES: Final = frozenset(
 """Ids of the rules about these kinds that read no Pods, because a cluster can have very many Pods."""
 
 
-def look(looks: Looks, installed: Installed, read: tuple[Config | None, list[Line]], now: datetime) -> Iterator[Line]:
+def check(
+    client: Client, installed: Installed, read: tuple[Config | None, list[Line]], now: datetime
+) -> Iterator[Line]:
     """Check the configuration (from `read_configuration`), permissions, PriorityClasses, quotas and namespaces."""
     config, lines = read
     yield from lines
-    yield from _rights(looks, installed)
-    yield from _objects(looks, installed, config or Config(), now)
+    yield from _rights(client, installed)
+    yield from _objects(client, installed, config or Config(), now)
 
 
-def read_configuration(looks: Looks, installed: Installed) -> tuple[Config | None, list[Line]]:
+def read_configuration(client: Client, installed: Installed) -> tuple[Config | None, list[Line]]:
     """The webhook's configuration (None if it is unreadable or invalid) and the lines of the report."""
     path = f"/api/v1/namespaces/{part(installed.namespace)}/configmaps/forewarn"
-    seen = looks.get(path, "the ConfigMap forewarn")
+    seen = client.get(path, "the ConfigMap forewarn")
     if not seen.there:
         if seen.is_missing:
             return Config(), [AREA.ok("configuration", "no ConfigMap forewarn: the defaults apply")]
@@ -73,7 +75,7 @@ def read_configuration(looks: Looks, installed: Installed) -> tuple[Config | Non
     ]
 
 
-def _rights(looks: Looks, installed: Installed) -> Iterator[Line]:
+def _rights(client: Client, installed: Installed) -> Iterator[Line]:
     """Check the permissions of the service account by SubjectAccessReviews."""
     user = f"system:serviceaccount:{installed.namespace}:{installed.account}"
     wanted = [(spec.group, spec.plural, verb, "", "") for spec in KINDS if not spec.optional for verb in spec.verbs]
@@ -81,7 +83,7 @@ def _rights(looks: Looks, installed: Installed) -> Iterator[Line]:
     reviews = ("authorization.k8s.io", "subjectaccessreviews", "create", "", "")
     lacking: list[str] = []
     for right in (*wanted, lease, reviews):
-        answer = _may(looks, user, *right)
+        answer = _may(client, user, *right)
         if isinstance(answer, str):
             yield AREA.unknown("permissions", answer, "run this as a user who can create SubjectAccessReviews")
             return
@@ -95,7 +97,7 @@ def _rights(looks: Looks, installed: Installed) -> Iterator[Line]:
         yield AREA.ok("permissions", f"{user} has all {len(wanted) + 2} permissions that it needs")
 
 
-def _may(looks: Looks, user: str, group: str, resource: str, verb: str, namespace: str, name: str) -> bool | str:
+def _may(client: Client, user: str, group: str, resource: str, verb: str, namespace: str, name: str) -> bool | str:
     """True if a user has a permission; a string gives the reason why this is unknown."""
     attributes = {"group": group, "resource": resource, "verb": verb, "namespace": namespace, "name": name}
     review = {
@@ -111,18 +113,18 @@ def _may(looks: Looks, user: str, group: str, resource: str, verb: str, namespac
             "resourceAttributes": attributes,
         },
     }
-    seen = looks.create(
+    seen = client.create(
         "/apis/authorization.k8s.io/v1/subjectaccessreviews", review, "the permissions of its service account"
     )
     return bool(at(seen.object, "status", "allowed")) if seen.there else seen.why
 
 
-def _objects(looks: Looks, installed: Installed, config: Config, now: datetime) -> Iterator[Line]:
+def _objects(client: Client, installed: Installed, config: Config, now: datetime) -> Iterator[Line]:
     cache, whole = Cache(), True
     for name in _READ:
         spec = BY_GROUP_KIND[name]
-        found = looks.all(spec.path, f"{spec.plural} of the cluster")
-        whole = whole and found.is_whole
+        found = client.all(spec.path, f"{spec.plural} of the cluster")
+        whole = whole and found.is_complete
         if found.why:
             yield AREA.unknown(spec.plural, found.why)
             if spec.kind == "PriorityClass":
@@ -145,7 +147,7 @@ def _objects(looks: Looks, installed: Installed, config: Config, now: datetime) 
     heard = config._replace(selected=_RULES)
     findings = evaluate(
         EvaluationRequest(
-            ChangeSet(subjects), cluster, heard, phase=Phase.LINT, now=now, expired=lambda: not looks.left
+            ChangeSet(subjects), cluster, heard, phase=Phase.LINT, now=now, expired=lambda: not client.remaining
         )
     )
     told = [finding for finding in findings if finding.severity is not Severity.NOTE]

@@ -11,23 +11,23 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.doctor.looking import Looks
+    from forewarn.webhook.doctor.client import Client
     from forewarn.webhook.doctor.report import Line
 
 
-def examine(looks: Looks, version: ApiObject, namespace: str, now: datetime) -> list[Line]:
+def examine(client: Client, version: ApiObject, namespace: str, now: datetime) -> list[Line]:
     """All lines of the report. `version`: the response of /version. `namespace`: the namespace for dry runs."""
-    registered = registration.look(looks)
+    registered = registration.check(client)
     lines = [*registered.lines]
-    installed = installation.look(looks, registered)
+    installed = installation.check(client, registered)
     is_installed = bool(registered.webhooks) or not registered.is_known or installed.is_there
     if is_installed:
-        lines += trust.look(looks, registered, installed, now)
+        lines += trust.check(client, registered, installed, now)
         lines += installed.lines
-        read = configuration.read_configuration(looks, installed)
-        lines += answers.look(looks, registered, namespace, read[0], now)
-        replicas = answers.ask_replicas(looks, installed)
+        read = configuration.read_configuration(client, installed)
+        lines += answers.check(client, registered, namespace, read[0], now)
+        replicas = answers.ask_replicas(client, installed)
         lines += answers.of_replicas(replicas)
-        lines += predictions.look(looks, replicas, version, now.timestamp())
-        lines += configuration.look(looks, installed, read, now)
+        lines += predictions.check(client, replicas, version, now.timestamp())
+        lines += configuration.check(client, installed, read, now)
     return bounded(lines)

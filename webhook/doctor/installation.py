@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import plural
 from forewarn.policies.objects.fields import NOTHING, at
-from forewarn.webhook.doctor.looking import part
+from forewarn.webhook.doctor.client import part
 from forewarn.webhook.doctor.registration import service_name
 from forewarn.webhook.doctor.report import AGAIN, Area, kubectl_patch
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.doctor.looking import Looks
+    from forewarn.webhook.doctor.client import Client
     from forewarn.webhook.doctor.registration import Registered
     from forewarn.webhook.doctor.report import Line
 
@@ -25,7 +25,7 @@ _HEALTH: Final = 8080
 _WEBHOOK: Final = 8443
 _HTTPS: Final = 443
 """Default port of a webhook."""
-_MOST_PODS: Final = 5
+_MAX_PODS: Final = 5
 """Maximum number of replicas to query."""
 
 
@@ -51,13 +51,13 @@ class Installed(NamedTuple):
     lines: tuple[Line, ...] = ()
 
 
-def look(looks: Looks, registered: Registered) -> Installed:
+def check(client: Client, registered: Registered) -> Installed:
     """Find the objects by the registered Service, otherwise by the names in the manifests."""
     service = registered.service
     namespace = str(service.get("namespace") or NAME)
     found = Installed(namespace, str(service.get("name") or NAME))
     lines: list[Line] = []
-    seen = looks.get(f"/apis/apps/v1/namespaces/{part(namespace)}/deployments/{NAME}", f"Deployment {NAME}")
+    seen = client.get(f"/apis/apps/v1/namespaces/{part(namespace)}/deployments/{NAME}", f"Deployment {NAME}")
     if seen.there:
         found = _of_deployment(found, seen.object)
         lines += _deployment(seen.object, namespace)
@@ -68,8 +68,8 @@ def look(looks: Looks, registered: Registered) -> Installed:
         )
     elif not seen.is_missing:
         lines.append(AREA.unknown("replicas", seen.why))
-    lines += _service(looks, found, registered)
-    return found._replace(pods=_pods(looks, found), lines=tuple(lines))
+    lines += _service(client, found, registered)
+    return found._replace(pods=_pods(client, found), lines=tuple(lines))
 
 
 def _of_deployment(found: Installed, deployment: ApiObject) -> Installed:
@@ -135,11 +135,11 @@ def _deployment(deployment: ApiObject, namespace: str) -> Iterator[Line]:
         yield AREA.ok("replicas", f"{ready} of {wanted} {'is' if ready == 1 else 'are'} ready")
 
 
-def _service(looks: Looks, found: Installed, registered: Registered) -> Iterator[Line]:
+def _service(client: Client, found: Installed, registered: Registered) -> Iterator[Line]:
     if registered.webhooks and not registered.service:
         return  # called by a URL
     namespace, name = part(found.namespace), part(found.service)
-    seen = looks.get(f"/api/v1/namespaces/{namespace}/services/{name}", f"Service {found.service}")
+    seen = client.get(f"/api/v1/namespaces/{namespace}/services/{name}", f"Service {found.service}")
     if seen.is_missing:
         told = f"Service {found.service} not found in the namespace {found.namespace}"
         yield AREA.problem("Service", told, AGAIN)
@@ -152,7 +152,7 @@ def _service(looks: Looks, found: Installed, registered: Registered) -> Iterator
         return
     yield from _ports(seen.object, found, registered)
     yield from _selector(seen.object, found)
-    yield from _endpoints(looks, found)
+    yield from _endpoints(client, found)
 
 
 def _ports(service: ApiObject, found: Installed, registered: Registered) -> Iterator[Line]:
@@ -208,9 +208,9 @@ def _selector(service: ApiObject, found: Installed) -> Iterator[Line]:
         yield AREA.problem("Service", told, fix)
 
 
-def _endpoints(looks: Looks, found: Installed) -> Iterator[Line]:
+def _endpoints(client: Client, found: Installed) -> Iterator[Line]:
     path = f"/apis/discovery.k8s.io/v1/namespaces/{part(found.namespace)}/endpointslices"
-    slices = looks.all(path, "EndpointSlices", {"labelSelector": f"kubernetes.io/service-name={found.service}"})
+    slices = client.all(path, "EndpointSlices", {"labelSelector": f"kubernetes.io/service-name={found.service}"})
     if slices.why:
         yield AREA.unknown("Service", slices.why)
         return
@@ -224,11 +224,11 @@ def _endpoints(looks: Looks, found: Installed) -> Iterator[Line]:
         yield AREA.ok("Service", f"{plural(len(ready), 'endpoint')} ready")
 
 
-def _pods(looks: Looks, found: Installed) -> tuple[str, ...]:
+def _pods(client: Client, found: Installed) -> tuple[str, ...]:
     query = {"labelSelector": f"app.kubernetes.io/name={NAME}"}
-    listed = looks.all(f"/api/v1/namespaces/{part(found.namespace)}/pods", "pods", query)
+    listed = client.all(f"/api/v1/namespaces/{part(found.namespace)}/pods", "pods", query)
     running: list[Any] = [at(pod, "metadata", "name") for pod in listed.objects if _runs(pod)]
-    return tuple(sorted(name for name in running if isinstance(name, str)))[:_MOST_PODS]
+    return tuple(sorted(name for name in running if isinstance(name, str)))[:_MAX_PODS]
 
 
 def _runs(pod: ApiObject) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.doctor.answers import Replica
-    from forewarn.webhook.doctor.looking import Looks
+    from forewarn.webhook.doctor.client import Client
     from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("predictions")
@@ -28,7 +28,7 @@ _OLDEST_KUBERNETES: Final = 30
 """First Kubernetes minor version with matchConditions."""
 
 
-def look(looks: Looks, replicas: Sequence[Replica], version: ApiObject, now: float | None = None) -> Iterator[Line]:
+def check(client: Client, replicas: Sequence[Replica], version: ApiObject, now: float | None = None) -> Iterator[Line]:
     """Check metrics, annotations and versions. `version`: response of /version; `now`: seconds since 1970."""
     asked = [replica for replica in replicas if replica.metrics]
     if asked:
@@ -39,7 +39,7 @@ def look(looks: Looks, replicas: Sequence[Replica], version: ApiObject, now: flo
     else:
         why = next((replica.why for replica in replicas if replica.why), "no replica was asked for its metrics")
         yield AREA.unknown("metrics", why)
-    yield _last(looks)
+    yield _last(client)
     yield from _release(version)
 
 
@@ -94,11 +94,11 @@ def _health(replica: Replica, now: float) -> Iterator[Line]:
     if age is not None and age > _OLD:
         told = f"{replica.name}: no message from the API server for {age:.0f} s"
         yield AREA.warning("cluster state", told, "see ForewarnStaleCache in docs/guides/troubleshoot.md")
-    refused = sorted(
-        {metric.labels.get("file", "") for metric in replica.metrics if _is_refused(metric.name, metric.value)}
+    rejected = sorted(
+        {metric.labels.get("file", "") for metric in replica.metrics if _is_rejected(metric.name, metric.value)}
     )
-    if refused:
-        told = f"{replica.name} rejects the changed {listed(refused)} and uses the previous content"
+    if rejected:
+        told = f"{replica.name} rejects the changed {listed(rejected)} and uses the previous content"
         yield AREA.problem("files", told, "see its log for the error, and fix the ConfigMap or Secret")
     ends = replica.total("forewarn_certificate_expiry_timestamp_seconds")
     if ends and ends < now:
@@ -106,19 +106,19 @@ def _health(replica: Replica, now: float) -> Iterator[Line]:
         yield AREA.problem("certificate", told, "see ForewarnCertificateExpiringSoon in docs/guides/troubleshoot.md")
 
 
-def _is_refused(name: str, value: float) -> bool:
+def _is_rejected(name: str, value: float) -> bool:
     return name == "forewarn_file_rejected" and bool(value)
 
 
-def _last(looks: Looks) -> Line:
+def _last(client: Client) -> Line:
     """A line about the newest Deployment with a predicted preemption, among the first pages."""
-    found = looks.all("/apis/apps/v1/deployments", "the Deployments of all namespaces")
+    found = client.all("/apis/apps/v1/deployments", "the Deployments of all namespaces")
     if found.why:
         return AREA.unknown("last prediction", found.why)
     annotated = [obj for obj in found.objects if isinstance(at(obj, "metadata", "annotations", IMPACT), str)]
     searched = plural(len(found.objects), "Deployment")
     if not annotated:
-        some = "" if found.is_whole else "the first "
+        some = "" if found.is_complete else "the first "
         told = f"none of {some}{searched} has a predicted preemption"
         return AREA.ok("last prediction", told)
     newest = max(annotated, key=lambda obj: str(at(obj, "metadata", "creationTimestamp")))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.webhook.doctor.looking import Looks
+    from forewarn.webhook.doctor.client import Client
     from forewarn.webhook.doctor.report import Line
 
 AREA: Final = Area("registration")
@@ -85,14 +85,14 @@ def shipped() -> Mapping[str, Mapping[str, ApiObject]]:
     return found
 
 
-def look(looks: Looks) -> Registered:
+def check(client: Client) -> Registered:
     """Read both kinds of configurations and compare those of forewarn with the shipped ones."""
     lines: list[Line] = []
     webhooks: dict[str, Webhook] = {}
     others: dict[str, list[tuple[str, ApiObject]]] = {}
     known = True
     for kind, path in _PATHS.items():
-        found = _read(looks, path, kind)
+        found = _read(client, path, kind)
         if isinstance(found, str):
             known = False
             lines.append(AREA.unknown(kind, found, "run this as a user who can read webhook configurations"))
@@ -107,12 +107,12 @@ def look(looks: Looks) -> Registered:
     return Registered(webhooks, known, lines)
 
 
-def _read(looks: Looks, path: str, kind: str) -> list[Webhook] | str:
+def _read(client: Client, path: str, kind: str) -> list[Webhook] | str:
     """The webhooks of all configurations of a kind, or the reason that they are unknown."""
-    found = looks.all(path, f"{kind}s")
+    found = client.all(path, f"{kind}s")
     objects = found.objects
     if found.status == 403:
-        one = looks.get(f"{path}/forewarn", f"{kind} forewarn")
+        one = client.get(f"{path}/forewarn", f"{kind} forewarn")
         if not one.there and not one.is_missing:
             return one.why
         objects = [one.object] if one.there else []
@@ -157,12 +157,12 @@ def _webhook(kind: str, wanted: ApiObject, webhook: Webhook | None) -> Iterator[
         meant = "Fail, requests are rejected while forewarn does not respond" if policy == "Fail" else _open(name)
         told = f"{name}: failurePolicy is {policy} instead of {wanted['failurePolicy']}; with {meant}"
         repair = webhook.patch("replace", "failurePolicy", wanted["failurePolicy"])
-        yield AREA.warning(kind, told, f"{_IF_MEANT}{repair}")
+        yield AREA.warning(kind, told, f"{_IF_INTENDED}{repair}")
     yield from _narrowed(kind, wanted, webhook)
     yield from _called(kind, wanted, webhook)
 
 
-_IF_MEANT: Final = "none if intended; else "
+_IF_INTENDED: Final = "none if intended; else "
 
 
 def _open(name: str) -> str:
@@ -180,23 +180,23 @@ def _narrowed(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
     for selector in ("namespaceSelector", "objectSelector"):
         if found.get(selector):
             told = f"{name} has a {selector} ({json.dumps(found[selector])}): what it excludes is not checked"
-            yield AREA.warning(kind, told, f"{_IF_MEANT}{webhook.patch('replace', selector, {})}")
+            yield AREA.warning(kind, told, f"{_IF_INTENDED}{webhook.patch('replace', selector, {})}")
     shipped_ones, conditions = _conditions(wanted), _conditions(found)
     for index, condition in enumerate(conditions):
         if condition not in shipped_ones:
             told = f'{name} has an additional matchCondition "{condition}": {conditions[condition]}'
-            yield AREA.warning(kind, told, f"{_IF_MEANT}{webhook.patch('remove', f'matchConditions/{index}')}")
+            yield AREA.warning(kind, told, f"{_IF_INTENDED}{webhook.patch('remove', f'matchConditions/{index}')}")
     for condition in sorted({*shipped_ones} - {*conditions}):
-        yield AREA.warning(kind, f'{name} has no matchCondition "{condition}"', f"{_IF_MEANT}{AGAIN}")
+        yield AREA.warning(kind, f'{name} has no matchCondition "{condition}"', f"{_IF_INTENDED}{AGAIN}")
     for condition in sorted({*shipped_ones} & {*conditions}):
         if shipped_ones[condition] != conditions[condition]:
             told = f'{name}: the matchCondition "{condition}" differs: {conditions[condition]}'
-            yield AREA.warning(kind, told, f"{_IF_MEANT}{AGAIN}")
+            yield AREA.warning(kind, told, f"{_IF_INTENDED}{AGAIN}")
     seconds = found.get("timeoutSeconds")
     if seconds != wanted["timeoutSeconds"]:
         told = f"{name}: timeoutSeconds is {seconds} instead of {wanted['timeoutSeconds']}; it limits predictions"
         repair = webhook.patch("replace", "timeoutSeconds", wanted["timeoutSeconds"])
-        yield AREA.warning(kind, told, f"{_IF_MEANT}{repair}")
+        yield AREA.warning(kind, told, f"{_IF_INTENDED}{repair}")
 
 
 def _called(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:

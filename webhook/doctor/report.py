@@ -12,7 +12,7 @@ from forewarn.policies.findings import cut, one_line, plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-MOST_OF_A_CHECK: Final = 10
+MAX_PER_CHECK: Final = 10
 """Maximum lines of one check in the report; the last one gives the number of the others."""
 AGAIN: Final = "apply the manifests or the chart again (docs/guides/run-the-webhook.md)"
 """Fix for missing objects."""
@@ -80,11 +80,11 @@ def bounded(lines: Iterable[Line]) -> list[Line]:
     for line in lines:
         key = (line.area, line.check, line.status)
         counts[key] = counts.get(key, 0) + 1
-        if counts[key] <= MOST_OF_A_CHECK:
+        if counts[key] <= MAX_PER_CHECK:
             last[key] = len(kept)
             kept.append(line)
     for key, place in last.items():
-        if (more := counts[key] - MOST_OF_A_CHECK) > 0:
+        if (more := counts[key] - MAX_PER_CHECK) > 0:
             kept[place] = kept[place]._replace(
                 message=f"{kept[place].message} (and {plural(more, 'more check')} like this)"
             )

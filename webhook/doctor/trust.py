@@ -8,15 +8,15 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.objects.fields import at
-from forewarn.webhook.doctor.looking import part
+from forewarn.webhook.doctor.client import part
 from forewarn.webhook.doctor.report import AGAIN, Area
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.webhook.doctor.client import Client
     from forewarn.webhook.doctor.installation import Installed
-    from forewarn.webhook.doctor.looking import Looks
     from forewarn.webhook.doctor.registration import Registered
     from forewarn.webhook.doctor.report import Line
 
@@ -26,14 +26,14 @@ _SERVING: Final = "forewarn-serving-cert"
 _SOON: Final = timedelta(days=1)
 _SILENT: Final = timedelta(minutes=5)
 """Age of the Lease at which the CA injector counts as stopped. It renews every ten seconds; clocks differ."""
-_LOOK: Final = (
+_INSPECT_COMMAND: Final = (
     "kubectl -n {} logs deployment/forewarn-ca-injector; with cert-manager: kubectl -n {} describe certificate"
 )
 
 
-def look(looks: Looks, registered: Registered, installed: Installed, now: datetime) -> Iterator[Line]:
+def check(client: Client, registered: Registered, installed: Installed, now: datetime) -> Iterator[Line]:
     """Check caBundle, the CA injector and the certificate."""
-    fix = _LOOK.format(installed.namespace, installed.namespace)
+    fix = _INSPECT_COMMAND.format(installed.namespace, installed.namespace)
     bundles = {
         name: str(at(webhook.fields, "clientConfig", "caBundle") or "") for name, webhook in registered.webhooks.items()
     }
@@ -49,16 +49,16 @@ def look(looks: Looks, registered: Registered, installed: Installed, now: dateti
             bundle = base64.b64decode(next(filter(None, bundles.values()), ""), validate=True)
         except (ValueError, binascii.Error):
             yield AREA.problem("caBundle", "not base64", fix)
-    yield from _injector(looks, installed, now)
-    yield from _certificate(looks, installed, bundle, now, fix)
+    yield from _injector(client, installed, now)
+    yield from _certificate(client, installed, bundle, now, fix)
 
 
-def _injector(looks: Looks, installed: Installed, now: datetime) -> Iterator[Line]:
+def _injector(client: Client, installed: Installed, now: datetime) -> Iterator[Line]:
     if installed.serving_secret:
         return  # cert-manager or another issuer renews it
     namespace = part(installed.namespace)
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{_INJECTOR}"
-    seen = looks.get(path, f"the Lease {_INJECTOR}")
+    seen = client.get(path, f"the Lease {_INJECTOR}")
     fix = f"kubectl -n {installed.namespace} get pods -l app.kubernetes.io/name={_INJECTOR}; start it if there is none"
     if seen.is_missing:
         yield AREA.problem("CA injector", f"Lease {_INJECTOR} not found", AGAIN)
@@ -77,10 +77,10 @@ def _injector(looks: Looks, installed: Installed, now: datetime) -> Iterator[Lin
             yield AREA.ok("CA injector", f"{holder} is the leader")
 
 
-def _certificate(looks: Looks, installed: Installed, bundle: bytes, now: datetime, fix: str) -> Iterator[Line]:
+def _certificate(client: Client, installed: Installed, bundle: bytes, now: datetime, fix: str) -> Iterator[Line]:
     name = installed.serving_secret or _SERVING
     path = f"/api/v1/namespaces/{part(installed.namespace)}/secrets/{part(name)}"
-    seen = looks.get(path, f"the Secret {name}")
+    seen = client.get(path, f"the Secret {name}")
     if seen.is_missing:
         yield AREA.problem("certificate", f"Secret {name} not found", AGAIN)
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from forewarn.webhook.admission.replies import Reply, refusal
+from forewarn.webhook.admission.replies import Reply, rejection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,10 +40,10 @@ def create_health_app(health: Health, metrics: Metrics, accuracy: Accuracy | Non
     def predictions() -> Response:
         if not _is_loopback(request.remote_addr):
             return _response(
-                refusal(403, "available only from within this Pod: use kubectl exec or kubectl port-forward")
+                rejection(403, "available only from within this Pod: use kubectl exec or kubectl port-forward")
             )
         if accuracy is None:
-            return _response(refusal(404, "not available: the cluster state comes from files"))
+            return _response(rejection(404, "not available: the cluster state comes from files"))
         return Response(json.dumps(accuracy.table()), mimetype="application/json")
 
     views = {
@@ -75,4 +75,4 @@ def _response(reply: Reply) -> Response:
 def _status(error: HTTPException) -> Response:
     """Convert Werkzeug's error responses (404, 405 …) to a Status."""
     headers = [(name, value) for name, value in error.get_headers() if name.lower() == "allow"]
-    return _response(refusal(error.code or 500, error.description or error.name, tuple(headers)))
+    return _response(rejection(error.code or 500, error.description or error.name, tuple(headers)))

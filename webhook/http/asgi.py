@@ -25,13 +25,13 @@ from forewarn.webhook.admission.replies import (
     TOO_MANY,
     TOO_SLOW,
     Reply,
-    refusal,
+    rejection,
 )
 from forewarn.webhook.admission.sizes import HEAD, MAX_SMALL, MAX_WIRE, PARSED
 from forewarn.webhook.admission.steps import Step
 from forewarn.webhook.admission.workers import Workers
 from forewarn.webhook.http.connections import MAX_CONNECTIONS
-from forewarn.webhook.http.overload import InFlightLimiter, InFlightRequest, NoRoom, Strangers
+from forewarn.webhook.http.overload import InFlightLimiter, InFlightRequest, NoCapacity, Strangers
 
 if TYPE_CHECKING:
     from forewarn.webhook.admission.call import Hook
@@ -52,9 +52,9 @@ _SHARE: Final = 0.5
 """Maximum share of a request's time that its large body waits for memory."""
 _DIGITS: Final = 20
 _CLOSE: Final = (b"connection", b"close")
-_NOT_FOUND: Final = refusal(HTTPStatus.NOT_FOUND, "this port serves only /mutate and /validate")
-_NOT_ALLOWED: Final = refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only the method POST is allowed", (("allow", "POST"),))
-WHOLE: Final = "forewarn.whole"
+_NOT_FOUND: Final = rejection(HTTPStatus.NOT_FOUND, "this port serves only /mutate and /validate")
+_NOT_ALLOWED: Final = rejection(HTTPStatus.METHOD_NOT_ALLOWED, "only the method POST is allowed", (("allow", "POST"),))
+COMPLETE_BODY: Final = "forewarn.whole"
 """Key in the scope for a body that is complete before the application runs."""
 
 
@@ -71,9 +71,9 @@ class Limits:
     """Maximum time for a whole body. An API server no longer waits for the response to an older request."""
     patience: float = 1.0
     """Time for a body while other bodies wait for memory; after it, the slowest body is dropped."""
-    room: int = 256 * 1024 * 1024
+    capacity: int = 256 * 1024 * 1024
     """Maximum memory of all small bodies in flight, at their size after parsing."""
-    large_room: int = 2 * MAX_WIRE
+    large_capacity: int = 2 * MAX_WIRE
     """Maximum size of all large bodies without a response. Large bodies are parsed one at a time."""
     strangers: int = 16
     """Maximum number of waiting requests from clients without an API server token."""
@@ -90,7 +90,7 @@ class Limits:
 DEFAULT_LIMITS: Final = Limits()
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """The client has closed the connection."""
 
 
@@ -105,7 +105,9 @@ class Routes:
         workers: Workers | None = None,
     ) -> None:
         self._endpoint, self._health, self._limits = endpoint, health, limits
-        self._intake = InFlightLimiter(endpoint.gate, limits.room, limits.large_room, limits.patience, limits.body)
+        self._intake = InFlightLimiter(
+            endpoint.gate, limits.capacity, limits.large_capacity, limits.patience, limits.body
+        )
         self._strangers = Strangers(limits.strangers, limits.patience)
         self._workers = workers or Workers()
 
@@ -114,7 +116,7 @@ class Routes:
         if scope["type"] != "http":
             return
         hook, token = route(scope["path"])
-        with contextlib.suppress(Gone):
+        with contextlib.suppress(ClientDisconnected):
             if hook is not None and scope["method"] == "POST":
                 reply = await self._admit(hook, token, scope, receive)
             else:
@@ -124,7 +126,7 @@ class Routes:
     async def _not_a_webhook(self, hook: Hook | None, receive: Receive) -> Reply:
         """The response to another method than POST (405) or another path (404)."""
         reply = _NOT_FOUND if hook is None else _NOT_ALLOWED
-        self._endpoint.metrics.refuse_by_status(reply.status)
+        self._endpoint.metrics.reject_by_status(reply.status)
         await self._discard(receive, _DISCARDED_OF_STRANGERS)
         return reply
 
@@ -137,7 +139,7 @@ class Routes:
         request = _Request(
             AdmissionCall(hook, b"", received, _timeout(scope["query_string"]), _client(scope), tokens),
             headers,
-            scope.pop(WHOLE, None),
+            scope.pop(COMPLETE_BODY, None),
             receive,
             callers.are_known(tokens),
         )
@@ -146,9 +148,9 @@ class Routes:
         if request.is_known:
             return await self._let_in(request)
         try:
-            async with self._strangers.turn():
+            async with self._strangers.slot():
                 return await self._let_in(request)
-        except NoRoom:
+        except NoCapacity:
             return await self._rejected(request, TOO_MANY)
 
     async def _let_in(self, request: _Request) -> Reply:
@@ -162,12 +164,12 @@ class Routes:
 
     async def _answer(self, request: _Request, in_flight: InFlightRequest) -> Reply:
         given = (request.headers.get(name, b"").decode("latin-1") for name in (b"content-type", b"content-encoding"))
-        if (reply := self._endpoint.refuse(*given)) is not None:
+        if (reply := self._endpoint.reject(*given)) is not None:
             return await self._rejected(request, reply)
         try:
             call = await self._received(request, in_flight)
         except TimeoutError:
-            return self._refused(request, TOO_SLOW)
+            return self._http_error(request, TOO_SLOW)
         if isinstance(call, Reply):
             return call
         answer = self._endpoint.answer(call)
@@ -178,7 +180,7 @@ class Routes:
             elif answer.otherwise is not None:
                 answer = answer.otherwise()
             else:
-                return self._refused(request, TOO_MANY)
+                return self._http_error(request, TOO_MANY)
         return answer
 
     async def _received(self, request: _Request, in_flight: InFlightRequest) -> AdmissionCall | Reply:
@@ -197,9 +199,9 @@ class Routes:
                 return request.call._replace(body=request.whole)
             parts: list[bytes] = []
             seconds = None if request.is_known else self._limits.patience
-            async with self._intake.coming(in_flight), asyncio.timeout(seconds):
+            async with self._intake.arriving_body(in_flight), asyncio.timeout(seconds):
                 await _read(request.receive, parts, MAX_SMALL, _DISCARDED, hold)
-        except NoRoom:
+        except NoCapacity:
             return await self._rejected(request, TOO_MANY)
         return request.call._replace(body=b"".join(parts))
 
@@ -212,11 +214,11 @@ class Routes:
         try:
             await self._intake.reserve(in_flight, min(request.size, MAX_WIRE), seconds)
             limit, why = MAX_WIRE, TOO_LONG
-        except NoRoom:
+        except NoCapacity:
             limit, why = 0, NO_MEMORY
         parts: list[bytes] = []
         try:
-            async with self._intake.coming(in_flight):
+            async with self._intake.arriving_body(in_flight):
                 is_whole = await _read(request.receive, parts, limit, _DISCARDED)
         except TimeoutError:
             is_whole, why = False, NOT_IN_TIME
@@ -227,15 +229,15 @@ class Routes:
     async def _rejected(self, request: _Request, reply: Reply) -> Reply:
         """Read the rest of the request, so that the client can read the response; returns the counted rejection."""
         await self._discard(request.receive, _DISCARDED if request.is_known else _DISCARDED_OF_STRANGERS)
-        return self._refused(request, reply)
+        return self._http_error(request, reply)
 
     async def _discard(self, receive: Receive, most: int) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.discard):
                 await _read(receive, [], 0, most)
 
-    def _refused(self, request: _Request, reply: Reply) -> Reply:
-        return self._endpoint.refused(request.call.hook, reply, known=request.is_known, client=request.call.client)
+    def _http_error(self, request: _Request, reply: Reply) -> Reply:
+        return self._endpoint.rejected(request.call.hook, reply, known=request.is_known, client=request.call.client)
 
     async def _send(self, reply: Reply, send: Send) -> None:
         headers = _encoded(reply.headers)
@@ -275,7 +277,7 @@ async def _read(
     while more and size <= most:
         message = await receive()
         if message["type"] != "http.request":
-            raise Gone
+            raise ClientDisconnected
         more, part = message["more_body"], message["body"]
         if size <= limit:
             hold(len(part))

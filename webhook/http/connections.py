@@ -47,7 +47,7 @@ class Connections:
 
         May close an idle connection of the client with the most connections.
         """
-        if self.count >= self._most and not self._make_room(source):
+        if self.count >= self._most and not self._close_one(source):
             return None
         made = Connection(source, self._clock())
         self._of.setdefault(source, set()).add(made)
@@ -68,7 +68,7 @@ class Connections:
         """Record that a request on the connection got its response."""
         connection.busy, connection.used, connection.since = False, True, self._clock()
 
-    def _make_room(self, source: str) -> bool:
+    def _close_one(self, source: str) -> bool:
         """Close an idle connection of the client with the most: unused ones first, then the longest idle.
 
         Returns false if there is none, or if `source` is the client with the most.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.replies import Reply
 
 
-class NoRoom(Exception):
+class NoCapacity(Exception):
     """The bodies in flight use all memory for bodies."""
 
 
@@ -32,13 +32,13 @@ class NoRoom(Exception):
 class InFlightRequest:
     """An admitted request. `held`: bytes reserved for its small body; `reserved`: for its large body."""
 
-    came: float = field(default_factory=monotonic)
+    arrived: float = field(default_factory=monotonic)
     held: int = 0
     reserved: int = 0
     given_away: bool = False
 
 
-class Coming:
+class BodyTimeout:
     """The time limit of a body, as a context manager.
 
     Raises TimeoutError at the limit, or when another request gets this request's slot. Cheaper than a timer per body:
@@ -65,16 +65,16 @@ class InFlightLimiter:
     """Admits requests up to the limits. Above them, it drops the request whose body has been arriving for longest, if
     that is longer than `patience` (seconds); otherwise it rejects the new request.
 
-    `room`: bytes for all small bodies in flight. `large_room`: bytes for all large bodies. `seconds`: maximum time for
-    a body. Only one event loop calls it.
+    `room`: bytes for all small bodies in flight. `large_capacity`: bytes for all large bodies. `seconds`: maximum time
+    for a body. Only one event loop calls it.
     """
 
-    def __init__(self, gate: Gate, room: int, large_room: int, patience: float, seconds: float) -> None:
-        self._gate, self._room, self._patience, self._seconds = gate, room, patience, seconds
-        self._coming: dict[InFlightRequest, asyncio.Timeout] = {}
-        self._held = 0
-        self._is_looking = False
-        self._large_room = large_room
+    def __init__(self, gate: Gate, room: int, large_capacity: int, patience: float, seconds: float) -> None:
+        self._gate, self._capacity, self._patience, self._seconds = gate, room, patience, seconds
+        self._arriving: dict[InFlightRequest, asyncio.Timeout] = {}
+        self._bytes = 0
+        self._is_checking = False
+        self._large_capacity = large_capacity
         self._waiting: list[tuple[int, int, InFlightRequest, asyncio.Future[None]]] = []
         """A heap: the smallest body is read next, because delays matter most for small requests."""
         self._numbers = count()
@@ -82,63 +82,63 @@ class InFlightLimiter:
     @property
     def held(self) -> int:
         """Bytes of memory reserved for bodies in flight."""
-        return self._held
+        return self._bytes
 
     def enter(self) -> InFlightRequest | Reply:
         """Admit a request, or return the rejection. The caller must call `leave` for an admitted request."""
-        refusal = self._gate.enter()
-        if refusal is not TOO_MANY:
-            return refusal or InFlightRequest()
+        rejection = self._gate.enter()
+        if rejection is not TOO_MANY:
+            return rejection or InFlightRequest()
         slowest = self._cut_off_the_slowest()
         if slowest is None:
-            return refusal
+            return rejection
         slowest.given_away = True
         return InFlightRequest()
 
     def leave(self, in_flight: InFlightRequest) -> None:
         """Release the slot and the memory of a request that got its response."""
         self._release(in_flight)
-        self._large_room += in_flight.reserved
+        self._large_capacity += in_flight.reserved
         in_flight.reserved = 0
         self._grant()
         if not in_flight.given_away:
             self._gate.leave()
 
-    def coming(self, in_flight: InFlightRequest) -> Coming:
+    def arriving_body(self, in_flight: InFlightRequest) -> BodyTimeout:
         """A context manager for the arrival of a body, with a time limit."""
-        return Coming(self, in_flight)
+        return BodyTimeout(self, in_flight)
 
     def wait_for(self, in_flight: InFlightRequest, timeout: asyncio.Timeout) -> None:
         """Start the time limit of a body."""
-        self._coming[in_flight] = timeout
-        if not self._is_looking:
-            self._is_looking = True
+        self._arriving[in_flight] = timeout
+        if not self._is_checking:
+            self._is_checking = True
             asyncio.get_running_loop().call_later(self._seconds, self._reconcile)
 
     def no_longer(self, in_flight: InFlightRequest) -> None:
         """End the time limit of a body that is complete or dropped."""
-        self._coming.pop(in_flight, None)
+        self._arriving.pop(in_flight, None)
 
     def _reconcile(self) -> None:
         """Cancel bodies that exceed the time limit, and schedule the next check."""
-        self._is_looking = False
+        self._is_checking = False
         now, loop = monotonic(), asyncio.get_running_loop()
-        while (in_flight := next(iter(self._coming), None)) is not None:  # they are in the order in which they came
-            if (left := in_flight.came + self._seconds - now) > 0:
-                self._is_looking = True
+        while (in_flight := next(iter(self._arriving), None)) is not None:  # they are in the order in which they came
+            if (left := in_flight.arrived + self._seconds - now) > 0:
+                self._is_checking = True
                 loop.call_later(left, self._reconcile)
                 return
             self._end(in_flight)
 
     def hold(self, in_flight: InFlightRequest, size: int) -> None:
         """Reserve more bytes for a small body, dropping slower requests if necessary. Raises NoRoom."""
-        while self._held + size > self._room:
+        while self._bytes + size > self._capacity:
             slowest = self._cut_off_the_slowest()
             if slowest is None or slowest is in_flight:
                 self._release(in_flight)
-                raise NoRoom
+                raise NoCapacity
             self._release(slowest)
-        self._held += size
+        self._bytes += size
         in_flight.held += size
 
     async def reserve(self, in_flight: InFlightRequest, size: int, seconds: float) -> None:
@@ -149,40 +149,40 @@ class InFlightLimiter:
         try:
             while not granted.done():
                 if (left := until - monotonic()) <= 0:
-                    raise NoRoom
+                    raise NoCapacity
                 await asyncio.wait([granted], timeout=min(left, self._patience))
                 if not granted.done():
                     self._cut_off_the_slowest(is_large=True)
         finally:
             granted.cancel()  # does nothing to one that is granted
-        in_flight.came = monotonic()
+        in_flight.arrived = monotonic()
 
     def _grant(self) -> None:
         """Grant memory to waiting large bodies, the smallest first, while memory is free."""
         while self._waiting:
             size, _, in_flight, granted = self._waiting[0]
             if not granted.done():
-                if size > self._large_room:
+                if size > self._large_capacity:
                     return
-                self._large_room -= size
+                self._large_capacity -= size
                 in_flight.reserved += size
                 granted.set_result(None)
             heappop(self._waiting)
 
     def _cut_off_the_slowest(self, *, is_large: bool = False) -> InFlightRequest | None:
-        in_flight = next((found for found in self._coming if found.reserved or not is_large), None)
-        if in_flight is None or monotonic() - in_flight.came < self._patience:
+        in_flight = next((found for found in self._arriving if found.reserved or not is_large), None)
+        if in_flight is None or monotonic() - in_flight.arrived < self._patience:
             return None
         self._end(in_flight)
         return in_flight
 
     def _end(self, in_flight: InFlightRequest) -> None:
-        timeout = self._coming.pop(in_flight)
+        timeout = self._arriving.pop(in_flight)
         if not timeout.expired():
             timeout.reschedule(asyncio.get_running_loop().time())
 
     def _release(self, in_flight: InFlightRequest) -> None:
-        self._held -= in_flight.held
+        self._bytes -= in_flight.held
         in_flight.held = 0
 
 
@@ -195,22 +195,22 @@ class Strangers:
     def __init__(self, most: int, seconds: float) -> None:
         self._most, self._seconds = most, seconds
         self._waiting = 0
-        self._turn = asyncio.Lock()
+        self._slot = asyncio.Lock()
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def slot(self) -> AsyncIterator[None]:
         """A context manager for the request of one caller that is not an API server. Raises NoRoom."""
         if self._waiting >= self._most:
-            raise NoRoom
+            raise NoCapacity
         self._waiting += 1
         try:
             async with asyncio.timeout(self._seconds):
-                await self._turn.acquire()
+                await self._slot.acquire()
         except TimeoutError:
-            raise NoRoom from None
+            raise NoCapacity from None
         finally:
             self._waiting -= 1
         try:
             yield
         finally:
-            self._turn.release()
+            self._slot.release()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from forewarn.webhook.admission.call import route
-from forewarn.webhook.admission.replies import refusal
-from forewarn.webhook.http.asgi import DEFAULT_LIMITS, WHOLE
+from forewarn.webhook.admission.replies import rejection
+from forewarn.webhook.http.asgi import COMPLETE_BODY, DEFAULT_LIMITS
 from forewarn.webhook.http.connections import Connection, Connections
 from forewarn.webhook.http.tls import client_names
 from forewarn.webhook.logs import RareEvents
@@ -25,7 +25,7 @@ _TOO_LARGE: Final = f"the header is larger than {MAX_HEADER} bytes"
 _AT_ONCE: Final = 64 * 1024
 """Maximum bytes of a body that is delivered at once; larger bodies are read in parts, with flow control."""
 _AROUND: Final = len(": \r\n")
-_REFUSED: Final = RareEvents()
+_REJECTED: Final = RareEvents()
 
 
 def _has_no_request(cycle: RequestResponseCycle | None) -> bool:
@@ -88,16 +88,16 @@ class Protocol(HttpToolsProtocol):
         *arguments: Any,
         header_seconds: float = DEFAULT_LIMITS.header,
         client_names: frozenset[str] = frozenset(),
-        refused: Callable[[int], None] = report_nothing,
+        rejected: Callable[[int], None] = report_nothing,
         connection: Connection | None = None,
         connections: Connections | None = None,
         **keywords: Any,
     ) -> None:
-        """`refused`: called with the status of each rejected request. `connection`: the entry in `connections`."""
+        """`rejected`: called with the status of each rejected request. `connection`: the entry in `connections`."""
         super().__init__(*arguments, **keywords)
         self._connections = connections or Connections()
         self._connection = connection or Connection("", monotonic())
-        self._header_seconds, self._client_names, self._refused = header_seconds, client_names, refused
+        self._header_seconds, self._client_names, self._rejected = header_seconds, client_names, rejected
         self._stranger = ""
         self._in_header = False
         self._in_message = self._is_large = self._mixed = False
@@ -122,7 +122,7 @@ class Protocol(HttpToolsProtocol):
         Rejects clients with a wrong certificate.
         """
         if self._stranger:
-            self._refuse(403, f"the client certificate for {self._stranger} is not allowed by --client-name")
+            self._reject(403, f"the client certificate for {self._stranger} is not allowed by --client-name")
             return
         self._packet, self._mixed = len(data), self._in_message
         self._outside += len(data)
@@ -130,7 +130,7 @@ class Protocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._outside > MAX_HEADER:
-            self._refuse(431, _TOO_LARGE)
+            self._reject(431, _TOO_LARGE)
         elif self._in_header:
             if self._header_timer is None:
                 self._header_timer = self.loop.call_later(self._header_seconds, self._too_slow)
@@ -182,7 +182,7 @@ class Protocol(HttpToolsProtocol):
         self._in_message, self._mixed, self._outside = False, True, 0
         if len(self.cycle.body) <= _AT_ONCE:
             # The task that answers has not run yet where all came in one packet. Who runs already looks here no more.
-            cast("dict[str, Any]", self.scope)[WHOLE] = self.cycle.body
+            cast("dict[str, Any]", self.scope)[COMPLETE_BODY] = self.cycle.body
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -195,22 +195,22 @@ class Protocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Respond to input that is not HTTP with a Status."""
         if self._is_large:
-            self._refuse(431, _TOO_LARGE)
+            self._reject(431, _TOO_LARGE)
         else:
-            self._refuse(400, msg)
+            self._reject(400, msg)
 
     def _rest(self) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def _too_slow(self) -> None:
         if self._in_header and not self.transport.is_closing():
-            self._refuse(408, "the request header did not arrive in time")
+            self._reject(408, "the request header did not arrive in time")
 
-    def _refuse(self, status: int, message: str) -> None:
-        self._refused(status)
+    def _reject(self, status: int, message: str) -> None:
+        self._rejected(status)
         told = {"status": status, "reason": message, "client": self.client[0] if self.client else ""}
-        _REFUSED.log("connection rejected", told)
-        body = refusal(status, message).body
+        _REJECTED.log("connection rejected", told)
+        body = rejection(status, message).body
         head = (
             f"HTTP/1.1 {status} \r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close"
         )

@@ -33,7 +33,7 @@ _BACKLOG: Final = 2048
 _PASSES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)
 """Errors that affect one connection only; forewarn continues to accept connections."""
 _NO_DESCRIPTOR_SECONDS: Final = 0.05
-_ENDS_WITHIN: Final = 2.0
+_CLOSE_SECONDS: Final = 2.0
 """Maximum seconds to wait for the end of the health server."""
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
@@ -52,10 +52,10 @@ class TlsServer(uvicorn.Server):
         health: Health,
         limits: Limits = DEFAULT_LIMITS,
         client_names: frozenset[str] = frozenset(),
-        refused: Callable[[int], None] = report_nothing,
+        rejected: Callable[[int], None] = report_nothing,
     ) -> None:
         super().__init__(_config(app, limits))
-        self._client_names, self._refused = client_names, refused
+        self._client_names, self._rejected = client_names, rejected
         self._context, self._gate, self._health, self._limits = context, gate, health, limits
         self._drained_at: float | None = None
         self.connections = Connections(limits.connections)
@@ -96,7 +96,7 @@ class TlsServer(uvicorn.Server):
             connection = self.connections.enter(str(address[0]))
             if connection is None:
                 accepted.close()
-                self._refused(HTTPStatus.SERVICE_UNAVAILABLE)
+                self._rejected(HTTPStatus.SERVICE_UNAVAILABLE)
                 continue
             task = loop.create_task(self._shake_hands(accepted, connection))
             connection.end = task.cancel
@@ -122,7 +122,7 @@ class TlsServer(uvicorn.Server):
             **state,
             header_seconds=self._limits.header,
             client_names=self._client_names,
-            refused=self._refused,
+            rejected=self._rejected,
             connection=connection,
             connections=self.connections,
         )
@@ -200,7 +200,7 @@ def serve_health(sock: socket.socket, app: WSGIApplication) -> Callable[[], None
     def end() -> None:
         """Stop the server and wait for it: an event loop that runs at interpreter exit can crash the process."""
         server.should_exit = True
-        thread.join(_ENDS_WITHIN)
+        thread.join(_CLOSE_SECONDS)
 
     return end
 

@@ -34,12 +34,12 @@ def follow_custom(
     wanted = {kind: path for kind, path in templates.items() if kind not in BY_GROUP_KIND}
     if not wanted:
         return None
-    thread = Thread(target=_look_for, args=(api, wanted, follow, stopped, pause), name="custom-kinds", daemon=True)
+    thread = Thread(target=_discover, args=(api, wanted, follow, stopped, pause), name="custom-kinds", daemon=True)
     thread.start()
     return thread
 
 
-def _look_for(
+def _discover(
     api: Getter,
     wanted: dict[str, tuple[str, ...]],
     follow: Callable[[KindSpec], object],

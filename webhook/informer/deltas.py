@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from forewarn.policies.releases.release import Release
 
 
-class ListBegins(NamedTuple):
+class ListStarted(NamedTuple):
     """A new list of a kind begins; objects of an interrupted list do not count."""
 
     resource: KindSpec
@@ -23,7 +23,7 @@ class Listed(NamedTuple):
     at: float
 
 
-class ListEnds(NamedTuple):
+class ListCompleted(NamedTuple):
     """The list is complete: all objects that it did not contain are deleted."""
 
     resource: KindSpec
@@ -31,15 +31,15 @@ class ListEnds(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """One object was created or changed, or deleted (`gone`)."""
+    """One object was created or changed, or deleted (`deleted`)."""
 
     resource: KindSpec
     object: dict[str, Any]
-    gone: bool
+    deleted: bool
     at: float
 
 
-class Heard(NamedTuple):
+class Responded(NamedTuple):
     """The API server responded: a watch was opened, or a bookmark arrived."""
 
     resource: KindSpec
@@ -52,10 +52,10 @@ class Runs(NamedTuple):
     version: str
 
 
-class Asked(NamedTuple):
+class ReleaseSet(NamedTuple):
     """The owner must use this release or scheduler configuration from now on."""
 
     release: Release
 
 
-Delta = Asked | Runs | ListBegins | Listed | ListEnds | Changed | Heard
+Delta = ReleaseSet | Runs | ListStarted | Listed | ListCompleted | Changed | Responded

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kinds.registry import KINDS, POD_TEMPLATE_PATHS
 from forewarn.webhook.apiserver import ApiError
-from forewarn.webhook.informer.deltas import Asked, Changed, Runs
+from forewarn.webhook.informer.deltas import Changed, ReleaseSet, Runs
 from forewarn.webhook.informer.reflector import DEFAULT_PACE, Backoff, Outlets, Reflector
 from forewarn.webhook.informer.state import ClusterState
 from forewarn.webhook.logs import LOGGER, log_event
@@ -45,7 +45,7 @@ def _nothing(*_: object) -> None:
 class Informer:
     """Cluster state that follows an API server. All methods except `start` and `stop` are safe from any thread.
 
-    `trouble`: called for each failure, with its kind. `refused`: called for each object that the cache rejects.
+    `trouble`: called for each failure, with its kind. `rejected`: called for each object that the cache rejects.
     `replaced`: called for each change of the cache. `changed`: called after each change by a watch; may be set at any
     time. The callbacks must be fast. `templates`: the kinds of workloads. `release`: the configured release; if it
     depends on the cluster, `version` is called repeatedly ("" if unknown; may raise ApiError).
@@ -57,17 +57,17 @@ class Informer:
         resources: Iterable[KindSpec] = KINDS,
         pace: Pace = DEFAULT_PACE,
         trouble: Callable[[KindSpec, str], None] = _nothing,
-        refused: Callable[[KindSpec], None] = _nothing,
+        rejected: Callable[[KindSpec], None] = _nothing,
         replaced: Callable[[str, Any, Any], object] | None = None,
         templates: Collection[str] = POD_TEMPLATE_PATHS,
         release: Release | None = None,
         version: Callable[[], str] | None = None,
     ) -> None:
-        self._state = ClusterState(resources, refused, replaced=replaced, templates=templates, release=release)
+        self._state = ClusterState(resources, rejected, replaced=replaced, templates=templates, release=release)
         self._version = version if release is not None and release.minor is None else None
         self._trouble = trouble
         self.changed: Callable[[Changed], None] = _nothing
-        self._news: Queue[Delta | None] = Queue(_WAITING)
+        self._deltas: Queue[Delta | None] = Queue(_WAITING)
         self._stop = Event()
         self._synced = Event()
         self._api, self._pace = api, pace
@@ -104,7 +104,7 @@ class Informer:
         """Stop following, and wait up to `seconds` for the threads."""
         self._stop.set()
         with suppress(Full):
-            self._news.put_nowait(None)  # so that the owner looks up
+            self._deltas.put_nowait(None)  # so that the owner looks up
         for reflector in self._reflectors:
             reflector.stop()
         until = monotonic() + seconds
@@ -117,7 +117,7 @@ class Informer:
 
     def use(self, release: Release) -> None:
         """Use this release and its scheduler configuration for predictions from now on."""
-        self._put(Asked(release))
+        self._put(ReleaseSet(release))
 
     def wait(self, seconds: float) -> bool:
         """Wait until the first prediction is prepared; returns false after `seconds`."""
@@ -138,7 +138,7 @@ class Informer:
             for reflector in tuple(self._reflectors)
             if not reflector.resource.optional
             if reflector.resource in missing
-            or (reflector.fault is not None and reflector.fault.refused and ages[reflector.resource] > bound)
+            or (reflector.fault is not None and reflector.fault.rejected and ages[reflector.resource] > bound)
         }
         if not faults:
             return "" if self._synced.is_set() else "cluster state not synced yet"
@@ -170,7 +170,7 @@ class Informer:
         """Queue a message for the owner; block while the queue is full, until `stop`."""
         while not self._stop.is_set():
             with suppress(Full):
-                self._news.put(delta, timeout=_TURN_SECONDS)
+                self._deltas.put(delta, timeout=_TURN_SECONDS)
                 return
 
     def _troubled(self, resource: KindSpec, word: str, _error: ApiError | None) -> None:
@@ -181,7 +181,7 @@ class Informer:
         due, fresh = 0.0, False
         while not self._stop.is_set():
             try:
-                delta = self._news.get(timeout=max(0.0, due - monotonic()) if fresh else _TURN_SECONDS)
+                delta = self._deltas.get(timeout=max(0.0, due - monotonic()) if fresh else _TURN_SECONDS)
                 fresh = True
                 self._take(delta)
             except Empty:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.kinds.registry import APART, DEVICES
+from forewarn.policies.kinds.registry import DEVICES, SEPARATE_KINDS
 from forewarn.webhook.apiserver.errors import ApiError
 from forewarn.webhook.apiserver.raw_objects import mapping
 from forewarn.webhook.logs import LOGGER
@@ -27,13 +27,13 @@ def follow_optional(
     The kinds of devices are followed once all of them are served. Until all have been listed, Pods that claim devices
     are not predicted.
     """
-    thread = Thread(target=_look, args=(api, follow, stopped, pause), name="optional-kinds", daemon=True)
+    thread = Thread(target=_discover, args=(api, follow, stopped, pause), name="optional-kinds", daemon=True)
     thread.start()
     return thread
 
 
-def _look(api: Getter, follow: Callable[[KindSpec], object], stopped: Event, pause: float) -> None:
-    wanted = [DEVICES, *((spec,) for spec in APART)]
+def _discover(api: Getter, follow: Callable[[KindSpec], object], stopped: Event, pause: float) -> None:
+    wanted = [DEVICES, *((spec,) for spec in SEPARATE_KINDS)]
     while wanted and not stopped.is_set():
         for together in tuple(wanted):
             try:

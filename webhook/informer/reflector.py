@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from forewarn.webhook.apiserver import ApiError, Expired, Silent
 from forewarn.webhook.apiserver.client import PAGE
-from forewarn.webhook.informer.deltas import Changed, Heard, ListBegins, Listed, ListEnds
+from forewarn.webhook.informer.deltas import Changed, ListCompleted, Listed, ListStarted, Responded
 from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Pace(NamedTuple):
     silence: float = 90.0
     """Maximum time without a bookmark, which arrives every minute. After it, the connection is dead: list again."""
     least: float = 0.8
-    most: float = 5.0
+    longest: float = 5.0
     """Maximum wait after failures. `least` is doubled after each further failure in a row.
 
     The limit is short, so that all kinds are listed again soon after an API server's restart.
@@ -53,7 +53,7 @@ class Backoff:
 
     def next(self, at_least: float = 0.0) -> float:
         """Seconds to wait after one more failure; at least the time that the server requested."""
-        longest = min(self.pace.most, self.pace.least * 2.0 ** min(self.failures, 16))
+        longest = min(self.pace.longest, self.pace.least * 2.0 ** min(self.failures, 16))
         self.failures += 1
         return max(at_least, longest * (0.5 + self.random() / 2))
 
@@ -71,11 +71,11 @@ class ListerWatcher(Protocol):
 class Outlets(NamedTuple):
     """The callbacks of a reflector.
 
-    `tell` sends a message to the owner, and may block while the owner is busy. `wait` sleeps for a number of seconds,
+    `notify` sends a message to the owner, and may block while the owner is busy. `wait` sleeps for a number of seconds,
     and returns true to stop.
     """
 
-    tell: Callable[[Delta], None]
+    notify: Callable[[Delta], None]
     trouble: Callable[[KindSpec, str, ApiError | None], None]
     wait: Callable[[float], bool]
     clock: Callable[[], float] = monotonic
@@ -133,33 +133,33 @@ class Reflector:
 
     def _list(self) -> None:
         self._verb = "list"
-        tell, clock, resource = self._outlets.tell, self._outlets.clock, self.resource
-        tell(ListBegins(resource))
+        notify, clock, resource = self._outlets.notify, self._outlets.clock, self.resource
+        notify(ListStarted(resource))
         version = ""
         for page in self._api.pages(resource, self._limit):
             version = page.resource_version
-            tell(Listed(resource, page.objects, clock()))
+            notify(Listed(resource, page.objects, clock()))
         if not version:
             raise ApiError(0, f"the list of {resource.name} has no resourceVersion")
-        tell(ListEnds(resource, clock()))
+        notify(ListCompleted(resource, clock()))
         self._version, self._limit, self._moved, self._listed = version, PAGE, False, clock()
         self._well()
 
     def _follow(self) -> None:
         """Watch until the server ends the watch. Raises ApiError."""
         self._verb = "watch"
-        pace, clock, tell = self._backoff.pace, self._outlets.clock, self._outlets.tell
+        pace, clock, notify = self._backoff.pace, self._outlets.clock, self._outlets.notify
         seconds = pace.watch * (1 + self._backoff.random())
         self._watch = self._api.watch(self.resource, self._version, seconds, pace.silence)
         if self._stopped:
             self._watch.close()  # it was opened while whoever said stop saw none
-        tell(Heard(self.resource, clock()))
+        notify(Responded(self.resource, clock()))
         self._well()
         for event in self._watch:
             if event.type == "BOOKMARK":
-                tell(Heard(self.resource, clock()))
+                notify(Responded(self.resource, clock()))
             else:
-                tell(Changed(self.resource, event.object, event.type == "DELETED", clock()))
+                notify(Changed(self.resource, event.object, event.type == "DELETED", clock()))
             self._version, self._moved = event.resource_version or self._version, True
 
     def _failed(self, error: ApiError, lasted: float) -> float:
@@ -171,16 +171,16 @@ class Reflector:
         if isinstance(error, Expired | Silent):
             self._version = ""
             self._outlets.trouble(self.resource, "expired" if isinstance(error, Expired) else "silent", error)
-            old = self._outlets.clock() - self._listed >= self._backoff.pace.most
+            old = self._outlets.clock() - self._listed >= self._backoff.pace.longest
             if self._verb == "watch" and (self._moved or old):
                 return 0.0  # at once, but a list that did not help is not followed by another
         else:
-            self._say(error)
+            self._log_error(error)
             self._outlets.trouble(self.resource, str(error.status or "broken"), error)
         self.fault = None if isinstance(error, Expired | Silent) else error
         return self._backoff.next(error.retry_after)
 
-    def _say(self, error: ApiError) -> None:
+    def _log_error(self, error: ApiError) -> None:
         """Log a failure, but not again while it stays the same."""
         if self.fault is not None and str(self.fault) == str(error):
             return
@@ -192,7 +192,7 @@ class Reflector:
         log_event(
             lacks or f"cannot {self._verb} {self.resource.name}",
             fields,
-            logging.ERROR if error.refused else logging.WARNING,
+            logging.ERROR if error.rejected else logging.WARNING,
         )
 
     def _well(self) -> None:

@@ -12,7 +12,7 @@ from forewarn.policies.config.model import ConfigError
 from forewarn.policies.kinds.registry import DEVICES, KINDS, POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidObject, ref_of
 from forewarn.policies.releases.release import BadGates, UnknownRelease, minor_of
-from forewarn.webhook.informer.deltas import Asked, Changed, Heard, ListBegins, Listed, ListEnds, Runs
+from forewarn.webhook.informer.deltas import Changed, ListCompleted, Listed, ListStarted, ReleaseSet, Responded, Runs
 from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _REMEMBERED: Final = 1000
 class ClusterState:
     """The cluster state. One thread calls `take` and `publish`; any thread may read `latest`, `missing` and `ages`.
 
-    `latest`: None until all kinds have been listed once. `refused`: called for each object that the cache rejects.
+    `latest`: None until all kinds have been listed once. `rejected`: called for each object that the cache rejects.
     `replaced`: called for each change of the cache. `templates`: the kinds of workloads (both: `Cache`). `release`: the
     configured release; if it depends on the cluster, nothing is published before the release is known.
     """
@@ -38,27 +38,27 @@ class ClusterState:
     def __init__(
         self,
         resources: Iterable[KindSpec],
-        refused: Callable[[KindSpec], None] = lambda _: None,
+        rejected: Callable[[KindSpec], None] = lambda _: None,
         clock: Callable[[], float] = monotonic,
         replaced: Callable[[str, Any, Any], object] | None = None,
         templates: Collection[str] = POD_TEMPLATE_PATHS,
         release: Release | None = None,
     ) -> None:
         self.latest: ClusterSnapshot | None = None
-        self._refused, self._clock = refused, clock
+        self._rejected, self._clock = rejected, clock
         self._cache = Cache(replaced, templates)
         self._release = release
         self._minor: int | None = None
-        self._release_asked = release is None or release.minor is not None
+        self._release_requested = release is None or release.minor is not None
         if release is not None:
             self._cache.semantics = release.semantics()
-        self._heard: dict[KindSpec, float] = dict.fromkeys(resources, -inf)
-        self._missing = tuple(self._heard)
+        self._last_response: dict[KindSpec, float] = dict.fromkeys(resources, -inf)
+        self._missing = tuple(self._last_response)
         self._devices_missing = {spec.group_kind for spec in DEVICES}
         self._cache.devices_known = False
         self._cache.listed = {spec.group_kind for spec in KINDS}
         self._named: dict[KindSpec, set[Key]] = {}
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._changed = True
 
     @property
@@ -70,7 +70,9 @@ class ClusterState:
         """Seconds since the last response of the API server by kind, without optional kinds; infinite before the
         first."""
         now = self._clock()
-        return {resource: now - heard for resource, heard in tuple(self._heard.items()) if not resource.optional}
+        return {
+            resource: now - heard for resource, heard in tuple(self._last_response.items()) if not resource.optional
+        }
 
     def take(self, delta: Delta) -> None:
         """Process one message."""
@@ -78,29 +80,29 @@ class ClusterState:
             case Runs(version):
                 self._runs(version)
                 return
-            case Asked(release):
+            case ReleaseSet(release):
                 self._release = release
                 self._settle(self._minor)
                 return
-            case Changed(resource, obj, gone, heard):
-                self._change(resource, obj, gone)
-            case Heard(resource, heard):
+            case Changed(resource, obj, deleted, heard):
+                self._change(resource, obj, deleted)
+            case Responded(resource, heard):
                 pass
             case Listed(resource, objects, heard):
                 named = self._named.setdefault(resource, set())
                 for obj in objects:
-                    if (key := self._change(resource, obj, gone=False)) is not None:
+                    if (key := self._change(resource, obj, deleted=False)) is not None:
                         named.add(key)
-            case ListEnds(resource, heard):
-                self._list_ends(resource)
-            case ListBegins(resource):
+            case ListCompleted(resource, heard):
+                self._complete_list(resource)
+            case ListStarted(resource):
                 self._named[resource] = set()
                 return
-        self._heard[resource] = heard
+        self._last_response[resource] = heard
 
     def publish(self) -> bool:
         """Publish a snapshot if the state has changed and all kinds have been listed; returns true if published."""
-        if self._missing or not self._release_asked or not self._changed:
+        if self._missing or not self._release_requested or not self._changed:
             return False
         self._changed = False
         self.latest = self._cache.snapshot()
@@ -108,7 +110,7 @@ class ClusterState:
 
     def _runs(self, version: str) -> None:
         """Set the release of the cluster; "" retains the previous one, or the newest."""
-        self._release_asked = True
+        self._release_requested = True
         if not version or self._release is None:
             return
         try:
@@ -133,15 +135,15 @@ class ClusterState:
 
     def _warn(self, version: str, fault: Exception) -> None:
         """Log a warning about a version, once for each version."""
-        if version not in self._told:
-            self._told.add(version)
+        if version not in self._logged:
+            self._logged.add(version)
             LOGGER.warning("Kubernetes %.60r: %s", version, fault)
 
-    def _list_ends(self, resource: KindSpec) -> None:
+    def _complete_list(self, resource: KindSpec) -> None:
         """Delete the objects that a complete list did not contain."""
         named = self._named.pop(resource, set())
         for key in self._cache.keys(resource.group_kind) - named:
-            self._change(resource, _identity(resource, key), gone=True)
+            self._change(resource, _identity(resource, key), deleted=True)
         assert self._cache.listed is not None
         self._cache.listed.add(resource.group_kind)
         if resource.group_kind in self._devices_missing:
@@ -150,7 +152,7 @@ class ClusterState:
         if resource in self._missing:
             self._missing = tuple(missing for missing in self._missing if missing != resource)
 
-    def _change(self, resource: KindSpec, obj: dict[str, Any], gone: bool) -> Key | None:
+    def _change(self, resource: KindSpec, obj: dict[str, Any], deleted: bool) -> Key | None:
         """Add or remove an object in the cache; returns its key, or None without one.
 
         Logs and skips invalid objects.
@@ -158,23 +160,23 @@ class ClusterState:
         key = None
         try:
             key = _named(obj)
-            if gone:
+            if deleted:
                 self._cache.remove(obj)
             else:
                 self._cache.add(obj)
             self._changed = True
         except InvalidObject as error:
-            self._refuse(resource, str(error))
+            self._reject(resource, str(error))
         except Exception:
             LOGGER.exception("internal error while caching an object of %s", resource.name)
-            self._refused(resource)
+            self._rejected(resource)
         return key
 
-    def _refuse(self, resource: KindSpec, why: str) -> None:
+    def _reject(self, resource: KindSpec, why: str) -> None:
         """Skip an unreadable object (an older state of it remains): log it once, count it always."""
-        self._refused(resource)
-        if why not in self._told and len(self._told) < _REMEMBERED:
-            self._told.add(why)
+        self._rejected(resource)
+        if why not in self._logged and len(self._logged) < _REMEMBERED:
+            self._logged.add(why)
             log_event("object skipped", {"resource": resource.name, "reason": why}, logging.WARNING)
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from flask import Response, abort, render_template, request
 
-MOST_BYTES: Final = 1 << 20
+MAX_BYTES: Final = 1 << 20
 """Of a request."""
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

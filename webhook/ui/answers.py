@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from forewarn.webhook.ui.links import Asked
 
-MOST_ANSWERS: Final = 16
-MOST_BYTES: Final = 128 << 20
+MAX_ANSWERS: Final = 16
+MAX_BYTES: Final = 128 << 20
 
 
 class Report(NamedTuple):
@@ -52,7 +52,7 @@ class Answers:
             self._reports[asked] = report
             self._reports.move_to_end(asked)
             while len(self._reports) > 1 and (
-                len(self._reports) > MOST_ANSWERS or sum(each.size for each in self._reports.values()) > MOST_BYTES
+                len(self._reports) > MAX_ANSWERS or sum(each.size for each in self._reports.values()) > MAX_BYTES
             ):
                 self._reports.popitem(last=False)
         return report

@@ -13,7 +13,7 @@ from werkzeug.exceptions import HTTPException
 
 from forewarn.policies.render.html.elements import Page, data
 from forewarn.policies.render.html.nodes import nodes
-from forewarn.webhook.ui.access import MOST_BYTES, Access, protect
+from forewarn.webhook.ui.access import MAX_BYTES, Access, protect
 from forewarn.webhook.ui.answers import Answers
 from forewarn.webhook.ui.links import CHANGES, Asked, BadLink, asked_by, is_name
 from forewarn.webhook.ui.processes import Processes, Unanswered
@@ -52,7 +52,7 @@ class Shown(NamedTuple):
 def create_ui_app(shown: Shown, processes: Processes, access: Access) -> Flask:
     """The pages, their data and their scripts."""
     app = Flask("forewarn.webhook.ui", static_folder=None, template_folder="templates")
-    app.config["MAX_CONTENT_LENGTH"] = MOST_BYTES
+    app.config["MAX_CONTENT_LENGTH"] = MAX_BYTES
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.before_request(access.check)
     app.after_request(protect)

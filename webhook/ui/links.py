@@ -10,7 +10,7 @@ from forewarn.policies.findings import cut, one_line
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MOST_NAMES: Final = 200
+MAX_NAMES: Final = 200
 _LONGEST: Final = 20_000
 CHANGES: Final = {
     "lose-node": "Lose nodes",
@@ -73,7 +73,7 @@ def _whatif(query: Mapping[str, str]) -> Asked | None:
         return Asked("whatif", ("class", name, *_class_change(query)))
     if change not in CHANGES:
         raise BadLink(f"{cut(one_line(change), 40)} is not a change that can be simulated here")
-    names = name.split()[:MOST_NAMES] if change in ("lose-node", "drain") else [name]
+    names = name.split()[:MAX_NAMES] if change in ("lose-node", "drain") else [name]
     words = change.split("-")
     for each in names:
         _check(each)

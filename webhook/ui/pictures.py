@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.render.html.elements import told
+from forewarn.policies.render.html.elements import display_text
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.preempt import arrivals, preemptions_of
 from forewarn.policies.whatif.node_bands import NodeBands, zone_of
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from forewarn.policies.forecast.apply_order import Applied
     from forewarn.policies.render.documents import UiCluster, UiVictim
 
-_MOST_NODES: Final = 60
+_MAX_NODES: Final = 60
 """In the picture of a prediction."""
-_MOST_VICTIMS: Final = 500
+_MAX_VICTIMS: Final = 500
 
 
 def of_cluster(cluster: ClusterSnapshot) -> dict[str, Any]:
@@ -37,12 +37,12 @@ def pools_of(cluster: ClusterSnapshot) -> list[str]:
 def of_predictions(applied: Applied, cluster: ClusterSnapshot) -> dict[str, Any]:
     """The nodes that get new Pods, with the victims there."""
     every = [(placement, prediction) for placement in applied.placed for prediction in placement.predictions]
-    names = list(dict.fromkeys(prediction.node for _, prediction in every if prediction.node))[:_MOST_NODES]
+    names = list(dict.fromkeys(prediction.node for _, prediction in every if prediction.node))[:_MAX_NODES]
     there = [each for each in every if each[1].node in names]
-    pushes = list(preemptions_of(there, cluster))
+    preemptions = list(preemptions_of(there, cluster))
     going = {victim.identity for _, prediction in there for victim in prediction.victims}
-    bands = NodeBands(Placed(cluster, arrivals(there), going, names), pushes)
-    return node_data(bands, pushes, between=False)
+    bands = NodeBands(Placed(cluster, arrivals(there), going, names), preemptions)
+    return node_data(bands, preemptions, between=False)
 
 
 def touched(applied: Applied, cluster: ClusterSnapshot) -> list[UiVictim]:
@@ -50,16 +50,16 @@ def touched(applied: Applied, cluster: ClusterSnapshot) -> list[UiVictim]:
     every = ((placement, prediction) for placement in applied.placed for prediction in placement.predictions)
     found: list[UiVictim] = [
         {
-            "pod": told(push.victim),
-            "workload": told(push.workload),
-            "priorityClass": told(push.priority_class),
+            "pod": display_text(push.victim),
+            "workload": display_text(push.workload),
+            "priorityClass": display_text(push.priority_class),
             "priority": push.priority,
-            "node": told(push.node),
-            "by": told(push.by),
+            "node": display_text(push.node),
+            "by": display_text(push.by),
         }
         for push in preemptions_of(every, cluster)
     ]
-    return found[:_MOST_VICTIMS]
+    return found[:_MAX_VICTIMS]
 
 
 def document_of(cluster: ClusterSnapshot) -> UiCluster:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MORE_MEMORY: Final = 2 << 30
 """Maximum bytes of memory for a question, without the shared memory."""
-MOST_BYTES: Final = 64 << 20
+MAX_BYTES: Final = 64 << 20
 """Of an answer."""
 BEAT: Final = 0.25
 """Seconds between two looks at the connection of a page."""
@@ -103,9 +103,11 @@ def _steps(connection: socket.socket, until: float) -> Iterator[Step]:
             yield Step()
             continue
         size += len(part)
-        if not part or size > MOST_BYTES:
-            late = monotonic() >= until
-            raise Unanswered("stopped: the time limit is reached" if late else "stopped: too large, or out of memory")
+        if not part or size > MAX_BYTES:
+            staleness = monotonic() >= until
+            raise Unanswered(
+                "stopped: the time limit is reached" if staleness else "stopped: too large, or out of memory"
+            )
         data += part
         *lines, rest = data.split(b"\n") if b"\n" in part else [data]
         data = bytearray(rest)
@@ -163,7 +165,7 @@ def _watch(connection: socket.socket, run: Run) -> NoReturn:
 def _answer(connection: socket.socket, question: dict[str, Any], run: Run) -> NoReturn:
     sent = monotonic()
 
-    def say(text: str) -> None:
+    def print_notice(text: str) -> None:
         nonlocal sent
         if monotonic() - sent >= _SAID_EVERY:
             sent = monotonic()
@@ -172,7 +174,7 @@ def _answer(connection: socket.socket, question: dict[str, Any], run: Run) -> No
     try:
         _limit()
         try:
-            _send(connection, {"answer": run(question, say)})
+            _send(connection, {"answer": run(question, print_notice)})
         except Unanswered as fault:
             _send(connection, {"fault": str(fault)})
         except MemoryError:

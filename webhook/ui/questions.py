@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     Say = Callable[[str], None]
 
-_MOST_LINES: Final = 500
+_MAX_LINES: Final = 500
 _LONGEST: Final = 500
 _LATE: Final = ("render.whatif", "whatif.comparison", "whatif.class_change", "whatif.occupancy", "whatif.questions")
 """Modules that commands import when they use them."""
@@ -84,18 +84,18 @@ class State(NamedTuple):
             self.prediction(_SAMPLE, {})
         sys.stdin = given
 
-    def answer(self, question: dict[str, Any], say: Say) -> Any:
+    def answer(self, question: dict[str, Any], print_notice: Say) -> Any:
         """The answer as JSON data. Raises Unanswered."""
         try:
             if question["command"] == "predict":
                 asked = self.prediction_document if question["document"] else self.prediction
                 return asked(question["manifest"], question["edits"])
             asked_command = {"whatif": self.whatif, "risk": self.risk, "audit": self.audit}[question["command"]]
-            return asked_command(question["arguments"], say)
+            return asked_command(question["arguments"], print_notice)
         except (SourceError, InvalidObject, ValueError) as fault:
             raise Unanswered(_one_line(str(fault))) from None
 
-    def whatif(self, arguments: Sequence[str], say: Say) -> dict[str, Any]:
+    def whatif(self, arguments: Sequence[str], print_notice: Say) -> dict[str, Any]:
         """The answer of `forewarn whatif`."""
         options = _options(whatif_parser, arguments)
         options.output = "html"  # so that the nodes are observed
@@ -104,24 +104,24 @@ class State(NamedTuple):
             self.cache,
             self.autoscaling,
             Places(),
-            lambda seconds, steps: say(f"{max(seconds, 0.0):.0f} s simulated, {steps:,} steps"),
+            lambda seconds, steps: print_notice(f"{max(seconds, 0.0):.0f} s simulated, {steps:,} steps"),
         )
         document = whatif_command.as_document(options, found.answer, found.change, found.notes)
         return _answer(whatif_report(found.answer, found.change, found.notes), document)
 
-    def risk(self, arguments: Sequence[str], say: Say) -> dict[str, Any]:
+    def risk(self, arguments: Sequence[str], print_notice: Say) -> dict[str, Any]:
         """The answer of `forewarn risk`."""
 
         def tried(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
             for number, loss in enumerate(counted(world, asked, Tried), 1):
-                say(f"{number} of {len(asked)} losses simulated")
+                print_notice(f"{number} of {len(asked)} losses simulated")
                 yield loss
 
         options = _options(risk_command.argument_parser, arguments)
         found = risk_command.risks_of(options, self.cache, tried)
         return _answer(risk_report(found), risk_document(found))
 
-    def audit(self, arguments: Sequence[str], say: Say) -> dict[str, Any]:  # noqa: ARG002  (the signature of a question)
+    def audit(self, arguments: Sequence[str], print_notice: Say) -> dict[str, Any]:  # noqa: ARG002  (the signature of a question)
         """The answer of `forewarn audit`."""
         cluster, now = self.cache.snapshot(), datetime.now(UTC)
         subjects = tuple(stored_objects(cluster))
@@ -140,7 +140,7 @@ class State(NamedTuple):
             "manifest": text,
             "command": on_standard_input(Asked("predict", ("-f", "-")), self.named, text),
             "outcomes": found.outcomes(),
-            "lines": [_indented(line) for line, _ in zip(lines, range(_MOST_LINES), strict=False)],
+            "lines": [_indented(line) for line, _ in zip(lines, range(_MAX_LINES), strict=False)],
             "faults": [
                 _one_line(str(fault if text != manifest else found.places.located(fault))) for fault in found.faults
             ],

@@ -4,4 +4,4 @@ from forewarn.policies.kube_apiserver.dry_run.answer import REASONS, Answer
 from forewarn.policies.kube_apiserver.dry_run.apply import dry_run_apply
 from forewarn.policies.kube_apiserver.dry_run.chain import dry_run
 
-__all__ = ["dry_run", "dry_run_apply", "Answer", "REASONS"]
+__all__ = ["REASONS", "Answer", "dry_run", "dry_run_apply"]

@@ -57,7 +57,7 @@ class Answer:
         return answer if self.stored is None else {**answer, "stored": self.stored}
 
 
-class Refused(Exception):
+class RequestRejected(Exception):
     """A stage rejects the request: the response that ends the chain."""
 
     def __init__(

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.kube_apiserver.dry_run.answer import Answer, Refused
+from forewarn.policies.kube_apiserver.dry_run.answer import Answer, RequestRejected
 from forewarn.policies.kube_apiserver.dry_run.request import (
     CLASSES,
     PODS,
@@ -100,8 +100,8 @@ def dry_run(
         if subject.subresource:
             return _quota(request, _prepared_pod(request, request.obj), Pods(now))
         return _answer_group(request) if kind.is_group else _STAGES[kind.kind](request)
-    except Refused as refusal:
-        return refusal.answer
+    except RequestRejected as rejection:
+        return rejection.answer
 
 
 def _accepted(is_update: bool, resolved: Resolved | None = None, quotas: Iterable[ResourceQuota] = ()) -> Answer:
@@ -114,9 +114,9 @@ def _delete(kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot) -> An
     if kind is CLASSES and subject.operation is Operation.DELETE:
         if name in {known.name for known in SYSTEM_CLASSES}:
             problem = "this is a system priority class and cannot be deleted"
-            raise Refused(403, f"{kind.resource} {go_quote(name)} is forbidden: {problem}")
+            raise RequestRejected(403, f"{kind.resource} {go_quote(name)} is forbidden: {problem}")
         if subject.old is None and name not in cluster.priority_classes:
-            raise Refused(404, f"{kind.resource} {go_quote(name)} not found")
+            raise RequestRejected(404, f"{kind.resource} {go_quote(name)} not found")
     return _accepted(is_update=True)
 
 
@@ -140,7 +140,7 @@ def _answer_quota(request: DecodedRequest) -> Answer:
         return _accepted(is_update=True)
     request.check(validate_resource_quota(request.obj))
     check = check_request(request.obj, request.quotas, request.options.limited_resources, evaluator=RESOURCE_QUOTAS)
-    _refuse(request, check)
+    _reject(request, check)
     _check_new(request, (request.namespace, request.name) in request.cluster.resource_quotas)
     return _accepted(is_update=False, quotas=check.quotas)
 
@@ -185,7 +185,7 @@ def _answer_group(request: DecodedRequest) -> Answer:
     if old is None:
         counted = ObjectCount(request.kind.resource, (f"count/{request.kind.resource}",))
         check = check_request(request.obj, request.quotas, request.options.limited_resources, evaluator=counted)
-        _refuse(request, check)
+        _reject(request, check)
         quotas = check.quotas
         _check_new(request, stored_of(request.kind, request.cluster, request.name, request.namespace) is not None)
     return replace(_accepted(request.is_update, quotas=quotas), stored=stored)
@@ -221,17 +221,17 @@ def _prepared_pod(request: DecodedRequest, pod: ApiObject) -> ApiObject:
 def _quota(request: DecodedRequest, pod: ApiObject, pods: Pods) -> Answer:
     limited = request.options.limited_resources
     check = check_request(pod, request.quotas, limited, old=request.old, evaluator=pods)
-    _refuse(request, check)
+    _reject(request, check)
     return _accepted(request.is_update, quotas=check.quotas)
 
 
-def _refuse(request: DecodedRequest, check: Check) -> None:
+def _reject(request: DecodedRequest, check: Check) -> None:
     if not check.faults:
         return
     fault = check.faults[0]
     if fault.kind in (FaultKind.UNCOVERED_SCOPE, FaultKind.INVALID_SCOPE):
         # Plain errors, without the object's name before them.
-        raise Refused(403 if fault.kind is FaultKind.UNCOVERED_SCOPE else 500, fault.message)
+        raise RequestRejected(403 if fault.kind is FaultKind.UNCOVERED_SCOPE else 500, fault.message)
     raise request.forbid(fault.message)
 
 
@@ -239,4 +239,4 @@ def _check_new(request: DecodedRequest, exists: bool) -> None:
     if exists and not request.is_update:
         generated = ", the server was not able to generate a unique name for the object"
         suffix = generated if at(request.obj, "metadata", "generateName") else ""
-        raise Refused(409, f"{request.kind.resource} {go_quote(request.name)} already exists{suffix}")
+        raise RequestRejected(409, f"{request.kind.resource} {go_quote(request.name)} already exists{suffix}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from forewarn.policies.kinds import registry as kinds
-from forewarn.policies.kube_apiserver.dry_run.answer import Refused
+from forewarn.policies.kube_apiserver.dry_run.answer import RequestRejected
 from forewarn.policies.kube_apiserver.priority import Forbidden
 from forewarn.policies.kube_apiserver.validation.decode import decode_fault
 from forewarn.policies.kube_apiserver.validation.field_errors import FieldError, aggregate, go_quote
@@ -119,9 +119,9 @@ class DecodedRequest:
         """The ResourceQuotas of the request's namespace, by name."""
         return self.cluster.quotas_of(self.namespace)
 
-    def forbid(self, problem: str, name: str = "") -> Refused:
+    def forbid(self, problem: str, name: str = "") -> RequestRejected:
         """The rejection by an admission plugin (`admission.NewForbidden`)."""
-        return Refused(403, f"{self.kind.resource} {go_quote(name or self.name)} is forbidden: {problem}")
+        return RequestRejected(403, f"{self.kind.resource} {go_quote(name or self.name)} is forbidden: {problem}")
 
     def admit(self, plugin: Callable[[], T]) -> T:
         """The result of the Priority plugin's mutation, which runs before a name is generated.
@@ -130,15 +130,15 @@ class DecodedRequest:
         """
         try:
             return plugin()
-        except Forbidden as refusal:
-            raise self.forbid(str(refusal), self.given_name) from None
+        except Forbidden as rejection:
+            raise self.forbid(str(rejection), self.given_name) from None
 
     def check(self, errors: list[FieldError]) -> None:
         """Raise Refused if there are errors (`errors.NewInvalid`)."""
         if errors:
             errors = [error._replace(text=worded(error.text, self.options.minor)) for error in errors]
             message = f"{self.kind.kind} {go_quote(self.name)} is invalid: {aggregate(errors)}"
-            raise Refused(422, message, errors)
+            raise RequestRejected(422, message, errors)
 
 
 def decode(
@@ -149,11 +149,13 @@ def decode(
     plain = kind.struct.name
     if obj.get("apiVersion") != kind.api_version or not _is_served(kind, cluster, options):
         message = f"no matches for kind {go_quote(plain)} in version {go_quote(str(obj.get('apiVersion')))}"
-        raise Refused(404, message, is_unknown_kind=True)
+        raise RequestRejected(404, message, is_unknown_kind=True)
     fault = decode_fault(obj, kind.struct)
     if fault:
         version = kind.api_version.rpartition("/")[2]
-        raise Refused(400, f"{plain} in version {go_quote(version)} cannot be handled as a {plain}: {fault.text}")
+        raise RequestRejected(
+            400, f"{plain} in version {go_quote(version)} cannot be handled as a {plain}: {fault.text}"
+        )
     if strict:
         check_fields(subject, options.minor)
     metadata: ApiObject = obj.get("metadata") or NOTHING
@@ -180,25 +182,25 @@ def check_fields(subject: ReviewedObject, minor: int | None) -> None:
     """Raise Refused if the object has fields that its kind does not define. Source: handlers/create.go and patch.go."""
     error = strict_error(subject.object, minor)
     if error and subject.operation is Operation.UPDATE:
-        raise Refused(422, f' "" is invalid: patch: Invalid value: "map[...]": {error}')
+        raise RequestRejected(422, f' "" is invalid: patch: Invalid value: "map[...]": {error}')
     if error:
         kind, version = subject.object["kind"], subject.object["apiVersion"].rpartition("/")[2]
-        raise Refused(400, f"{kind} in version {go_quote(version)} cannot be handled as a {kind}: {error}")
+        raise RequestRejected(400, f"{kind} in version {go_quote(version)} cannot be handled as a {kind}: {error}")
 
 
 def _old(kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot, name: str, namespace: str) -> ApiObject:
     old = subject.old if subject.old is not None else stored_of(kind, cluster, name, namespace)
     if old is None:
-        raise Refused(404, f"{kind.resource} {go_quote(name)} not found")
+        raise RequestRejected(404, f"{kind.resource} {go_quote(name)} not found")
     fault = decode_fault(old, kind.struct)
     if fault:
-        raise Refused(400, f"the old object cannot be read: {fault}")
+        raise RequestRejected(400, f"the old object cannot be read: {fault}")
     old_name = at(old, "metadata", "name") or ""
     if not name:
         problem = f"the name of the object ({old_name} based on URL) was undeterminable: name must be provided"
-        raise Refused(400, problem)
+        raise RequestRejected(400, problem)
     if name != old_name:
-        raise Refused(400, f"the name of the object ({name}) does not match the name on the URL ({old_name})")
+        raise RequestRejected(400, f"the name of the object ({name}) does not match the name on the URL ({old_name})")
     if kind is PODS and not at(old, "spec", "containers"):
         # Only its priority and its group are known: the rest counts as unchanged.
         known = {key: at(old, "spec", key) for key in ("priorityClassName", "priority", "preemptionPolicy")}

@@ -8,11 +8,11 @@ from forewarn.policies.kube_apiserver.quota.admission import (
     Fault,
     FaultKind,
     check_request,
-    first_refused,
+    first_rejected,
     uncovered,
 )
 from forewarn.policies.kube_apiserver.quota.evaluators import RESOURCE_QUOTAS, ObjectCount, Pods
-from forewarn.policies.kube_apiserver.quota.room import QuotaRoom
+from forewarn.policies.kube_apiserver.quota.remaining import RemainingQuota
 from forewarn.policies.kube_apiserver.quota.scopes import (
     InvalidScope,
     is_covered_by,
@@ -23,21 +23,21 @@ from forewarn.policies.kube_apiserver.quota.scopes import (
 from forewarn.policies.kube_apiserver.quota.usage import constraints, usage
 
 __all__ = [
-    "usage",
-    "matches",
-    "matching_scopes",
-    "is_covered_by",
-    "is_terminating",
-    "constraints",
-    "check_request",
-    "first_refused",
-    "uncovered",
+    "RESOURCE_QUOTAS",
     "Check",
     "Fault",
     "FaultKind",
     "InvalidScope",
-    "Pods",
     "ObjectCount",
-    "QuotaRoom",
-    "RESOURCE_QUOTAS",
+    "Pods",
+    "RemainingQuota",
+    "check_request",
+    "constraints",
+    "first_rejected",
+    "is_covered_by",
+    "is_terminating",
+    "matches",
+    "matching_scopes",
+    "uncovered",
+    "usage",
 ]

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kube_apiserver.validation.field_errors import (
-    MOST_FAULTS,
+    MAX_FAULTS,
     FieldError,
     aggregate,
     go_quote,
@@ -124,13 +124,13 @@ def _check(selector: ScopeSelector) -> None:
     """Raise InvalidScope if values are not label values, although classes may have longer names (`NewRequirement`)."""
     problem = _problem_of(selector)
     if problem:
-        shown = ScopeSelector(*selector[:2], selector.values[:MOST_FAULTS])
+        shown = ScopeSelector(*selector[:2], selector.values[:MAX_FAULTS])
         raise InvalidScope(f"error on matching scope {shown}: failed to parse and convert selector: {problem}")
 
 
 _KNOWN: Final[OrderedDict[int, tuple[ScopeSelector, str]]] = OrderedDict()
 """Errors of selectors, by identity, because each Pod is compared with the same quotas."""
-_MOST_KNOWN: Final = 64
+_MAX_KNOWN: Final = 64
 
 
 def _problem_of(selector: ScopeSelector) -> str:
@@ -139,7 +139,7 @@ def _problem_of(selector: ScopeSelector) -> str:
     found = _KNOWN.get(id(selector))
     if found is None or found[0] is not selector:
         found = _KNOWN[id(selector)] = selector, _work_out(selector)
-        while len(_KNOWN) > _MOST_KNOWN:
+        while len(_KNOWN) > _MAX_KNOWN:
             with suppress(KeyError):  # another thread was quicker
                 _KNOWN.popitem(last=False)
     return found[1]
@@ -161,7 +161,7 @@ def _value_errors(selector: ScopeSelector) -> list[FieldError]:
     elif selector.operator != "DoesNotExist" and not selector.values:
         errors.append(invalid(("values",), None, "for 'in', 'notin' operators, values set can't be empty"))
     for index, value in enumerate(each(selector.values, 1)):
-        if len(errors) >= MOST_FAULTS:
+        if len(errors) >= MAX_FAULTS:
             break
         if faults := label_value(value):
             field = f"values[{index}][{PRIORITY_CLASS_SCOPE}]"

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kube_apiserver.validation.field_errors import (
-    MOST_FAULTS,
+    MAX_FAULTS,
     FieldError,
     duplicate,
     forbidden,
@@ -46,20 +46,20 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A field of a type, with its tags. `holds`: the type of the field, or of its items.
+    """A field of a type, with its tags. `content`: the type of the field, or of its items.
 
     `always`: written even if unset (without omitempty). `forbidden`: the tag for a feature gate that is off.
-    `immutable`, `most` (maxItems), `is_required`, `may_be_set` and `may_be_unset` (update=NoSet, NoUnset) and
+    `immutable`, `max_items` (maxItems), `is_required`, `may_be_set` and `may_be_unset` (update=NoSet, NoUnset) and
     `items_are_fixed` (update=NoAddItem, NoRemoveItem) belong to the first step, in this order. `is_keyed`: a list whose
     items have unique names. `checks`: of the second step.
     """
 
-    holds: Plain | Tags
+    content: Plain | Tags
     form: Form = Form.POINTER
     always: bool = False
     forbidden: bool = False
     immutable: bool = False
-    most: int | None = None
+    max_items: int | None = None
     is_required: bool = False
     may_be_set: bool = True
     may_be_unset: bool = True
@@ -73,7 +73,7 @@ class Tagged:
         if found is not None or self.form is Form.POINTER:
             return found
         if self.form is Form.VALUE:
-            return 0 if isinstance(self.holds, Plain) and self.holds.kind == "number" else ""
+            return 0 if isinstance(self.content, Plain) and self.content.kind == "number" else ""
         return {} if self.form is Form.STRUCT else []
 
     def is_set(self, obj: ApiObject | None, name: str) -> bool:
@@ -94,21 +94,21 @@ class Tags:
         """The type for decoding. `package`: the Go package in error messages."""
         return Struct(self.name, {name: _decoded(tagged, package) for name, tagged in self.fields.items()}, package)
 
-    def kept(self, obj: ApiObject | None) -> dict[str, Any]:
+    def encoded(self, obj: ApiObject | None) -> dict[str, Any]:
         """A decoded object as kube-apiserver writes it: only fields of this type, unset ones as Go encodes them."""
         found = {}
         for name, tagged in self.fields.items():
             value = tagged.value(obj, name)
-            if isinstance(tagged.holds, Tags) and value is not None:
-                holds = tagged.holds
-                value = [holds.kept(i) for i in each(value, 8)] if tagged.form is Form.LIST else holds.kept(value)
+            if isinstance(tagged.content, Tags) and value is not None:
+                holds = tagged.content
+                value = [holds.encoded(i) for i in each(value, 8)] if tagged.form is Form.LIST else holds.encoded(value)
             if tagged.always or tagged.is_set({name: value}, name):
                 found[name] = value
         return found
 
 
 def _decoded(tagged: Tagged, package: str) -> Type:
-    inner = tagged.holds if isinstance(tagged.holds, Plain) else tagged.holds.struct(package)
+    inner = tagged.content if isinstance(tagged.content, Plain) else tagged.content.struct(package)
     return ListOf(inner, f"[]{package}.{inner.name}") if tagged.form is Form.LIST else inner
 
 
@@ -117,14 +117,14 @@ def validate_tags(
 ) -> list[FieldError]:
     """All errors of a new object, or of a change.
 
-    `new`, `old`: results of `Tags.kept`; `old` is None without comparison.
+    `new`, `old`: results of `Tags.encoded`; `old` is None without comparison.
     """
     errors = _validate_union(tags, new, old, path) if tags.union else []
     for name, tagged in tags.fields.items():
         value, before = tagged.value(new, name), tagged.value(old, name) if old is not None else None
         if old is None or value != before:
             errors += _Given(tagged, value, before, (*path, name), is_update).errors(tagged.is_set(new, name))
-    return errors[:MOST_FAULTS]
+    return errors[:MAX_FAULTS]
 
 
 def _validate_union(tags: Tags, new: ApiObject, old: ApiObject | None, path: Path) -> list[FieldError]:
@@ -160,8 +160,8 @@ class _Given:
             yield forbidden(self.path, "")
         if tagged.immutable and self.is_update:
             yield invalid(self.path, None, "field is immutable")
-        if tagged.most is not None and len(self.value) > tagged.most:
-            yield too_many(self.path, len(self.value), tagged.most)
+        if tagged.max_items is not None and len(self.value) > tagged.max_items:
+            yield too_many(self.path, len(self.value), tagged.max_items)
         if tagged.is_required and not is_set:
             yield required(self.path)
         if self.is_update and not tagged.may_be_set and self.old is None and is_set:
@@ -169,7 +169,7 @@ class _Given:
         if self.is_update and not tagged.may_be_unset and self.old is not None and not is_set:
             yield invalid(self.path, None, "field cannot be cleared once set")
         if self.is_update and tagged.items_are_fixed:
-            yield from islice(self._items_added_or_removed(), MOST_FAULTS)
+            yield from islice(self._items_added_or_removed(), MAX_FAULTS)
 
     def _items_added_or_removed(self) -> Iterator[FieldError]:
         names, before = _by_name(self.value), _by_name(self.old or [])
@@ -190,16 +190,16 @@ class _Given:
                 seen.add(_name(item))
         for check in tagged.checks:
             yield from check(self.path, self.value)
-        if isinstance(tagged.holds, Plain):
+        if isinstance(tagged.content, Plain):
             return
         if tagged.form is not Form.LIST:
-            yield from validate_tags(tagged.holds, self.value, self.old, self.path, is_update=self.is_update)
+            yield from validate_tags(tagged.content, self.value, self.old, self.path, is_update=self.is_update)
             return
         before = _by_name(self.old or []) if tagged.is_keyed else {}
         for index, item in enumerate(self.value):
             old = before.get(_name(item))
             if old is None or item != old:
-                yield from validate_tags(tagged.holds, item, old, (*self.path, index), is_update=self.is_update)
+                yield from validate_tags(tagged.content, item, old, (*self.path, index), is_update=self.is_update)
 
 
 def _name(item: ApiObject) -> str:
@@ -218,7 +218,7 @@ def at_least(least: int) -> Check:
     return lambda path, value: [invalid(path, value, detail)] if value < least else []
 
 
-def at_most(most: int) -> Check:
+def maximum(most: int) -> Check:
     """The check of `+k8s:maximum`."""
     detail = f"must be less than or equal to {most}"
     return lambda path, value: [invalid(path, value, detail)] if value > most else []

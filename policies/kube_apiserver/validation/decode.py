@@ -10,7 +10,7 @@ from forewarn.policies.findings import cut
 from forewarn.policies.kube_apiserver.validation.field_errors import FieldError, go_quote
 from forewarn.policies.kube_apiserver.validation.schema import ListOf, MapOf, Parsed, Plain, Struct, Type
 from forewarn.policies.metering import charge, each, meter
-from forewarn.policies.objects.bounded import is_left_out
+from forewarn.policies.objects.bounded import is_omitted
 from forewarn.policies.objects.fields import json_type
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
 
@@ -44,7 +44,7 @@ def _decode(value: Any, kind: Type, path: Path, holder: str, field: str) -> Iter
     """
     if isinstance(kind, Parsed):
         yield from _parse(value, kind, path, holder, field)
-    elif value is None or is_left_out(value):
+    elif value is None or is_omitted(value):
         return
     elif isinstance(kind, Plain):
         yield from _plain(value, kind, path, holder, field)

@@ -54,7 +54,7 @@ def forbidden(path: Path, detail: str, field: str = "") -> FieldError:
     return FieldError(path, _with("Forbidden", detail), field)
 
 
-MOST_FAULTS: Final = 100
+MAX_FAULTS: Final = 100
 """Maximum errors that are reported about one part of an object."""
 _ENTRIES: Final = 64
 _CHARACTERS: Final = 2_048
@@ -91,7 +91,7 @@ def aggregate(errors: Iterable[FieldError]) -> str:
     """The errors as one text without duplicates: one alone, several in brackets (upstream
     `utilerrors.NewAggregate`).
     """
-    texts = list(dict.fromkeys(map(str, islice(errors, MOST_FAULTS))))
+    texts = list(dict.fromkeys(map(str, islice(errors, MAX_FAULTS))))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
@@ -115,14 +115,14 @@ def _plain(value: Any) -> object:
 class _Plain:
     """Converts a value to JSON types, cut to the maximum length in a message; the rest is not formatted."""
 
-    __slots__ = ("_left",)
+    __slots__ = ("_remaining",)
 
     def __init__(self) -> None:
-        self._left = _CHARACTERS
+        self._remaining = _CHARACTERS
 
     def of(self, value: Any) -> object:
         """The value as JSON types. Each entry counts as its minimum number of characters."""
-        self._left -= 1
+        self._remaining -= 1
         if isinstance(value, Quantity):
             return str(value)
         if isinstance(value, Mapping):
@@ -132,12 +132,12 @@ class _Plain:
         return [self.of(entry) for entry in self._while_shown(value)] if isinstance(value, list | tuple) else value
 
     def _text(self, text: str) -> str:
-        self._left -= len(text)
+        self._remaining -= len(text)
         return cut(text, _CHARACTERS)
 
     def _while_shown(self, entries: Iterable[T]) -> Iterator[T]:
         for entry in islice(entries, _ENTRIES):
-            if self._left < 0:
+            if self._remaining < 0:
                 return
             yield entry
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kube_apiserver.validation.field_errors import (
-    MOST_FAULTS,
+    MAX_FAULTS,
     FieldError,
     forbidden,
     go_quote,
@@ -76,7 +76,7 @@ def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     work = meter()
     for key, value in sorted(labels.items()):
-        if len(errors) >= MOST_FAULTS:
+        if len(errors) >= MAX_FAULTS:
             break
         work.charge(3)
         errors += [invalid(path, key, fault) for fault in qualified_name(key)]
@@ -129,7 +129,7 @@ def _owners(references: list[Any]) -> list[FieldError]:
     controller = ""
     path = (*_META, "ownerReferences")
     for reference in each(references, 3):
-        if len(errors) >= MOST_FAULTS:
+        if len(errors) >= MAX_FAULTS:
             break
         errors += _owner(reference or {}, path)
         if (reference or {}).get("controller"):
@@ -139,7 +139,7 @@ def _owners(references: list[Any]) -> list[FieldError]:
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {current}"
                 )
-                errors.append(invalid(path, [_owner_as_go(r or {}) for r in references[:MOST_FAULTS]], detail))
+                errors.append(invalid(path, [_owner_as_go(r or {}) for r in references[:MAX_FAULTS]], detail))
             controller = controller or current
     return errors
 

@@ -19,8 +19,8 @@ from forewarn.policies.kube_apiserver.validation.declarative import (
     Tagged,
     Tags,
     at_least,
-    at_most,
     formed,
+    maximum,
     one_of,
     validate_tags,
 )
@@ -91,16 +91,16 @@ _CLAIM: Final = Tags(
     {"name": _short_name(), "resourceClaimName": _long_name(), "resourceClaimTemplateName": _long_name()},
     ("resourceClaimName", "resourceClaimTemplateName"),
 )
-_CLAIMS: Final = Tagged(_CLAIM, Form.LIST, immutable=True, most=4, is_keyed=True)
+_CLAIMS: Final = Tagged(_CLAIM, Form.LIST, immutable=True, max_items=4, is_keyed=True)
 _CONSTRAINT: Final = Tags(
     "TopologyConstraint",
     {"key": Tagged(STRING, Form.VALUE, always=True, is_required=True, checks=(formed(qualified_name),))},
 )
 _CONSTRAINTS: Final = Tagged(
-    Tags("PodGroupSchedulingConstraints", {"topology": Tagged(_CONSTRAINT, Form.LIST, most=1)}), forbidden=True
+    Tags("PodGroupSchedulingConstraints", {"topology": Tagged(_CONSTRAINT, Form.LIST, max_items=1)}), forbidden=True
 )
 _CLASS_NAME: Final = _long_name(form=Form.VALUE)
-_PRIORITY: Final = Tagged(INT32, checks=(at_most(HIGHEST_USER_DEFINABLE_PRIORITY),))
+_PRIORITY: Final = Tagged(INT32, checks=(maximum(HIGHEST_USER_DEFINABLE_PRIORITY),))
 _BASIC: Final = Tags("BasicSchedulingPolicy")
 
 
@@ -133,7 +133,7 @@ def _v1beta1(name: str) -> GroupVersion:
     workload = {
         "controllerRef": Tagged(_REFERENCE, immutable=True),
         "podGroupTemplates": Tagged(
-            Tags("PodGroupTemplate", template), Form.LIST, always=True, most=8, items_are_fixed=True, is_keyed=True
+            Tags("PodGroupTemplate", template), Form.LIST, always=True, max_items=8, items_are_fixed=True, is_keyed=True
         ),
         "compositePodGroupTemplates": Tagged(
             Plain("object", f"{name}.CompositePodGroupTemplate"), Form.LIST, forbidden=True
@@ -171,7 +171,7 @@ def _v1alpha2() -> GroupVersion:
         Form.LIST,
         always=True,
         immutable=True,
-        most=8,
+        max_items=8,
         is_required=True,
         is_keyed=True,
     )
@@ -229,13 +229,13 @@ def admission_gates(obj: ApiObject, semantics: Semantics) -> tuple[bool, bool]:
 def defaulted_group(obj: ApiObject, semantics: Semantics) -> dict[str, Any]:
     """The spec of a decodable PodGroup or Workload with kube-apiserver's defaults."""
     version = GROUP_VERSIONS[obj["apiVersion"]]
-    spec = version.tags(group_kind(obj)).kept(obj.get("spec") or NOTHING)
+    spec = version.tags(group_kind(obj)).encoded(obj.get("spec") or NOTHING)
     if group_kind(obj) != POD_GROUP:
         return spec
     defaults = {"disruptionMode": version.default_mode}
     if "preemptionPolicy" in version.group.fields and semantics.enabled(PREEMPTION_POLICY_GATE):
         defaults["preemptionPolicy"] = PREEMPT_LOWER_PRIORITY
-    return version.group.kept({**defaults, **spec})
+    return version.group.encoded({**defaults, **spec})
 
 
 def validate_group(
@@ -248,7 +248,7 @@ def validate_group(
     kind, version = group_kind(obj), GROUP_VERSIONS[obj["apiVersion"]]
     before = None if old is None else defaulted_group({**old, "apiVersion": obj["apiVersion"]}, semantics)
     tags, dropped = version.tags(kind), _dropped(version, kind, spec, before, semantics)
-    kept = tags.kept(dropped)
+    kept = tags.encoded(dropped)
     if old is None:
         errors = validate_object_meta(obj, namespaced=True)
     else:
@@ -313,7 +313,7 @@ def _with_gates(version: GroupVersion, kind: str, semantics: Semantics) -> Tags:
 
     found = with_gates(version.tags(kind))
     templates = found.fields.get("podGroupTemplates")
-    if templates is None or not isinstance(templates.holds, Tags):
+    if templates is None or not isinstance(templates.content, Tags):
         return found
-    fields = {**found.fields, "podGroupTemplates": replace(templates, holds=with_gates(templates.holds))}
+    fields = {**found.fields, "podGroupTemplates": replace(templates, content=with_gates(templates.content))}
     return replace(found, fields=fields)

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kube_apiserver.validation.field_errors import (
-    MOST_FAULTS,
+    MAX_FAULTS,
     FieldError,
     Named,
     invalid,
@@ -75,7 +75,7 @@ def validate_quota_spec(obj: ApiObject) -> list[FieldError]:
     errors: list[FieldError] = []
     hard, work = resource_list(obj, "spec", "hard"), meter()
     for name, quantity in sorted(hard.items()):
-        if len(errors) >= MOST_FAULTS:
+        if len(errors) >= MAX_FAULTS:
             break
         work.charge(4)
         path, field = ("spec", "hard", name), keyed(("spec", "hard"), name)
@@ -94,7 +94,7 @@ def _unfit(scopes: Iterable[Any], hard: Iterable[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for scope in {scope for scope in scopes if isinstance(scope, str)} & _FITTING.keys():
         unfit = (name for name in each(tuple(hard), 0.3) if not is_scope_valid_for(scope, name))
-        found[scope] = list(islice(unfit, MOST_FAULTS))
+        found[scope] = list(islice(unfit, MAX_FAULTS))
     return found
 
 
@@ -102,7 +102,7 @@ def _validate_scopes(scopes: list[str] | None, hard: Iterable[str]) -> list[Fiel
     errors: list[FieldError] = []
     unfit = _unfit(scopes or (), hard)
     for scope in scopes or ():
-        if len(errors) >= MOST_FAULTS:
+        if len(errors) >= MAX_FAULTS:
             break
         if scope not in _FITTING:
             errors.append(invalid(_SCOPES, scopes, "unsupported scope"))
@@ -116,7 +116,7 @@ def _validate_scope_selector(obj: ApiObject, hard: Iterable[str]) -> list[FieldE
     expressions = [expression or {} for expression in at(obj, *_SELECTOR) or ()]
     unfit, shown = _unfit((expression.get("scopeName") for expression in expressions), hard), None
     for index, expression in enumerate(each(expressions, 2)):
-        if len(errors) >= MOST_FAULTS:
+        if len(errors) >= MAX_FAULTS:
             break
         path = (*_SELECTOR, index)
         scope = expression.get("scopeName") or ""
@@ -165,6 +165,6 @@ def _as_go(expressions: list[ApiObject]) -> dict[str, Any]:
             "Operator": expression.get("operator") or "",
             "Values": expression.get("values"),
         }
-        for expression in expressions[:MOST_FAULTS]
+        for expression in expressions[:MAX_FAULTS]
     ]
     return {"MatchExpressions": shown}

@@ -19,17 +19,19 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
 
 _TABLES: Final = os.path.join(os.path.dirname(__file__), "field_tables.json")
-_MOST_ERRORS: Final = 100
+_MAX_ERRORS: Final = 100
 """Maximum fields that the API server names. Source: kubernetes_patch.go, saveStrictError."""
 _PATCH: Final = "$"
 """Prefix of directives in a strategic merge patch, which is not an object."""
 
 
 class Fields(NamedTuple):
-    """The fields of a struct. `held`: fields with structs: name, kind (`` for one, `[`, `{`) and type of the struct."""
+    """The fields of a struct. `nested`: fields with structs: name, kind (`` for one, `[`, `{`) and type of the
+    struct.
+    """
 
     known: frozenset[str]
-    held: tuple[tuple[str, str, str], ...]
+    nested: tuple[tuple[str, str, str], ...]
 
 
 class Unknown(NamedTuple):
@@ -61,7 +63,7 @@ def _unknown(value: Any, name: str, minor: int | None, path: Path) -> Iterator[U
     if not value.keys() <= fields.known:
         strange = (key for key in value if key not in fields.known and not key.startswith(_PATCH))
         yield from (Unknown((*path, key), name) for key in strange)
-    for key, many, inner in fields.held:
+    for key, many, inner in fields.nested:
         found = value.get(key)
         if not found:
             continue
@@ -84,7 +86,7 @@ def unknown_field_texts(obj: ApiObject, minor: int | None = None) -> list[str]:
 
     found = sorted(unknown_fields(obj, minor), key=lambda unknown: _sent_order(unknown.path))
     texts = dict.fromkeys(f"unknown field {go_quote(_shown(unknown.path))}" for unknown in found)
-    return list(islice(texts, _MOST_ERRORS))
+    return list(islice(texts, _MAX_ERRORS))
 
 
 def strict_error(obj: ApiObject, minor: int | None = None) -> str:
@@ -109,7 +111,7 @@ def homes(name: str, root: str) -> Iterator[Path]:
             fields = fields_of(kind)
             if name in fields.known:
                 yield path
-            for key, many, inner in fields.held:
+            for key, many, inner in fields.nested:
                 if many != "{" and inner not in seen:
                     below.append((inner, (*path, key, 0) if many else (*path, key)))
         seen.update(inner for inner, _ in below)

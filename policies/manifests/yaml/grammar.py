@@ -40,10 +40,10 @@ def is_plainly_grammar(document: Document) -> bool:
     construction. False means unknown.
     """
     texts = () if document.masks else texts_to_prove_it(document.data)
-    return bool(texts) and all(map(_is_taken, texts))
+    return bool(texts) and all(map(_is_accepted, texts))
 
 
-def _is_taken(text: bytes) -> bool:
+def _is_accepted(text: bytes) -> bool:
     """True if the parser accepts a text; false if that is unknown without the C parser."""
     events = parser_of(text)
     if not hasattr(events, "raw_parse"):
@@ -57,7 +57,7 @@ def _is_taken(text: bytes) -> bool:
 
 def check_as_kubectl(document: Document) -> None:
     """Raise Fault if libyaml accepts text that kubectl rejects: the escape `\\/`, and ? inside flow collections."""
-    has_slashes = b"\\/" in document.data and not _is_taken(slashes_in_disguise(document.data))
+    has_slashes = b"\\/" in document.data and not _is_accepted(slashes_in_disguise(document.data))
     if not has_slashes and not has_doubtful_questions(document.data):
         return
     flow = 0

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FAULTS: Final = ("a ':' inside of brackets or braces", "found unknown escape character")
 _TAG_FAULTS: Final = ("did not find expected whitespace or line break", "did not find expected tag URI")
 _TAG: Final = re.compile(r"![-\w;/?:@&=+$.,!~*'()\[\]%]*", re.ASCII)
-_MOST_TAGS: Final = 20
+_MAX_TAGS: Final = 20
 """The maximum number of rewritten tags in one document; real documents have none."""
 _IN_TAG: Final = str.maketrans(",[]", ";;;")
 _COLON: Final = re.compile(r"""(?<=[^\s,\[\]{}?:'"])(:+)(?=[,\[\]{}])""")
@@ -44,7 +44,7 @@ def leniently(read: Callable[[Document], T], document: Document) -> T:
     if _MARK_IN_TEXT in document.data:
         document = _masked(document, ((_MARK, "\ufeff"),)) or document
     first: Fault | None = None
-    for _ in range(_MOST_TAGS):
+    for _ in range(_MAX_TAGS):
         try:
             return _read_masked(read, document)
         except Fault as fault:

@@ -33,7 +33,7 @@ UNUSUAL: Final = object()
 
 _LONG: Final = 100_000
 _CACHED: Final = 64
-_MOST_ALIASED: Final = 400
+_MAX_ALIASED: Final = 400
 """Maximum nodes that all aliases of a document may add; with so few, kubectl rejects none (`aliasing`)."""
 
 
@@ -93,7 +93,7 @@ def _build(next_event: Callable[[], Any]) -> Any:  # noqa: C901, PLR0911, PLR091
                 return UNUSUAL
             nodes = _count_nodes(value)
             aliased += nodes
-            if aliased > _MOST_ALIASED or len(parents) + nodes > MAX_DEPTH:  # there are no more levels than nodes
+            if aliased > _MAX_ALIASED or len(parents) + nodes > MAX_DEPTH:  # there are no more levels than nodes
                 return UNUSUAL
         else:
             return top[0] if kind is DocumentEndEvent else UNUSUAL
@@ -112,9 +112,9 @@ def _build(next_event: Callable[[], Any]) -> Any:  # noqa: C901, PLR0911, PLR091
 
 
 def _count_nodes(value: Any) -> int:
-    """The number of nodes of a value, including keys; stops soon after `_MOST_ALIASED`."""
+    """The number of nodes of a value, including keys; stops soon after `_MAX_ALIASED`."""
     to_do, count = [value], 0
-    while to_do and count <= _MOST_ALIASED:
+    while to_do and count <= _MAX_ALIASED:
         current = to_do.pop()
         count += 1
         if isinstance(current, dict):

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Severity, plural
-from forewarn.policies.render.html.elements import MOST_ROWS, Page, element, section, table, tile, told
+from forewarn.policies.render.html.elements import MAX_ROWS, Page, display_text, element, section, table, tile
 from forewarn.policies.render.report import counts
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def page(findings: Sequence[Finding], objects: int, pods: int, suppressed: int =
 
 def report(findings: Sequence[Finding], objects: int, pods: int, suppressed: int = 0, unknown: str = "") -> Page:
     """The same, before it is written."""
-    found, shown = counts(findings), _told_one_by_one(findings)
+    found, shown = counts(findings), _listed_findings(findings)
     figures = element(
         "dl",
         tile("errors", f"{found[Severity.ERROR]}", bad=found[Severity.ERROR] > 0),
@@ -38,7 +38,7 @@ def report(findings: Sequence[Finding], objects: int, pods: int, suppressed: int
         tile("Pods checked", f"{pods}", bad=False),
         class_="tiles",
     )
-    lead = element("p", told(f"No prediction: {unknown}"), class_="lead") if unknown else None
+    lead = element("p", display_text(f"No prediction: {unknown}"), class_="lead") if unknown else None
     header = element("header", element("p", "forewarn", class_="brand"), element("h1", _TITLE), lead, figures)
     parts = [_by_rule(findings, shown), _findings(findings, shown)]
     if not findings:
@@ -46,34 +46,34 @@ def report(findings: Sequence[Finding], objects: int, pods: int, suppressed: int
     return Page(_TITLE, [header, *parts], scripts=("tables.js", "rows.js"))
 
 
-def _told_one_by_one(findings: Sequence[Finding]) -> list[Finding]:
+def _listed_findings(findings: Sequence[Finding]) -> list[Finding]:
     """The findings for the table, in order and within its maximum: a share of each rule, then the most severe
     others.
     """
-    share = MOST_ROWS // max(1, len({finding.rule for finding in findings}))
+    share = MAX_ROWS // max(1, len({finding.rule for finding in findings}))
     seen: Counter[str] = Counter()
     beyond = []
     for finding in findings:
         seen[finding.rule] += 1
         beyond.append(seen[finding.rule] > share)
-    chosen = sorted(range(len(findings)), key=beyond.__getitem__)[:MOST_ROWS]
+    chosen = sorted(range(len(findings)), key=beyond.__getitem__)[:MAX_ROWS]
     return [findings[place] for place in sorted(chosen)]
 
 
 def _by_rule(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:
-    left_out = len(findings) > len(shown)
-    heads = ["rule", *(f"{severity}s" for severity in Severity), *(["not shown below"] if left_out else [])]
-    rows = list(_counted(findings, shown, left_out))
+    omitted = len(findings) > len(shown)
+    heads = ["rule", *(f"{severity}s" for severity in Severity), *(["not shown below"] if omitted else [])]
+    rows = list(_counted(findings, shown, omitted))
     return section("By rule", "rules", table("Findings by rule and severity", heads, rows, len(rows)))
 
 
-def _counted(findings: Sequence[Finding], shown: Sequence[Finding], left_out: bool) -> Iterator[list[str | int]]:
+def _counted(findings: Sequence[Finding], shown: Sequence[Finding], omitted: bool) -> Iterator[list[str | int]]:
     """The rows of the table by rule, in the order of the findings."""
     found = Counter((finding.rule, finding.severity) for finding in findings)
     told_below = Counter(finding.rule for finding in shown)
     for rule in dict.fromkeys(finding.rule for finding in findings):
         of_severities = [found[rule, severity] for severity in Severity]
-        yield [rule, *of_severities, *([sum(of_severities) - told_below[rule]] if left_out else [])]
+        yield [rule, *of_severities, *([sum(of_severities) - told_below[rule]] if omitted else [])]
 
 
 def _findings(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:

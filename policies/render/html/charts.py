@@ -7,7 +7,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import cut, one_line, plural
-from forewarn.policies.render.html.elements import element, told
+from forewarn.policies.render.html.elements import display_text, element
 from forewarn.policies.render.simulation import duration
 from forewarn.policies.whatif.answer import pairs
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from xml.etree.ElementTree import Element
 
-    from forewarn.policies.whatif.answer import Push
+    from forewarn.policies.whatif.answer import Preemption
 
-MOST_PAIRS: Final = 14
+MAX_PAIRS: Final = 14
 _WIDTH: Final = 760
 _LEFT: Final = 250
 _RIGHT: Final = 510
@@ -30,11 +30,11 @@ _LEVELS: Final = 8
 _BINS: Final = 48
 
 
-def flow(pushes: Sequence[Push]) -> Element:
+def flow(preemptions: Sequence[Preemption]) -> Element:
     """A chart of preemptors (left) and victims (right), with bands as wide as their number of Pods; only the largest
     pairs.
     """
-    found = pairs(pushes)[:MOST_PAIRS]
+    found = pairs(preemptions)[:MAX_PAIRS]
     total = sum(len(each) for _, each in found)
     lefts, rights = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
     for (by, by_priority, victim, priority), each in found:
@@ -51,7 +51,7 @@ def flow(pushes: Sequence[Push]) -> Element:
         ends = left[one][0] + used_left[one], right[other][0] + used_right[other]
         used_left[one] += wide[0]
         used_right[other] += wide[1]
-        link = element("path", element("title", told(f"{by} preempts {plural(len(each), 'Pod')} of {victim}")))
+        link = element("path", element("title", display_text(f"{by} preempts {plural(len(each), 'Pod')} of {victim}")))
         link.set("d", _ribbon(ends, wide))
         drawn.append(link)
     names = element("g", *_names(left, lefts, "end", _LEFT), *_names(right, rights, "start", _RIGHT))
@@ -102,11 +102,13 @@ def _names(
         yield shown
 
 
-def cascade(pushes: Sequence[Push]) -> Element:
+def cascade(preemptions: Sequence[Preemption]) -> Element:
     """A chart of preemptions over time: one lane per cascade depth, larger dots for more Pods."""
-    last = max(push.t for push in pushes) or 1.0
-    levels = min(max(push.level for push in pushes), _LEVELS)
-    dots = Counter((min(push.level, _LEVELS), min(int(push.t / last * _BINS), _BINS - 1)) for push in pushes)
+    last = max(preemption.t for preemption in preemptions) or 1.0
+    levels = min(max(preemption.level for preemption in preemptions), _LEVELS)
+    dots = Counter(
+        (min(preemption.level, _LEVELS), min(int(preemption.t / last * _BINS), _BINS - 1)) for preemption in preemptions
+    )
     most = max(dots.values())
     lanes = element("g")
     for level in range(1, levels + 1):
@@ -124,4 +126,4 @@ def cascade(pushes: Sequence[Push]) -> Element:
         element("text", "0 s", x=100, y=y, class_="dim"),
         element("text", duration(last), x=_WIDTH - 40, y=y, text_anchor="end", class_="dim"),
     ]
-    return _svg(f"time of preemption of {plural(len(pushes), 'Pod')}", y + 8, [lanes, *axis], "cascade")
+    return _svg(f"time of preemption of {plural(len(preemptions), 'Pod')}", y + 8, [lanes, *axis], "cascade")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LONGEST: Final = 300
 """Maximum characters of a text of the cluster."""
-MOST_ROWS: Final = 500
+MAX_ROWS: Final = 500
 """Maximum rows of a table."""
 _AS_IN_HTML: Final = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 
@@ -76,7 +76,7 @@ def element(tag: str, *children: Child, **attributes: str | float | bool) -> Ele
     return made
 
 
-def told(text: str) -> str:
+def display_text(text: str) -> str:
     """A text of a cluster for display: one line, of limited length, without invisible characters."""
     return cut(one_line(text), LONGEST)
 
@@ -93,11 +93,11 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]], co
     `count`: the number of all rows. `named_by`: the column that identifies a row.
     """
     body = element("tbody")
-    for _, row in zip(range(MOST_ROWS), rows, strict=False):
+    for _, row in zip(range(MAX_ROWS), rows, strict=False):
         body.append(element("tr", *(_cell(value, place == named_by) for place, value in enumerate(row))))
     head = element("thead", element("tr", *(element("th", name, scope="col") for name in heads)))
     shown = element("table", element("caption", caption), head, body, class_="sortable")
-    more = f"The first {MOST_ROWS} of {count} rows. Use -o json for all." if count > MOST_ROWS else ""
+    more = f"The first {MAX_ROWS} of {count} rows. Use -o json for all." if count > MAX_ROWS else ""
     note = element("p", more, class_="dim") if more else None
     return element("div", note, shown, class_="scroll", tabindex=0, role="group", aria_label=f"{caption}, a table")
 
@@ -127,7 +127,7 @@ def _cell(value: Cell, names_row: bool) -> Element:
         return element(tag, f"{value}", class_="number", **scope)
     if isinstance(value, Amount):
         return element(tag, value.shown, class_="number", data_value=value.value, **scope)
-    return element(tag, told(value), **scope)
+    return element(tag, display_text(value), **scope)
 
 
 def document(title: str, body: Sequence[Child], scripts: Sequence[str] = ("tables.js", "page.js")) -> str:
@@ -141,7 +141,7 @@ def document(title: str, body: Sequence[Child], scripts: Sequence[str] = ("table
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("meta", name="referrer", content="no-referrer"),
-        element("title", told(title)),
+        element("title", display_text(title)),
         element("style", style),
     )
     root = element("html", head, element("body", *body, element("script", script)), lang="en")

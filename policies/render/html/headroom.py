@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from forewarn.policies.render.headroom import size_of, stranded
-from forewarn.policies.render.html.elements import data, document, element, section, table, tile, told
+from forewarn.policies.render.html.elements import data, display_text, document, element, section, table, tile
 from forewarn.policies.render.html.node_data import node_data
 from forewarn.policies.render.html.nodes import nodes
-from forewarn.policies.whatif.headroom import told as count_told
+from forewarn.policies.whatif.headroom import count_text as count_told
 from forewarn.policies.whatif.node_bands import NodeBands
 from forewarn.policies.whatif.placed import Placed
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.whatif.headroom import Count, Headroom
 
-_MOST_DRAWN = 200_000
+_MAX_DRAWN = 200_000
 """Maximum new Pods in the picture."""
 
 
 def page(found: Headroom, cluster: ClusterSnapshot) -> str:
     """The complete HTML file: the nodes now, and filled up without preemption."""
-    drawn = node_data(NodeBands(Placed(cluster, _coming(found)), ()), (), between=False)
+    drawn = node_data(NodeBands(Placed(cluster, _new_pods(found)), ()), (), between=False)
     below = *_why(found), *_classes(found), *_groups(found), *_where(found), *_notes(found)
     main = element("main", _header(found), nodes(drawn), *below)
     skip = element("a", "skip to what runs out", href="#why-title", class_="skip")
     return document(f"headroom: {found.name}", [skip, main, data("nodes-data", drawn)])
 
 
-def _coming(found: Headroom) -> Iterator[tuple[Pod, str, str]]:
+def _new_pods(found: Headroom) -> Iterator[tuple[Pod, str, str]]:
     by_node = found.without.by_node or {}
-    if found.without.pods > _MOST_DRAWN:
+    if found.without.pods > _MAX_DRAWN:
         return
     number = 0
     for node, count in by_node.items():
@@ -50,7 +50,7 @@ def _header(found: Headroom) -> Element:
     pod = found.pod
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
     size = size_of(pod)
-    first = " and ".join(found.left[0].scarce) if found.left else "-"
+    first = " and ".join(found.stranded[0].scarce) if found.stranded else "-"
     figures = element(
         "dl",
         tile("more Pods fit", _number(found.without), not found.without.pods),
@@ -61,20 +61,20 @@ def _header(found: Headroom) -> Element:
     return element(
         "header",
         element("p", "forewarn", class_="brand"),
-        element("h1", told(f"Headroom: {found.name}")),
-        element("p", told(f"{named}priority {pod.effective_priority}, {size}"), class_="lead"),
+        element("h1", display_text(f"Headroom: {found.name}")),
+        element("p", display_text(f"{named}priority {pod.effective_priority}, {size}"), class_="lead"),
         figures,
     )
 
 
 def _number(count: Count) -> str:
-    return f"{count.pods}" if count.whole else f"{count.pods} or more"
+    return f"{count.pods}" if count.is_exact else f"{count.pods} or more"
 
 
 def _why(found: Headroom) -> Iterator[Element]:
     rows = [(reason, count) for reason, count in found.reasons]
     shown = table("Why no more Pods fit", ("reason", "nodes"), rows, len(rows))
-    left = [(" and ".join(each.scarce), each.nodes, stranded(each) or "-") for each in found.left]
+    left = [(" and ".join(each.scarce), each.nodes, stranded(each) or "-") for each in found.stranded]
     beside = table("Stranded capacity", ("insufficient", "nodes", "still free"), left, len(left))
     parts = [shown] if rows else [element("p", "Too many Pods fit to determine what runs out first.")]
     yield section("What runs out", "why-title", *parts, beside if left else None)
@@ -106,5 +106,5 @@ def _where(found: Headroom) -> Iterator[Element]:
 
 def _notes(found: Headroom) -> Iterator[Element]:
     if found.notes:
-        lines = [element("li", told(note)) for note in found.notes]
+        lines = [element("li", display_text(note)) for note in found.notes]
         yield section("Notes", "also-title", element("ul", *lines, class_="plain"))

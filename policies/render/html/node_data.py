@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from forewarn.policies.render.html.elements import told
+from forewarn.policies.render.html.elements import display_text
 from forewarn.policies.render.simulation import duration
 from forewarn.policies.whatif.node_bands import zone_of
 from forewarn.policies.whatif.node_groups import pool_of
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from forewarn.policies.objects.node import Node
-    from forewarn.policies.whatif.answer import Push
+    from forewarn.policies.whatif.answer import Preemption
     from forewarn.policies.whatif.node_bands import Band, Frame, NodeBands
-    from forewarn.policies.whatif.occupancy import Stay
+    from forewarn.policies.whatif.occupancy import PodInterval
 
-MOST_NODES: Final = 20_000
+MAX_NODES: Final = 20_000
 """Maximum nodes in the picture; with more, those with the first changes."""
 _FRAME_BYTES: Final = 450_000
 _POD_BYTES: Final = 650_000
-_MOST_FRAMES: Final = 16
-_MOST_GROUPS: Final = 8_000
+_MAX_FRAMES: Final = 16
+_MAX_GROUPS: Final = 8_000
 _LONGEST_NAME: Final = 100
-_MOST_TITLES: Final = 60
+_MAX_TITLES: Final = 60
 """The most groups of nodes by pool and zone; if there are more, nodes are grouped by zone only."""
 
 
-def node_data(bands: NodeBands, pushes: Sequence[Push], *, between: bool = True) -> dict[str, Any]:
+def node_data(bands: NodeBands, preemptions: Sequence[Preemption], *, between: bool = True) -> dict[str, Any]:
     """Names, pools, zones and bands of nodes, and `frames`: the first one complete, the others as differences.
 
     `between`: include frames between the first and the last.
@@ -52,8 +52,8 @@ def node_data(bands: NodeBands, pushes: Sequence[Push], *, between: bool = True)
         "notDrawn": len(bands.nodes) - len(drawn),
         "bands": [band_label(band) for band in bands.bands],
         "start": _whole(first, drawn),
-        "frames": _frames(bands, first, last, drawn, (_MOST_FRAMES, 8, 4, 2, 0) if between else (0,)),
-        "pushes": _pushes(bands, drawn, pushes),
+        "frames": _frames(bands, first, last, drawn, (_MAX_FRAMES, 8, 4, 2, 0) if between else (0,)),
+        "pushes": _preemptions(bands, drawn, preemptions),
         **_pods(bands, drawn),
     }
 
@@ -65,7 +65,7 @@ def _node_groups(nodes: Sequence[Node]) -> dict[str, tuple[str, str]]:
     """
     pools = {pool_of(node) for node in nodes}
     zones = {zone_of(node) for node in nodes}
-    by_pool = len(pools) > 1 and len(pools) * len(zones) <= _MOST_TITLES
+    by_pool = len(pools) > 1 and len(pools) * len(zones) <= _MAX_TITLES
     return {
         node.name: (
             _titled("pool", pool_of(node)) if by_pool else "",
@@ -81,21 +81,21 @@ def _titled(kind: str, name: str) -> str:
 
 def band_label(band: Band) -> str:
     """The label of a band, for example `gold · 100000`."""
-    numbers = f"{band.least}" if band.least == band.most else f"{band.least} to {band.most}"
-    named = ", ".join(told(name) for name in band.classes if name)
+    numbers = f"{band.least}" if band.least == band.highest else f"{band.least} to {band.highest}"
+    named = ", ".join(display_text(name) for name in band.classes if name)
     return f"{named} · {numbers}" if named else f"priority {numbers}"
 
 
 def _short(name: str) -> str:
-    return told(name)[:_LONGEST_NAME]
+    return display_text(name)[:_LONGEST_NAME]
 
 
 def _drawn(first: Frame, last: Frame) -> list[int]:
     count = len(first.states)
-    if count <= MOST_NODES:
+    if count <= MAX_NODES:
         return list(range(count))
     changed = np.any(first.shares != last.shares, axis=(1, 2, 3)) | (first.states != last.states)
-    return sorted(np.argsort(~changed, kind="stable")[:MOST_NODES].tolist())
+    return sorted(np.argsort(~changed, kind="stable")[:MAX_NODES].tolist())
 
 
 def _bytes(*arrays: Any) -> str:
@@ -137,14 +137,14 @@ def _step(before: Frame, after: Frame, drawn: Sequence[int]) -> dict[str, str] |
     return {"where": _bytes(where.astype("<u4")), "shares": _bytes(shares[where]), "states": _bytes(states[where])}
 
 
-def _pushes(bands: NodeBands, drawn: Sequence[int], pushes: Sequence[Push]) -> dict[str, list[Any]]:
+def _preemptions(bands: NodeBands, drawn: Sequence[int], preemptions: Sequence[Preemption]) -> dict[str, list[Any]]:
     """The preemptions on each node by its position: a flat list of preemptor, victim and count."""
     places = {bands.nodes[place].name: number for number, place in enumerate(drawn)}
     found: dict[int, Counter[tuple[str, str]]] = {}
-    for push in pushes:
-        place = places.get(push.node)
+    for preemption in preemptions:
+        place = places.get(preemption.node)
         if place is not None:
-            found.setdefault(place, Counter())[push.by_workload, push.workload] += 1
+            found.setdefault(place, Counter())[preemption.by_workload, preemption.workload] += 1
     size, told_of = 0, {}
     for place, counts in sorted(found.items()):
         flat = [part for (by, victim), n in counts.most_common(20) for part in (_short(by), _short(victim), n)]
@@ -157,12 +157,12 @@ def _pushes(bands: NodeBands, drawn: Sequence[int], pushes: Sequence[Push]) -> d
 
 def _pods(bands: NodeBands, drawn: Sequence[int]) -> dict[str, Any]:
     """The workloads' Pods on each node before, and the differences at the end, within the size limit."""
-    stays = bands.stays
+    stays = bands.intervals
     names = Counter(stay.group for stay in stays)
-    by_namespace = len(names) > _MOST_GROUPS
+    by_namespace = len(names) > _MAX_GROUPS
     if by_namespace:
         names = Counter(stay.namespace for stay in stays)
-    groups = {name: number for number, (name, _) in enumerate(names.most_common(_MOST_GROUPS))}
+    groups = {name: number for number, (name, _) in enumerate(names.most_common(_MAX_GROUPS))}
     here: dict[str, Counter[int]] = {}
     change: dict[str, Counter[int]] = {}
     for stay in stays:
@@ -180,7 +180,7 @@ def _pods(bands: NodeBands, drawn: Sequence[int]) -> dict[str, Any]:
     return {"groups": [_short(name) for name in groups], "pods": lists, "byNamespace": by_namespace}
 
 
-def _count(stay: Stay, group: int, here: dict[str, Counter[int]], change: dict[str, Counter[int]]) -> None:
+def _count(stay: PodInterval, group: int, here: dict[str, Counter[int]], change: dict[str, Counter[int]]) -> None:
     was, is_now = stay.start == BEFORE, stay.end == inf
     if was:
         here.setdefault(stay.node, Counter())[group] += 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forewarn.policies.findings import plural
-from forewarn.policies.render.html.elements import Amount, Cell, document, element, section, table, tile, told
+from forewarn.policies.render.html.elements import Amount, Cell, display_text, document, element, section, table, tile
 from forewarn.policies.render.node_pressure import (
-    ENDED,
     GROUPS,
     PLACES,
+    PREEMPTED_COLUMNS,
     SHUTDOWN,
     heading,
     reason,
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from forewarn.policies.kubelet.shutdown import Group
-    from forewarn.policies.render.node_pressure import Answer, Door, Order
+    from forewarn.policies.render.node_pressure import Answer, KubeletAdmission, Order
 
 
 def page(found: Answer) -> str:
     """The complete HTML file."""
-    title = told(f"Eviction order on {found.node}")
+    title = display_text(f"Eviction order on {found.node}")
     header = element(
         "header",
         element("p", "forewarn", class_="brand"),
@@ -54,9 +54,9 @@ def _tiles(found: Answer) -> Iterator[Element]:
         yield tile("usage unknown", f"{sum(not place.known for place in found.order.places)}", bad=False)
         yield tile("never evicted", f"{len(found.order.never)}", bad=False)
     if found.door:
-        ends = f"preempts {plural(len(found.door.ended), 'Pod')}" if found.door.ended else "no preemption"
-        refused = found.door.refused
-        yield tile("kubelet admission", "rejects it" if refused else ends, bad=refused or bool(found.door.ended))
+        ends = f"preempts {plural(len(found.door.preempted), 'Pod')}" if found.door.preempted else "no preemption"
+        rejected = found.door.rejected
+        yield tile("kubelet admission", "rejects it" if rejected else ends, bad=rejected or bool(found.door.preempted))
     if found.shutdown is not None:
         yield tile("shutdown groups", f"{len(found.shutdown)}", bad=False)
 
@@ -77,11 +77,11 @@ def _places(order: Order) -> Iterator[Sequence[Cell]]:
         yield place.pod.key, number, place.pod.priority, used, requested, reason(number, place, order.amount)
 
 
-def _door(door: Door, node: str) -> Iterator[Element]:
-    yield element("ul", element("li", told(verdict(door, node))), class_="plain")
-    if door.ended:
-        rows = ((pod.key, pod.priority, pod.qos) for pod in door.ended)
-        yield table("Pods that the kubelet preempts", ENDED, rows, len(door.ended))
+def _door(door: KubeletAdmission, node: str) -> Iterator[Element]:
+    yield element("ul", element("li", display_text(verdict(door, node))), class_="plain")
+    if door.preempted:
+        rows = ((pod.key, pod.priority, pod.qos) for pod in door.preempted)
+        yield table("Pods that the kubelet preempts", PREEMPTED_COLUMNS, rows, len(door.preempted))
 
 
 def _shutdown(groups: Sequence[Group]) -> Iterator[Element]:

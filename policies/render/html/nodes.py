@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from forewarn.policies.render.html.charts import MOST_PAIRS, flow
+from forewarn.policies.render.html.charts import MAX_PAIRS, flow
 from forewarn.policies.render.html.elements import chart, element, section, table
-from forewarn.policies.render.html.node_data import MOST_NODES
+from forewarn.policies.render.html.node_data import MAX_NODES
 from forewarn.policies.whatif.answer import pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from xml.etree.ElementTree import Element
 
-    from forewarn.policies.whatif.answer import Push
+    from forewarn.policies.whatif.answer import Preemption
 
 
 def nodes(drawn: dict[str, object]) -> Element:
@@ -57,7 +57,7 @@ def nodes(drawn: dict[str, object]) -> Element:
         class_="dim",
     )
     missing = drawn["notDrawn"]
-    more = f"{missing} nodes with fewer changes are not drawn (limit {MOST_NODES})." if missing else ""
+    more = f"{missing} nodes with fewer changes are not drawn (limit {MAX_NODES})." if missing else ""
     return section(
         "Nodes",
         "nodes-title",
@@ -71,13 +71,13 @@ def nodes(drawn: dict[str, object]) -> Element:
     )
 
 
-def pushed(pushes: Sequence[Push]) -> Iterator[Element]:
+def preemption_section(preemptions: Sequence[Preemption]) -> Iterator[Element]:
     """The preemptions as a chart and a table."""
-    if not pushes:
+    if not preemptions:
         yield section("Preemptions", "pushes-title", element("p", "No Pods are preempted."))
         return
-    found = pairs(pushes)
-    more = f"The {MOST_PAIRS} largest of {len(found)} pairs." if len(found) > MOST_PAIRS else None
+    found = pairs(preemptions)
+    more = f"The {MAX_PAIRS} largest of {len(found)} pairs." if len(found) > MAX_PAIRS else None
     rows = (
         (by, by_priority, victim, priority, len(each), _named(each))
         for (by, by_priority, victim, priority), each in found
@@ -86,12 +86,12 @@ def pushed(pushes: Sequence[Push]) -> Iterator[Element]:
     yield section(
         "Preemptions",
         "pushes-title",
-        chart("Preemptions, chart", flow(pushes)),
+        chart("Preemptions, chart", flow(preemptions)),
         element("p", more, class_="dim") if more else None,
         table("Preemptions", heads, rows, len(found)),
     )
 
 
-def _named(pushes: Sequence[Push]) -> str:
-    names = [push.victim.rpartition("/")[2] for push in pushes[:6]]
-    return ", ".join(names) + (f" and {len(pushes) - 6} more" if len(pushes) > 6 else "")
+def _named(preemptions: Sequence[Preemption]) -> str:
+    names = [preemption.victim.rpartition("/")[2] for preemption in preemptions[:6]]
+    return ", ".join(names) + (f" and {len(preemptions) - 6} more" if len(preemptions) > 6 else "")

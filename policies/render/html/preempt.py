@@ -6,10 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import plural
-from forewarn.policies.render.html.elements import Page, data, element, section, table, tile, told
+from forewarn.policies.render.html.elements import Page, data, display_text, element, section, table, tile
 from forewarn.policies.render.html.node_data import node_data
-from forewarn.policies.render.html.nodes import nodes, pushed
-from forewarn.policies.whatif.answer import Push
+from forewarn.policies.render.html.nodes import nodes, preemption_section
+from forewarn.policies.whatif.answer import Preemption
 from forewarn.policies.whatif.node_bands import NodeBands
 from forewarn.policies.whatif.placed import AT, Placed
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.schedule_one import Prediction
 
-_SAID: Final = {"fits": "fits", "preempts": "preempts", "pending": "stays Pending"}
-_MOST_LINES: Final = 500
+_OUTCOME_TEXTS: Final = {"fits": "fits", "preempts": "preempts", "pending": "stays Pending"}
+_MAX_LINES: Final = 500
 
 
 def page(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Iterable[str]) -> str:
@@ -33,9 +33,9 @@ def page(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Itera
 def report(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Iterable[str]) -> Page:
     """The same, before it is written."""
     every = [(placement, prediction) for placement in placements for prediction in placement.predictions]
-    pushes = list(preemptions_of(every, cluster))
+    preemptions = list(preemptions_of(every, cluster))
     going = {victim.identity for _, prediction in every for victim in prediction.victims}
-    drawn = node_data(NodeBands(Placed(cluster, arrivals(every), going), pushes), pushes, between=False)
+    drawn = node_data(NodeBands(Placed(cluster, arrivals(every), going), preemptions), preemptions, between=False)
     names = [placement.name for placement in placements]
     title = names[0] if len(names) == 1 else plural(len(names), "object")
     counts = Counter(prediction.outcome for _, prediction in every)
@@ -51,23 +51,23 @@ def report(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Ite
     header = element(
         "header",
         element("p", "forewarn", class_="brand"),
-        element("h1", told(f"Predicted preemption: {title}")),
+        element("h1", display_text(f"Predicted preemption: {title}")),
         element("p", "The current cluster with the new Pods placed and their victims removed.", class_="lead"),
         figures,
     )
     rows = [
-        (p.pod.key, p.pod.effective_priority, _SAID.get(p.outcome, p.outcome), p.node or "-", len(p.victims))
+        (p.pod.key, p.pod.effective_priority, _OUTCOME_TEXTS.get(p.outcome, p.outcome), p.node or "-", len(p.victims))
         for _, p in every
     ]
     heads = ("Pod", "priority", "outcome", "node", "victims")
     said = [
-        element("li", told(line), class_="in" if line.startswith(" ") else "")
-        for line, _ in zip(lines, range(_MOST_LINES), strict=False)
+        element("li", display_text(line), class_="in" if line.startswith(" ") else "")
+        for line, _ in zip(lines, range(_MAX_LINES), strict=False)
     ]
     parts = [
         header,
         nodes(drawn),
-        *pushed(pushes),
+        *preemption_section(preemptions),
         section("New Pods", "pods-title", table("New Pods", heads, rows, len(rows))),
         section("Details", "words-title", element("ul", *said, class_="plain")),
         data("nodes-data", drawn),
@@ -83,14 +83,14 @@ def arrivals(every: Iterable[tuple[Placement, Prediction]]) -> Iterator[tuple[Po
             yield prediction.pod, prediction.node, f"{placement.name.rpartition(' ')[2]} (new)"
 
 
-def preemptions_of(every: Iterable[tuple[Placement, Prediction]], cluster: ClusterSnapshot) -> Iterator[Push]:
+def preemptions_of(every: Iterable[tuple[Placement, Prediction]], cluster: ClusterSnapshot) -> Iterator[Preemption]:
     """The victims of predictions, without Pods that already terminate."""
     for placement, prediction in every:
         pod = prediction.pod
         for victim in prediction.victims:
             if victim.terminating:
                 continue
-            yield Push(
+            yield Preemption(
                 t=AT,
                 level=1,
                 node=prediction.node,

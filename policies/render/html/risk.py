@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from forewarn.policies.render.html.elements import Page, element, section, table, tile, told
+from forewarn.policies.render.html.elements import Page, display_text, element, section, table, tile
 from forewarn.policies.render.risk import HEADS, cells, notes, preempted_by
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def report(found: Risks) -> Page:
     header = element("header", element("p", "forewarn", class_="brand"), element("h1", _TITLE), figures)
     rows = table(_TITLE, HEADS, map(cells, found.risks), len(found.risks))
     parts = [header, section("Workloads, largest loss first", "rows", rows)]
-    items = [element("li", told(note)) for note in notes(found)]
+    items = [element("li", display_text(note)) for note in notes(found)]
     if items:
         parts.append(section("Notes", "also", element("ul", *items, class_="plain")))
     return Page(_TITLE, parts, scripts=("tables.js",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from forewarn.policies.render.html.elements import document, element, table, told
+from forewarn.policies.render.html.elements import display_text, document, element, table
 from forewarn.policies.render.simulation import duration
 from forewarn.policies.render.sweep import SETTLED, before, cells_of, harmful, heads_of, without
 from forewarn.policies.whatif import EVERY
@@ -30,7 +30,7 @@ def page(sweep: Sweep) -> str:
     rows = table(title, _heads(sweep), (_cells(sweep, row) for row in sweep.rows), len(sweep.rows))
     shown = element("section", element("h2", "Cases, worst first", id="rows"), rows, aria_labelledby="rows")
     parts = [header, shown]
-    items = [element("li", told(note)) for note in sweep.notes]
+    items = [element("li", display_text(note)) for note in sweep.notes]
     if items:
         also = element("h2", "Notes", id="also")
         parts.append(element("section", also, element("ul", *items, class_="plain"), aria_labelledby="also"))
@@ -56,7 +56,7 @@ def _tiles(sweep: Sweep) -> Iterable[Element]:
         ("cases", f"{len(sweep.rows)}", False),
         ("with an impact", f"{bad}", bad > 0),
         ("most replicas lost", f"{max((row.fewer for row in sweep.rows), default=0)}", False),
-        ("most preempted", f"{max((row.pushed_out for row in sweep.rows), default=0)}", False),
+        ("most preempted", f"{max((row.preempted for row in sweep.rows), default=0)}", False),
         ("longest time to steady state", duration(longest), False),
     )
     for name, value, is_bad in figures:

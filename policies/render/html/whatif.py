@@ -9,9 +9,19 @@ from forewarn.policies.render import autoscalers
 from forewarn.policies.render import simulation as timeline_text
 from forewarn.policies.render.headroom import cpu, memory
 from forewarn.policies.render.html.charts import cascade
-from forewarn.policies.render.html.elements import Amount, Page, chart, data, element, section, table, tile, told
+from forewarn.policies.render.html.elements import (
+    Amount,
+    Page,
+    chart,
+    data,
+    display_text,
+    element,
+    section,
+    table,
+    tile,
+)
 from forewarn.policies.render.html.node_data import node_data
-from forewarn.policies.render.html.nodes import nodes, pushed
+from forewarn.policies.render.html.nodes import nodes, preemption_section
 from forewarn.policies.render.simulation import duration, missing, settled, violated
 from forewarn.policies.render.whatif import (
     affected,
@@ -31,8 +41,8 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.answer import Answer
     from forewarn.policies.whatif.class_change import ClassChange
 
-_MOST_NOTES: Final = 100
-_MOST_OPEN: Final = 40
+_MAX_NOTES: Final = 100
+_MAX_OPEN: Final = 40
 """The most events of a timeline that is shown unfolded."""
 
 
@@ -44,10 +54,16 @@ def page(answer: Answer, change: ClassChange | None = None, notes: Iterable[str]
 def report(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> Page:
     """The same, before it is written."""
     assert answer.occupancy is not None
-    bands = NodeBands(answer.occupancy, answer.pushes)
-    drawn = node_data(bands, answer.pushes)
-    parts = [_header(answer), *_change(change), nodes(drawn), *_classes(answer), *pushed(answer.pushes)]
-    parts += [*_workloads(answer), *_autoscalers(answer), *_timeline(answer), *_odds_and_ends(answer, notes)]
+    bands = NodeBands(answer.occupancy, answer.preemptions)
+    drawn = node_data(bands, answer.preemptions)
+    parts = [
+        _header(answer),
+        *_change(change),
+        nodes(drawn),
+        *_classes(answer),
+        *preemption_section(answer.preemptions),
+    ]
+    parts += [*_workloads(answer), *_autoscalers(answer), *_timeline(answer), *_other_facts(answer, notes)]
     parts.append(data("nodes-data", drawn))
     skip = element("a", "skip to the workloads", href="#workloads", class_="skip")
     return Page(answer.title, parts, skip)
@@ -56,13 +72,13 @@ def report(answer: Answer, change: ClassChange | None = None, notes: Iterable[st
 def _header(answer: Answer) -> Element:
     pending = sum(standing.pending for standing in answer.standings)
     before = sum(standing.pending_before for standing in answer.standings)
-    broken = sum(answer.summary.broken_budgets.values())
+    broken = sum(answer.summary.violated_pdbs.values())
     tiles = [
         tile(
             "running", f"{answer.running_before} → {answer.running_after}", answer.running_after < answer.running_before
         ),
         tile("Pending", f"{before} → {pending}" if before else f"{pending}", pending > before),
-        tile("preempted", f"{len(answer.pushes)}", bool(answer.pushes)),
+        tile("preempted", f"{len(answer.preemptions)}", bool(answer.preemptions)),
         tile("cascade depth", f"{answer.summary.depth}", answer.summary.depth > 1),
         tile("Pods beyond PDBs", f"{broken}", bool(broken)),
         tile("time to steady state", duration(answer.summary.settled_at), not answer.summary.settled),
@@ -72,7 +88,7 @@ def _header(answer: Answer) -> Element:
     return element(
         "header",
         element("p", "forewarn", class_="brand"),
-        element("h1", told(answer.title)),
+        element("h1", display_text(answer.title)),
         element("p", f"{verdict(answer)} {state[:1].upper()}{state[1:]}.", class_="lead"),
         figures,
     )
@@ -80,15 +96,15 @@ def _header(answer: Answer) -> Element:
 
 def _change(change: ClassChange | None) -> Iterator[Element]:
     if change is not None:
-        lines = [element("li", told(line.strip())) for line in class_change(change)]
+        lines = [element("li", display_text(line.strip())) for line in class_change(change)]
         yield section("PriorityClass", "class-title", element("ul", *lines, class_="plain"))
 
 
 def _classes(answer: Answer) -> Iterator[Element]:
     """Yield the table of running Pods and their resource requests by PriorityClass, before and after."""
     assert answer.occupancy is not None
-    preempted = Counter((push.priority, push.priority_class) for push in answer.pushes)
-    found = requests_by_class(answer.occupancy.stays)
+    preempted = Counter((preemption.priority, preemption.priority_class) for preemption in answer.preemptions)
+    found = requests_by_class(answer.occupancy.intervals)
     rows = (
         (
             name or "-",
@@ -121,7 +137,7 @@ def _workloads(answer: Answer) -> Iterator[Element]:
 
 
 def _autoscalers(answer: Answer) -> Iterator[Element]:
-    lines = [element("li", told(line.strip())) for line in autoscalers.lines(answer.autoscalers)]
+    lines = [element("li", display_text(line.strip())) for line in autoscalers.lines(answer.autoscalers)]
     if lines:
         yield section("Autoscalers", "autoscalers-title", element("ul", *lines, class_="plain"))
 
@@ -129,28 +145,28 @@ def _autoscalers(answer: Answer) -> Iterator[Element]:
 def _timeline(answer: Answer) -> Iterator[Element]:
     lines = [_moment(line) for line in timeline_text.timeline(answer.simulation)]
     if lines:
-        drawn = chart("Preemptions over time, chart", cascade(answer.pushes)) if answer.pushes else None
+        drawn = chart("Preemptions over time, chart", cascade(answer.preemptions)) if answer.preemptions else None
         events = element("ol", *lines, class_="timeline")
-        if len(lines) > _MOST_OPEN:
+        if len(lines) > _MAX_OPEN:
             events = element("details", element("summary", f"{len(lines)} events"), events)
         yield section("Timeline", "timeline-title", drawn, events)
 
 
 def _moment(line: str) -> Element:
     seconds, _, event = line.lstrip().partition("  ")
-    return element("li", element("time", seconds), element("span", told(event)))
+    return element("li", element("time", seconds), element("span", display_text(event)))
 
 
-def _odds_and_ends(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
-    lines = [violated(name, count) for name, count in sorted(answer.summary.broken_budgets.items())]
-    lines += [too_few_healthy(n, h, d) for n, (h, d) in sorted(answer.budgets.items())]
+def _other_facts(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
+    lines = [violated(name, count) for name, count in sorted(answer.summary.violated_pdbs.items())]
+    lines += [too_few_healthy(n, h, d) for n, (h, d) in sorted(answer.pdbs.items())]
     lines += [*missing(answer.summary), *emptied(answer), *arrived(answer), *affected(answer.losses)]
     lines += [*(f"not simulated: {problem}" for problem in answer.unread), *answer.not_modelled]
     if answer.anyway is not None:
         lines.append(without_it(answer))
     lines += list(notes)
     if lines:
-        items = [element("li", told(line)) for line in lines[:_MOST_NOTES]]
-        more = f"and {len(lines) - _MOST_NOTES} more; use -o json for all"
-        items += [element("li", more)] if len(lines) > _MOST_NOTES else []
+        items = [element("li", display_text(line)) for line in lines[:_MAX_NOTES]]
+        more = f"and {len(lines) - _MAX_NOTES} more; use -o json for all"
+        items += [element("li", more)] if len(lines) > _MAX_NOTES else []
         yield section("Notes", "also-title", element("ul", *items, class_="plain"))

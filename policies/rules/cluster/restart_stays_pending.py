@@ -93,14 +93,14 @@ TARGETS: Final = (Target.CLUSTER,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final[Action | None] = None
 DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
-_LOOKED_AT: Final = 100
+_MAX_CHECKED: Final = 100
 """Maximum number of Pods with one possible node whose reasons are read."""
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Yield a problem for each workload whose restart leaves Pods that fit on no node."""
     for restart in restarts_of(context):
-        if restart.stands_still:
+        if restart.is_blocked:
             pending = [found for found in restart.impact.predictions if found.outcome == "pending"]
-            details = StaysPending(restart.impact, pending[0], reasons_of(pending[:_LOOKED_AT]), is_restart=True)
+            details = StaysPending(restart.impact, pending[0], reasons_of(pending[:_MAX_CHECKED]), is_restart=True)
             yield Problem(details, object=restart.ref)

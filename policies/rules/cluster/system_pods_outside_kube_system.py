@@ -64,7 +64,7 @@ def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Yield a problem for each namespace with such Pods, except Pods whose template another rule reports."""
     if not any((priority or 0) >= _LEAST for _, priority in context.pod_counts_by_priority):
         return
-    told = set(_told_of(context))
+    told = set(_reported(context))
     by_namespace: dict[str, list[Pod]] = {}
     for pod in context.pods:
         if pod.effective_priority >= _LEAST and pod.namespace != "kube-system" and not pod.terminal:
@@ -83,7 +83,7 @@ def _problem(namespace: str, pods: list[Pod]) -> Problem:
     return Problem(details, object=ObjectRef("v1", "Namespace", "", namespace))
 
 
-def _told_of(context: Context) -> Iterator[tuple[str, str, str]]:
+def _reported(context: Context) -> Iterator[tuple[str, str, str]]:
     """The (kind, namespace, name) of the workloads whose template names a system class, and of their ReplicaSets."""
     for workload in context.cluster.workloads.values() if context.cluster else ():
         try:

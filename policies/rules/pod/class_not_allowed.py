@@ -98,8 +98,8 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     use = _use_of(subject, context)
     if use is None or _is_allowed(subject, use, context) is not False:
         return
-    asks_who = any(entry.asks_who for entry in entries_of(use.name, context))
-    who = f" for user {subject.user.name}" if subject.user and asks_who else ""
+    depends_on_user = any(entry.depends_on_user for entry in entries_of(use.name, context))
+    who = f" for user {subject.user.name}" if subject.user and depends_on_user else ""
     yield Problem(
         f"class {quote(use.name)} is not allowed in namespace {use.namespace}{who}",
         use.path,

@@ -104,7 +104,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if subject.is_partial:
         return
     if group_kind(subject.object) == DISRUPTION_BUDGET:
-        yield from _of_budget(subject, context)
+        yield from _of_pdb(subject, context)
         return
     template = context.template(subject)
     constraints = template.spec.get("topologySpreadConstraints") if template else None
@@ -118,7 +118,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
             yield Problem(message, path, fix, severity=Severity.NOTE if _counts_all(constraint, context) else None)
 
 
-def _of_budget(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+def _of_pdb(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     spec = at(subject.object, "spec")
     if subject.object.get("apiVersion") != "policy/v1" or not isinstance(spec, dict):
         return

@@ -87,7 +87,7 @@ if TYPE_CHECKING:
 ID: Final = "fits-nowhere"
 TARGETS: Final = (Target.POD, Target.UPDATED_POD, Target.TEMPLATE)
 SEVERITY: Final = Severity.WARNING
-_LOOKED_AT: Final = 100
+_MAX_CHECKED: Final = 100
 """Maximum number of Pods with one possible node whose reasons are read."""
 ACTION: Final = Action.WARN
 DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
@@ -105,7 +105,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if not impact.pending:
         impact.check_bounds()
         return
-    pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"][:_LOOKED_AT]
+    pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"][:_MAX_CHECKED]
     reasons: list[tuple[str, int]] = []
     with suppress(CutShort):
         reasons = reasons_of(pending)

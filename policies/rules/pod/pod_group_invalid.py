@@ -39,7 +39,7 @@ from forewarn.policies.kinds.registry import POD_GROUP
 from forewarn.policies.objects.fields import group_kind, mapping
 from forewarn.policies.releases.minors import NEWEST
 from forewarn.policies.rules.support.context import Context, DependsOn, Target
-from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS, completed
+from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, completed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -73,7 +73,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     for message in dict.fromkeys((str(fault), fault.path) for fault in found):
         text, path = message
         fix = next((fix for part, fix in _FIXES if part in text), "correct this field")
-        yield Problem(cut(text, MOST_CHARACTERS), path, fix, detail={"rejection": text})
+        yield Problem(cut(text, MAX_CHARACTERS), path, fix, detail={"rejection": text})
 
 
 def _of_template(template: PodTemplate) -> Iterable[FieldError]:
@@ -121,8 +121,8 @@ def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
     if is_known and is_on and subject.old is None and group_kind(subject.object) == POD_GROUP:
         try:
             spec = admit_pod_group(spec, context.classes, with_policy=with_policy)
-        except Forbidden as refusal:
-            return [FieldError(refusal.path, str(refusal))]
+        except Forbidden as rejection:
+            return [FieldError(rejection.path, str(rejection))]
     faults, _ = validate_group(completed(subject), spec, subject.old, semantics)
     by_class = given is None and subject.old is None
     return [fault for fault in faults if not (by_class and fault.path == ("spec", "priority"))]

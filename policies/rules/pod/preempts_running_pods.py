@@ -131,7 +131,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         yield _preemption(impact, preempting, victims, path, context)
     elif impact.is_incomplete and not (impact.preempting or (impact.pending and impact.first_only)):
         impact.check_bounds()
-        yield Problem(NotPredicted(impact, "run `forewarn predict`", is_late=True), path)
+        yield Problem(NotPredicted(impact, "run `forewarn predict`", is_stale=True), path)
 
 
 def _preemption(

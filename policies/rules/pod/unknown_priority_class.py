@@ -90,13 +90,18 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 def _unknown(name: str, path: Path, subject: ReviewedObject, context: Context) -> Problem:
     rejected = _REJECTED.get(group_kind(subject.object), "Pods")
-    is_certain = context.classes_whole or is_reserved(name)
+    is_certain = context.classes_complete or is_reserved(name)
     consequence = f"; {rejected} will be rejected" if is_certain else " in this input"
     known = recommended_to(subject, context)
-    meant = known.meant(name) if context.phase is Phase.LINT else ""
+    meant = known.nearest_name(name) if context.phase is Phase.LINT else ""
     return Problem(
         UnknownClass(
-            name, consequence, known, is_certain=context.classes_whole, is_reserved=is_reserved(name), meant=meant
+            name,
+            consequence,
+            known,
+            is_certain=context.classes_complete,
+            is_reserved=is_reserved(name),
+            suggestion=meant,
         ),
         path,
         severity=None if is_certain or (meant and is_misspelt(name, meant)) else Severity.WARNING,

@@ -79,7 +79,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     known = context.once(_Defined) if name else None
     if known is None or not known.sorted or name in known.sorted or is_template_variable(name, subject, context):
         return
-    meant = known.meant(name)
+    meant = known.nearest_name(name)
     yield Problem(
         Text(
             f"WorkloadPriorityClass {quote(name)} not found in this input",

@@ -118,7 +118,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     impact, template = (predicted_of(context).of(subject), context.template(subject)) if promises else (None, None)
     if impact is None or template is None or context.cluster is None:
         return
-    pushed, kept = _pushed_out(impact, subject, template, context.cluster), 0
+    pushed, kept = _preempted(impact, subject, template, context.cluster), 0
     for promise in promises:
         hit = list(_against(promise, pushed))
         if hit:
@@ -130,13 +130,13 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         yield _not_known(kept, impact, template)
 
 
-def _pushed_out(
+def _preempted(
     impact: Impact, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot
 ) -> dict[tuple[_Pods, _Pods], list[_Push]]:
     """The victims and their preemptors, grouped by the properties that expectations select, because most are alike."""
     found: dict[tuple[_Pods, _Pods], list[_Push]] = {}
     for prediction in impact.preempting:
-        by = _pusher(prediction.pod, subject, template, cluster)
+        by = _preemptor(prediction.pod, subject, template, cluster)
         for victim in each(prediction.victims):
             whom = victim.namespace, victim.priority_class_name, cluster.top_workload_of(victim)
             found.setdefault((by, whom), []).append((prediction, victim))
@@ -145,11 +145,11 @@ def _pushed_out(
 
 def _against(promise: Promise, pushed: dict[tuple[_Pods, _Pods], list[_Push]]) -> Iterator[_Push]:
     for by, whom in each(list(pushed)):
-        if promise.by.matches(*by) and promise.pushed_out.matches(*whom):
+        if promise.by.matches(*by) and promise.preempted.matches(*whom):
             yield from pushed[by, whom]
 
 
-def _pusher(pod: Pod, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot) -> _Pods:
+def _preemptor(pod: Pod, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot) -> _Pods:
     """The properties of a new Pod that expectations select.
 
     A workload's Pod always belongs to the top-level workload.

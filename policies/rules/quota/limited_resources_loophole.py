@@ -73,8 +73,8 @@ ACTION: Final = Action.WARN
 DEPENDS_ON: Final = NOTHING_STORED
 
 _CLASS: Final = "PriorityClass"
-_MOST_SELECTORS: Final = 16
-_MOST_NAMES: Final = 500
+_MAX_SELECTORS: Final = 16
+_MAX_NAMES: Final = 500
 """Maximum scopes of a quota, and classes in them, that are checked."""
 _ANY_OTHER: Final = "any-class.that-nobody-names"
 """A placeholder for the classes that neither limitedResources nor the quota names."""
@@ -89,26 +89,26 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
     quota = context.quota_of(subject)
     selectors = [(s, path) for s, path in placed_selectors(quota, subject) if s.scope_name == _CLASS]
-    if len(selectors) > _MOST_SELECTORS or sum(len(s.values) for s, _ in selectors) > _MOST_NAMES:
+    if len(selectors) > _MAX_SELECTORS or sum(len(s.values) for s, _ in selectors) > _MAX_NAMES:
         message = "too many PriorityClass scopes to check all of them for loopholes"
-        yield Problem(message, ("spec", "scopeSelector"), f"name at most {_MOST_NAMES} classes in one ResourceQuota")
+        yield Problem(message, ("spec", "scopeSelector"), f"name at most {_MAX_NAMES} classes in one ResourceQuota")
     names = 0
-    for selector, path in selectors[:_MOST_SELECTORS]:
+    for selector, path in selectors[:_MAX_SELECTORS]:
         names += len(selector.values)
-        if names <= _MOST_NAMES:
+        if names <= _MAX_NAMES:
             yield from _covered(quota, selector, path, limited)
 
 
 def _covered(
     quota: ResourceQuota, selector: ScopeSelector, path: Path, limited: list[ScopeSelector]
 ) -> Iterator[Problem]:
-    from forewarn.policies.rules.support.quota_scopes import holds
+    from forewarn.policies.rules.support.quota_scopes import matches
 
-    ours = [scope for scope in quota.scope_selectors if len(scope.values) <= _MOST_NAMES][:_MOST_SELECTORS]
+    ours = [scope for scope in quota.scope_selectors if len(scope.values) <= _MAX_NAMES][:_MAX_SELECTORS]
     named = {value for scope in (*limited, *ours) for value in scope.values}
     for name in (*sorted(named), _ANY_OTHER):
         charge(2 * len(limited))
-        if not any(holds(scope, name) for scope in limited) or not holds(selector, name):
+        if not any(matches(scope, name) for scope in limited) or not matches(selector, name):
             continue
         for why, remedy in _how(quota, selector, name):
             is_in_quota = any(name in scope.values for scope in quota.scope_selectors)
@@ -119,7 +119,7 @@ def _covered(
 def _how(quota: ResourceQuota, selector: ScopeSelector, name: str) -> Iterator[tuple[str, str]]:
     """The reasons and fixes why covering this class is a loophole."""
     from forewarn.policies.kube_apiserver.quota.scopes import matching_resources
-    from forewarn.policies.rules.support.quota_scopes import holds
+    from forewarn.policies.rules.support.quota_scopes import matches
 
     if not matching_resources(quota.spec_hard):
         yield "but limits nothing that Pods use", "limit pods, cpu or memory in spec.hard"
@@ -128,6 +128,6 @@ def _how(quota: ResourceQuota, selector: ScopeSelector, name: str) -> Iterator[t
             f"without naming it ({selector.operator} [{' '.join(selector.values)}])",
             "list the classes with operator: In",
         )
-    elif any(other.scope_name != _CLASS or not holds(other, name) for other in quota.scope_selectors):
+    elif any(other.scope_name != _CLASS or not matches(other, name) for other in quota.scope_selectors):
         others = ", ".join(s.scope_name for s in quota.scope_selectors if s is not selector)
         yield f"but limits only some of its Pods, or none ({others})", "use one scope in this quota"

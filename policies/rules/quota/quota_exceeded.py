@@ -75,7 +75,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import Action, Problem, Severity, cut
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.rules.support.context import Context, DependsOn, Target
-from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS
+from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,7 +129,7 @@ def _message(use: Use, fault: Fault, noun: str) -> str:
     quota = use.found(fault.quota)
     if quota is None or not fault.resources:
         rejected = "Pods" if use.template.is_template else "the Pod"
-        return cut(f"{rejected} will be rejected: {fault.message}", MOST_CHARACTERS)
+        return cut(f"{rejected} will be rejected: {fault.message}", MAX_CHARACTERS)
     name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
     subject = f"ResourceQuota {cut(quota.name, _LONGEST)} ({name}: {quota.hard[name]}, used: {quota.used[name]})"
     asked = "" if name in _PODS else _requested(use, name)

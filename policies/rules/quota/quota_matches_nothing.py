@@ -56,7 +56,7 @@ from forewarn.policies.metering import charge, each
 from forewarn.policies.rules.support.context import Context, DependsOn, Target
 from forewarn.policies.rules.support.details import UnknownClass
 from forewarn.policies.rules.support.recommended import recommended_to
-from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS, is_template_variable
+from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, is_template_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +99,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if not unknown and _excludes_all(quota, context):
         selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
         shown = " and ".join(map(_shown, selectors[:_SUGGESTIONS])) + (" and others" * (len(selectors) > _SUGGESTIONS))
-        message = cut(f"no Pod matches all of its scopes: {shown}", MOST_CHARACTERS)
+        message = cut(f"no Pod matches all of its scopes: {shown}", MAX_CHARACTERS)
         yield Problem(message, ("spec", "scopeSelector"), "remove one of them")
     yield from _never_charged(quota)
 

@@ -65,7 +65,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, Problem, Severity, cut
 from forewarn.policies.rules.support.context import Context, DependsOn, Target
-from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS
+from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         return
     rejected = "Pods" if use.template.is_template else "the Pod"
     yield Problem(
-        cut(f"{rejected} will be rejected: {fault.message}", MOST_CHARACTERS),
+        cut(f"{rejected} will be rejected: {fault.message}", MAX_CHARACTERS),
         use.template.at("containers"),
         "set them, or add a LimitRange with defaults to the namespace",
         detail={"quota": fault.quota, "rejection": fault.message},

@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import Action, Problem, Severity, cut
 from forewarn.policies.objects.fields import at
 from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
-from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS, completed, naming
+from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, completed, naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,7 @@ DEPENDS_ON: Final = NOTHING_STORED
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Yield a problem for each error that kube-apiserver reports."""
     # Only where there is a quota: linting starts without these.
-    from forewarn.policies.kube_apiserver.validation.field_errors import MOST_FAULTS
+    from forewarn.policies.kube_apiserver.validation.field_errors import MAX_FAULTS
     from forewarn.policies.kube_apiserver.validation.resource_quota import (
         validate_resource_quota,
         validate_resource_quota_update,
@@ -76,12 +76,12 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     quota = completed(subject)
     faults = validate_resource_quota_update(quota, subject.old) if subject.old else validate_resource_quota(quota)
     told = set[str]()
-    for fault in faults[:MOST_FAULTS]:
+    for fault in faults[:MAX_FAULTS]:
         text = str(fault).rstrip(".")
         message, fix, path = "", "", _present(subject, fault.path)
         if text.endswith(_UNSUPPORTED):
             message, fix, path = _unsupported(subject, fault.path)
-        message = cut(message or text, MOST_CHARACTERS)
+        message = cut(message or text, MAX_CHARACTERS)
         if message not in told:
             told.add(message)
             fix = fix or next((fix for part, fix in _FIXES if part in text), "correct this field")

@@ -25,7 +25,7 @@ def is_allowed(
 
     `had`: the stored object has this class already.
     """
-    answers = [_holds(entry, subject, namespace, context, had=had) for entry in entries_of(name, context)]
+    answers = [_matches(entry, subject, namespace, context, had=had) for entry in entries_of(name, context)]
     return True if not answers or True in answers else None if None in answers else False
 
 
@@ -34,7 +34,7 @@ def entries_of(name: str, context: Context) -> list[AllowedClasses]:
     return [entry for entry in context.options.allowed_classes if name and one_of(entry.classes, name)]
 
 
-def _holds(
+def _matches(
     entry: AllowedClasses, subject: ReviewedObject, namespace: str, context: Context, *, had: bool
 ) -> bool | None:
     """True if all conditions of an entry hold; None if unknown."""
@@ -42,7 +42,7 @@ def _holds(
     if entry.namespace_selector is not None:
         found = context.namespace(namespace)
         answers.append(None if found is None else entry.namespace_selector.matches(found.labels))
-    if entry.asks_who:
+    if entry.depends_on_user:
         answers.append(_is_among(entry, subject, had=had))
     return False if False in answers else None if None in answers else True
 

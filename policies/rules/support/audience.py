@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from forewarn.policies.rules.support.context import Context
 
 _SYSTEM: Final = frozenset(c.name for c in SYSTEM_CLASSES)
-_LOOKED_AT: Final = 500
+_MAX_CHECKED: Final = 500
 """Maximum Pods of the namespace whose classes are read, because a tenant decides on their number."""
 
 
@@ -44,7 +44,7 @@ def _knows(subject: ReviewedObject, namespace: str, context: Context) -> Callabl
             default = default_priority_class(context.stored_classes.values())
             found.update(_SYSTEM, (default.name,) if default else ())
             if context.disclose is Disclose.OWN_NAMESPACE and namespace and context.cluster is not None:
-                pods = islice(context.cluster.within(namespace).pods.values(), _LOOKED_AT)
+                pods = islice(context.cluster.within(namespace).pods.values(), _MAX_CHECKED)
                 found.update(pod.priority_class_name for pod in pods)
         return name in found or (context.disclose is Disclose.OWN_NAMESPACE and _is_allowed(name, subject, context))
 
@@ -54,11 +54,11 @@ def _knows(subject: ReviewedObject, namespace: str, context: Context) -> Callabl
 def _is_allowed(name: str, subject: ReviewedObject, context: Context) -> bool:
     """True if an entry of allowedClasses permits the class for the subject's namespace and user."""
     return any(
-        one_of(entry.classes, name) and _holds(entry, subject, context) for entry in context.options.allowed_classes
+        one_of(entry.classes, name) and _matches(entry, subject, context) for entry in context.options.allowed_classes
     )
 
 
-def _holds(entry: AllowedClasses, subject: ReviewedObject, context: Context) -> bool:
+def _matches(entry: AllowedClasses, subject: ReviewedObject, context: Context) -> bool:
     """True if all conditions of an entry are known to hold."""
     name, user = subject.namespace, subject.user
     if entry.namespaces and not (name and one_of(entry.namespaces, name)):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 from weakref import proxy
 
 from forewarn.policies.disclosure import EXACT, Disclose, Shown
-from forewarn.policies.findings import NOWHERE, Action, Location, Path, Problem, Severity
+from forewarn.policies.findings import NO_LOCATION, Action, Location, Path, Problem, Severity
 from forewarn.policies.kinds.registry import CLAIM, LIMIT_RANGE, NAMESPACE, POD_GROUP, PRIORITY_CLASS, RESOURCE_QUOTA
 from forewarn.policies.kube_apiserver.priority import Classes
 from forewarn.policies.objects.fields import InvalidObject, group_kind
@@ -70,7 +70,7 @@ class Defined(NamedTuple):
 
     def locate(self, path: Path = ("metadata", "name")) -> Location:
         """The location of a field in the object that defines the class."""
-        return self.subject.locate(path) if self.subject else NOWHERE
+        return self.subject.locate(path) if self.subject else NO_LOCATION
 
 
 class Context:
@@ -159,10 +159,10 @@ class Context:
     @property
     def classes_known(self) -> bool:
         """True if a missing class can be reported: classes are complete, or the change set defines some."""
-        return self.classes_whole or bool(self.defined)
+        return self.classes_complete or bool(self.defined)
 
     @property
-    def classes_whole(self) -> bool:
+    def classes_complete(self) -> bool:
         """True if all existing classes are known."""
         return self.cluster is not None or bool(self.options.known_classes) or self.options.closed
 

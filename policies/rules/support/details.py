@@ -62,13 +62,13 @@ class Preemption(NamedTuple):
 class NotPredicted(NamedTuple):
     """A prediction without a result for some new Pods; `impact` has the reason.
 
-    `is_late`: time or work was used up. `expectations`: number of expectations that were not checked. `is_restart`: the
-    prediction is about a restart.
+    `is_stale`: time or work was used up. `expectations`: number of expectations that were not checked. `is_restart`:
+    the prediction is about a restart.
     """
 
     impact: Impact
     fix: str
-    is_late: bool = False
+    is_stale: bool = False
     expectations: int = 0
     is_restart: bool = False
 
@@ -138,7 +138,7 @@ class UnknownClass(NamedTuple):
     """The name of a PriorityClass that does not exist. `consequence`: the rest of the sentence after `not found`.
 
     `known`: the PriorityClasses that may be recommended; None to recommend none. `is_certain`: the class is known not
-    to exist. `is_reserved`: only Kubernetes can create the class. `fix`: empty to list known classes. `meant`: the
+    to exist. `is_reserved`: only Kubernetes can create the class. `fix`: empty to list known classes. `suggestion`: the
     name that the linter may write instead. `longest`: maximum number of characters of the name.
     """
 
@@ -148,7 +148,7 @@ class UnknownClass(NamedTuple):
     fix: str = ""
     is_certain: bool = True
     is_reserved: bool = False
-    meant: str = ""
+    suggestion: str = ""
     longest: int = MAX_NAME
 
 

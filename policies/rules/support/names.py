@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 253
 """Maximum characters of a name for which a similar name is suggested."""
-_MOST_CANDIDATES: Final = 100
-_MOST_QUESTIONS: Final = 1_000
+_MAX_CANDIDATES: Final = 100
+_MAX_LOOKUPS: Final = 1_000
 """Maximum different names that are looked up for one change set."""
 
-_MOST_LISTED: Final = 5
+_MAX_LISTED: Final = 5
 _SHORT_NAME: Final = 5
 """Names with up to this number of characters count as different if two letters differ."""
 _SHORT_PART: Final = 3
@@ -53,12 +53,12 @@ class Names:
 
         A name that the audience may not know is never the answer, because a similar name would reveal it.
         """
-        return self.meant(name) if audience.sees_all else _nearest(name, filter(audience.knows, self._known))
+        return self.nearest_name(name) if audience.sees_all else _nearest(name, filter(audience.knows, self._known))
 
-    def meant(self, name: str) -> str:
+    def nearest_name(self, name: str) -> str:
         """The known name that is most similar to this one; "" if none is similar."""
         if name not in self._found:
-            if len(self._found) >= _MOST_QUESTIONS:
+            if len(self._found) >= _MAX_LOOKUPS:
                 return ""
             self._found[name] = _nearest(name, self._candidates(name))
         return self._found[name]
@@ -68,9 +68,9 @@ class Names:
         alphabet.
         """
         names = self._by_length
-        if len(names) <= _MOST_CANDIDATES:
+        if len(names) <= _MAX_CANDIDATES:
             return self._known
-        found, each = set[str](), _MOST_CANDIDATES // 6
+        found, each = set[str](), _MAX_CANDIDATES // 6
         for length in (len(name) - 1, len(name), len(name) + 1):
             at = bisect_left(names, (length, name))
             found.update(other for _, other in names[max(at - each, 0) : at + each])
@@ -90,8 +90,8 @@ def suggested(name: str, known: Iterable[str]) -> str:
     """
     names = sorted(known)
     meant = _nearest(name, names)
-    if not meant or (len(names) <= _MOST_LISTED and not is_misspelt(name, meant)):
-        return f"; found {', '.join(names)}" if 0 < len(names) <= _MOST_LISTED else ""
+    if not meant or (len(names) <= _MAX_LISTED and not is_misspelt(name, meant)):
+        return f"; found {', '.join(names)}" if 0 < len(names) <= _MAX_LISTED else ""
     return f"; did you mean {quote(meant)}?"
 
 
@@ -101,7 +101,7 @@ def is_reserved(name: str) -> bool:
 
 
 def is_misspelt(name: str, meant: str) -> bool:
-    """True if `name` is a misspelling of `meant`: one or two letters are wrong, missing, added or swapped.
+    """True if `name` is a misspelling of `nearest_name`: one or two letters are wrong, missing, added or swapped.
 
     Names that differ in a number or in a short part (web-1 and web-2, web-eu and web-us) are different names.
     """
@@ -141,8 +141,8 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # only when something is wrong
 
     names = sorted(known)
-    if len(names) > _MOST_CANDIDATES:
-        names = sorted(nsmallest(_MOST_CANDIDATES, names, key=lambda other: _distance(name, other)))
+    if len(names) > _MAX_CANDIDATES:
+        names = sorted(nsmallest(_MAX_CANDIDATES, names, key=lambda other: _distance(name, other)))
     return next(iter(get_close_matches(name, names, n=1, cutoff=0.6)), "")
 
 

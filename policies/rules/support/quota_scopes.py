@@ -62,7 +62,7 @@ def is_readable(selector: ScopeSelector) -> bool:
     return True
 
 
-def holds(selector: ScopeSelector, class_name: str) -> bool:
+def matches(selector: ScopeSelector, class_name: str) -> bool:
     """True if a PriorityClass scope selects Pods with a class ("" for no class); an invalid scope selects none."""
     try:
         return matches_scope(selector, {"spec": {"priorityClassName": class_name}})

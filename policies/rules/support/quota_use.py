@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from forewarn.policies.controllers.arrivals import Arrivals, arrivals, present
 from forewarn.policies.kinds.registry import PRIORITY_CLASS, RESOURCE_QUOTA
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_priority, resolved_spec
-from forewarn.policies.kube_apiserver.quota import FaultKind, Pods, check_request, first_refused, matches, uncovered
+from forewarn.policies.kube_apiserver.quota import FaultKind, Pods, check_request, first_rejected, matches, uncovered
 from forewarn.policies.kube_apiserver.quota.scopes import InvalidScope
 from forewarn.policies.kube_apiserver.validation.decode import decode_fault
 from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
@@ -188,7 +188,11 @@ class QuotaUse:
         if context.phase is Phase.LINT and _runs(subject):
             return None
         is_update = template is not None and not template.is_template and subject.operation is Operation.UPDATE
-        pod = pod_of(subject, template, context) if template and not is_update and not self._comes_of(subject) else None
+        pod = (
+            pod_of(subject, template, context)
+            if template and not is_update and not self._is_created_by(subject)
+            else None
+        )
         if template is None or pod is None:
             return None
         at_start = self.quotas_of(subject.effective_namespace)
@@ -234,7 +238,7 @@ class QuotaUse:
         except InvalidObject:
             return None
 
-    def _comes_of(self, subject: ReviewedObject) -> bool:
+    def _is_created_by(self, subject: ReviewedObject) -> bool:
         """True if another object of the change set creates this one, and thus counts its Pods."""
         owner = Owner.from_api(subject.object)
         return owner is not None and (subject.effective_namespace, owner.kind, owner.name) in self._identities
@@ -269,7 +273,7 @@ def pod_of(subject: ReviewedObject, template: PodTemplate, context: Context, cla
     try:
         resolved = (
             Resolved(name, 0, "")
-            if name and name not in context.classes and (context.is_known(name) or not context.classes_whole)
+            if name and name not in context.classes and (context.is_known(name) or not context.classes_complete)
             else establish_priority(name, context.classes)
         )
     except Forbidden:
@@ -312,10 +316,10 @@ def _place(pod: ApiObject, quotas: Quotas, coming: Arrivals) -> tuple[int, tuple
     if not coming.replicas:
         faults = check_request(pod, quotas).faults
         return 0, tuple(fault for fault in faults if fault.kind is FaultKind.MUST_SPECIFY), quotas
-    first, check = first_refused(pod, quotas, replicas=coming.replicas)
+    first, check = first_rejected(pod, quotas, replicas=coming.replicas)
     if first or not coming.surge:
         return first, check.faults, check.quotas
-    beyond, more = first_refused(pod, check.quotas, replicas=coming.surge)
+    beyond, more = first_rejected(pod, check.quotas, replicas=coming.surge)
     return (coming.replicas + beyond if beyond else 0), more.faults, check.quotas
 
 

@@ -29,9 +29,9 @@ class Restart(NamedTuple):
     impact: Impact
 
     @property
-    def stands_still(self) -> bool:
+    def is_blocked(self) -> bool:
         """True if a Pod without a node blocks the rollout; false if old Pods terminate first and free capacity."""
-        return bool(self.impact.pending) and not (self.impact.beside_old and self.impact.ended_first)
+        return bool(self.impact.pending) and not (self.impact.keeps_old and self.impact.deleted_first)
 
 
 class Restarts:

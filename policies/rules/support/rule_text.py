@@ -83,7 +83,7 @@ def elsewhere(location: Location) -> str:
     return f" ({location})" if location.line else ""
 
 
-MOST_CHARACTERS: Final = 120
+MAX_CHARACTERS: Final = 120
 """Maximum characters of a message: a line of a terminal, and half of the part of a warning that kube-apiserver
 sends.
 """
@@ -96,7 +96,7 @@ def naming(before: str, names: Sequence[str], count: int, after: str = "", limit
 
     Contains as many of the first `limit` names as fit into MOST_CHARACTERS, at least one, shortened if necessary.
     """
-    room = MOST_CHARACTERS - len(before) - len(after)
+    room = MAX_CHARACTERS - len(before) - len(after)
     for shown in range(min(limit, len(names)), 0, -1):
         listed = listed_of(names, count, shown)
         if len(listed) <= room:

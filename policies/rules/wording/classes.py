@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Text, cut, plural, quote
-from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS, listed_of, naming
+from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, listed_of, naming
 
 if TYPE_CHECKING:
     from forewarn.policies.disclosure import Audience
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _FEW: Final = 3
 _LONGEST: Final = 40
-_MOST: Final = 10
+_MAX: Final = 10
 """Maximum number of PriorityClasses in the JSON."""
 
 
@@ -68,7 +68,7 @@ def _class_fix(found: UnknownClass, audience: Audience) -> str:
 
 def unknown_document(found: UnknownClass) -> dict[str, Any]:
     """The name, and the probably intended name, as JSON."""
-    return {"class": found.name, **({"meant": found.meant} if found.meant else {})}
+    return {"class": found.name, **({"meant": found.suggestion} if found.suggestion else {})}
 
 
 def preempting(found: PreemptingClasses, audience: Audience) -> Text:
@@ -90,7 +90,7 @@ def preempting(found: PreemptingClasses, audience: Audience) -> Text:
 
 def preempting_document(found: PreemptingClasses) -> dict[str, Any]:
     """The number of PriorityClasses and the highest of them, as JSON."""
-    shown = found.classes[found.start : found.start + _MOST]
+    shown = found.classes[found.start : found.start + _MAX]
     return {"classes": [c.name for c in shown], "count": len(found.classes) - found.start}
 
 
@@ -100,7 +100,7 @@ def uncovered(found: UncoveredClass, audience: Audience) -> Text:
     if found.name and (found.is_in_quota or audience.knows(found.name)):
         shown = f"class {quote(cut(found.name, _LONGEST))}"
     start = f"allows {shown} under limitedResources"
-    return Text(cut(f"{start} {found.why}", MOST_CHARACTERS), found.fix, shorter=(start,))
+    return Text(cut(f"{start} {found.why}", MAX_CHARACTERS), found.fix, shorter=(start,))
 
 
 def uncovered_document(found: UncoveredClass) -> dict[str, Any]:

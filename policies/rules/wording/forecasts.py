@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.forecast.placement import Placement
 
-IN_TURN: Final = (
+ONE_BY_ONE: Final = (
     "Pods are placed one after the other; a Pod that fits is bound to the first of the tied nodes by name; while "
     "victims terminate, the preemptor waits and their PDBs allow that many fewer disruptions"
 )
@@ -37,14 +37,14 @@ def placement_notes(placement: Placement) -> tuple[str, ...]:
     if placement.rollout is not None:
         return tuple(rollout_notes(placement.rollout))
     evaluated = len(placement.predictions)
-    beyond = f"only the first {evaluated} new Pods are evaluated, {placement.left_out} more are not"
+    beyond = f"only the first {evaluated} new Pods are evaluated, {placement.omitted} more are not"
     notes = (
         (placement.without_claims, WITHOUT_CLAIMS),
         (placement.existing > 0, MISSING_ONLY),
-        (evaluated > 1, IN_TURN),
-        (placement.left_out > 0, beyond),
+        (evaluated > 1, ONE_BY_ONE),
+        (placement.omitted > 0, beyond),
     )
-    return tuple(note for holds, note in notes if holds)
+    return tuple(note for matches, note in notes if matches)
 
 
 def rollout_notes(impact: Impact) -> Iterator[str]:
@@ -87,27 +87,27 @@ def cascade(found: Aftermath, *, coarse: bool = False) -> tuple[str, ...]:
         return ("cascade not predicted",)
     if coarse:
         worst = (
-            (found.pushed_out, "replacements preempt more Pods"),
+            (found.preempted, "replacements preempt more Pods"),
             (found.pending, "replacements stay Pending"),
-            (found.refused, "replacements rejected by a quota"),
+            (found.rejected, "replacements rejected by a quota"),
             (found.replaced, "replacements fit"),
             (1, "not recreated"),
         )
         return (next(text for number, text in worst if number),)
     phrases = tuple(_effects(found)) or ("replacement fits" if found.replaced == 1 else "replacements fit",)
-    return (*phrases, f"{found.left_out:,} pending Pods ignored") if found.left_out else phrases
+    return (*phrases, f"{found.omitted:,} pending Pods ignored") if found.omitted else phrases
 
 
 def _effects(found: Aftermath) -> Iterator[str]:
     """All effects that are worse than a replacement Pod that fits."""
-    if found.pushed_out:
+    if found.preempted:
         depth = f" in a cascade of depth {found.levels}" if found.levels > 1 else ""
-        yield f"replacements preempt {plural(found.pushed_out, 'more Pod')}{depth}"
+        yield f"replacements preempt {plural(found.preempted, 'more Pod')}{depth}"
     if found.pending:
-        is_one = found.pending == 1 and (found.replaced == 1 or bool(found.pushed_out))
+        is_one = found.pending == 1 and (found.replaced == 1 or bool(found.preempted))
         yield f"{_replacements(found, found.pending)} {'stays' if is_one else 'stay'} Pending"
-    if found.refused:
-        yield f"{_replacements(found, found.refused)} rejected by a quota"
+    if found.rejected:
+        yield f"{_replacements(found, found.rejected)} rejected by a quota"
     if not found.replaced:
         yield "not recreated"
     elif found.lost:
@@ -116,7 +116,7 @@ def _effects(found: Aftermath) -> Iterator[str]:
 
 def _replacements(found: Aftermath, count: int) -> str:
     """Some of the replacement Pods: `replacement`, `replacements`, `2 of 3 replacements`."""
-    if found.pushed_out:
+    if found.preempted:
         return plural(count, "replacement")
     if found.replaced == 1:
         return "replacement"

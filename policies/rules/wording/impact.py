@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.disclosure import shown_count, shown_pods, shown_seconds
 from forewarn.policies.findings import Text, cut, listed, plural, quote
-from forewarn.policies.forecast.impact import MOST_NAMED, MOST_SHOWN
+from forewarn.policies.forecast.impact import MAX_NAMED, MAX_SHOWN
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.rules.support.details import Cause
 from forewarn.policies.rules.support.pending_reasons import node_of
-from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS, naming
+from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
 from forewarn.policies.rules.wording import forecasts
 from forewarn.policies.rules.wording.phrases import counted, of_namespaces, priorities
 
@@ -44,7 +44,7 @@ _FIXES: Final = (
     ("node(s) didn't match pod topology spread", "change topologySpreadConstraints"),
 )
 """The start of a reason of kube-scheduler -> the fix."""
-_MOST_FIXES: Final = 2
+_MAX_FIXES: Final = 2
 
 
 def preemption(found: Preemption, audience: Audience) -> Text:
@@ -77,9 +77,9 @@ def _failing(losses: Sequence[PodLoss]) -> tuple[str, ...]:
 
 def _consequences(losses: Sequence[PodLoss]) -> Iterator[str]:
     """`Preempting batch/pi-driver fails SparkApplication pi, unless …`, for each workload, at most MOST_NAMED."""
-    yield from (f"Preempting {loss.pod} {loss.sentence}" for loss in losses[:MOST_NAMED])
-    if len(losses) > MOST_NAMED:
-        yield f"{len(losses) - MOST_NAMED} more fail or are interrupted"
+    yield from (f"Preempting {loss.pod} {loss.sentence}" for loss in losses[:MAX_NAMED])
+    if len(losses) > MAX_NAMED:
+        yield f"{len(losses) - MAX_NAMED} more fail or are interrupted"
 
 
 def _head(found: Preemption, audience: Audience) -> str:
@@ -95,7 +95,7 @@ def _head(found: Preemption, audience: Audience) -> str:
     new = of_new_pods(len(found.preempting), impact, audience)
     if found.expectation is not None:
         return f"violates expectation {_name_of(found.expectation, audience)}: {new}would preempt"
-    return f"during its rollout, {new or 'a new Pod '}would preempt" if impact.beside_old else f"{new}would preempt"
+    return f"during its rollout, {new or 'a new Pod '}would preempt" if impact.keeps_old else f"{new}would preempt"
 
 
 def _name_of(expectation: Promise, audience: Audience) -> str:
@@ -139,17 +139,17 @@ def victims_text(
     behind, *fewer = (f" ({', '.join(known[:count])})" for count in range(len(known), 0, -1))
     if not shown.named:
         start = f"{start}{of_namespaces(shown)}"
-        fits = len(start) + len(behind) <= MOST_CHARACTERS
+        fits = len(start) + len(behind) <= MAX_CHARACTERS
         problem, more = (start + behind, ()) if fits else (start, capitalized((behind[2:-1],)))
         return _with_versions(problem, more, (*(start + some for some in fewer), start))
-    possibly = "possibly " if audience.coarse or any(p.may_be_others for p in preempting[:MOST_SHOWN]) else ""
+    possibly = "possibly " if audience.coarse or any(p.may_be_others for p in preempting[:MAX_SHOWN]) else ""
     before, unplaced = f"{start}: {possibly}", f"{head} {counted(shown.number, noun)}: {possibly}"
     after = f", {counted(shown.others, 'Pod')}{of_namespaces(shown)}" if shown.other_priorities else ""
-    names, count = shown.named[:MOST_NAMED], len(shown.named)
+    names, count = shown.named[:MAX_NAMED], len(shown.named)
     first = f"{names[0] if count == 1 else f'{names[0]} and {count - 1} more'}{after}"
-    fits = len(before) + len(first) + len(behind) <= MOST_CHARACTERS
+    fits = len(before) + len(first) + len(behind) <= MAX_CHARACTERS
     more = () if fits else capitalized((behind[2:-1],))
-    problem = naming(before, names, count, after + behind if fits else after, MOST_NAMED)
+    problem = naming(before, names, count, after + behind if fits else after, MAX_NAMED)
     versions = (f"{named}{first}{some}" for named in (before, unplaced) for some in (*fewer, ""))
     return _with_versions(problem, more, (*versions, start))
 
@@ -171,7 +171,7 @@ def _nodes_of(predictions: tuple[Prediction, ...]) -> str:
         tied = predictions[0].best_nodes
         return " or ".join(tied) if len(tied) <= 2 else f"{tied[0]} or {plural(len(tied) - 1, 'other node')}"
     nodes = sorted({prediction.nominated_node for prediction in predictions})
-    if any(prediction.may_be_elsewhere for prediction in predictions[:MOST_SHOWN]):
+    if any(prediction.may_be_elsewhere for prediction in predictions[:MAX_SHOWN]):
         return f"{', '.join(nodes[:2])} or {'others' if len(nodes) > 1 else 'another node'}"
     return listed(nodes, 2)
 
@@ -212,7 +212,7 @@ def preemption_document(found: Preemption) -> dict[str, Any]:
     if found.pdb_violations:
         told["victims"]["pdbViolations"] = found.pdb_violations
     if found.losses:
-        told["victims"]["losses"] = [loss.to_dict() for loss in found.losses[:MOST_SHOWN]]
+        told["victims"]["losses"] = [loss.to_dict() for loss in found.losses[:MAX_SHOWN]]
     if found.grace_seconds is not None:
         told["victims"]["graceSeconds"] = found.grace_seconds
     if found.expectation is not None:
@@ -227,7 +227,7 @@ def document(found: Preemption | NotPredicted | StaysPending) -> dict[str, Any]:
 
 def pending_document(found: StaysPending) -> dict[str, Any]:
     """The impact with the number of nodes for each reason, as JSON."""
-    reasons = [{"reason": reason, "nodes": count} for reason, count in found.reasons[:MOST_SHOWN]]
+    reasons = [{"reason": reason, "nodes": count} for reason, count in found.reasons[:MAX_SHOWN]]
     return {**document(found), **({"reasons": reasons} if reasons else {})}
 
 
@@ -243,7 +243,7 @@ def not_predicted(found: NotPredicted, audience: Audience) -> Text:
         only = f"only {impact.predicted} of {plural(new, 'new Pod')} predicted in time"
         why = f"not predicted: {impact.why_not}" if impact.why_not else only
         return Text(f"{plural(found.expectations, 'expectation')} not checked: {why}", found.fix)
-    if not found.is_late:
+    if not found.is_stale:
         pods = "" if new == 1 else f" ({new - impact.predicted} of {new} new Pods)"
         return Text(f"not predicted{pods}: {impact.why_not}", found.fix)
     if audience.coarse:
@@ -265,7 +265,7 @@ def stays_pending(found: StaysPending, audience: Audience) -> Text:
     impact, stuck, gaps = found.impact, found.stuck, capitalized(forecasts.gaps(found.impact, audience))
     if found.is_restart:
         which = "it" if impact.new == 1 else of_new_pods(impact.pending, impact, audience).rstrip()
-        after = ("The old Pods stay, and the rollout is blocked",) if impact.beside_old else ()
+        after = ("The old Pods stay, and the rollout is blocked",) if impact.keeps_old else ()
         problem = f"a restart now would leave {which} Pending: {nodes_that_fit(found.reasons, audience)}"
         return Text(problem, _fix_of_restart(found), (*after, *gaps), caveats=_unfinished(impact, gaps))
     pods = of_new_pods(impact.pending, impact, audience)
@@ -284,9 +284,9 @@ def stays_pending(found: StaysPending, audience: Audience) -> Text:
 
 
 def _terminated(impact: Impact, audience: Audience) -> tuple[str, ...]:
-    if not impact.ended_first:
+    if not impact.deleted_first:
         return ()
-    pods = "old Pods" if audience.coarse else plural(impact.ended_first, "old Pod")
+    pods = "old Pods" if audience.coarse else plural(impact.deleted_first, "old Pod")
     return (f"Its rollout terminates {pods} before that",)
 
 
@@ -316,5 +316,5 @@ def _fix_of_restart(found: StaysPending) -> str:
 
 def _fix_of(reasons: Sequence[tuple[str, int]], instead: Mapping[str, str] = NOTHING) -> str:
     """The fix for these reasons; "" if the reasons suggest none. `instead`: other texts for a fix."""
-    found = [fix for start, fix in _FIXES if any(start in reason for reason, _ in reasons[:_REASONS])][:_MOST_FIXES]
+    found = [fix for start, fix in _FIXES if any(start in reason for reason, _ in reasons[:_REASONS])][:_MAX_FIXES]
     return " or ".join(instead.get(fix, fix) for fix in found)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.disclosure import shown_count, shown_pods
 from forewarn.policies.findings import Text, cut
-from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS, naming
+from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
 from forewarn.policies.rules.wording.forecasts import gaps
 from forewarn.policies.rules.wording.impact import capitalized
 from forewarn.policies.rules.wording.phrases import counted, of_namespaces, priorities
@@ -55,7 +55,7 @@ def stays_pending(found: GroupPending, audience: Audience) -> Text:
     start = f"{_head(group)}stays Pending"
     why = "" if audience.coarse else f": {group.message}"
     fix = "run `forewarn predict`, or lower requests or minCount"
-    return Text(cut(f"{start}{why}", MOST_CHARACTERS), fix, shorter=(start,))
+    return Text(cut(f"{start}{why}", MAX_CHARACTERS), fix, shorter=(start,))
 
 
 def document(found: GroupPreemption | GroupPending) -> dict[str, Any]:

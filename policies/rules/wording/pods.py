@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from forewarn.policies.disclosure import Audience
     from forewarn.policies.rules.support.details import PlaceholdersPreempted, PodsOfMissingClass, PodsWithPriority
 
-_MOST: Final = 100
+_MAX: Final = 100
 """Maximum number of workloads in the JSON."""
 
 
@@ -55,4 +55,4 @@ def placeholders_preempted(found: PlaceholdersPreempted, audience: Audience) -> 
 
 def placeholders_document(found: PlaceholdersPreempted) -> dict[str, Any]:
     """The workloads as JSON."""
-    return {"workloads": [str(ref) for ref in found.workloads[:_MOST]]}
+    return {"workloads": [str(ref) for ref in found.workloads[:_MAX]]}

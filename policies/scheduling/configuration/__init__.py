@@ -13,7 +13,7 @@ from forewarn.policies.scheduling.configuration.expansion import Expansion
 from forewarn.policies.scheduling.configuration.plugin_arguments import READERS
 from forewarn.policies.scheduling.configuration.plugin_sets import PluginSet, plugin_sets
 from forewarn.policies.scheduling.configuration.schema import API_VERSION, KIND, MULTI_POINT, POINTS
-from forewarn.policies.scheduling.configuration.validation import GONE, backoff, validate
+from forewarn.policies.scheduling.configuration.validation import REMOVED_PLUGINS, backoff, validate
 from forewarn.policies.scheduling.plugins.registry import IN_TREE
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _unknown(
     for point, plugin_set in (entry for profile in sets for entry in profile.items()):
         points = _ANYWHERE if point == MULTI_POINT else {point}
         for name, _ in plugin_set.enabled:
-            if name not in plugins and name not in GONE:
+            if name not in plugins and name not in REMOVED_PLUGINS:
                 at.setdefault(name, set()).update(points)
     return {name: make(name, frozenset(points)) for name, points in at.items()}
 

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Path
     from forewarn.policies.objects.fields import ApiObject
 
-MOST_ENTRIES: Final = 256
+MAX_ENTRIES: Final = 256
 """Maximum entries of a list of objects: each profile, plugin, resource or term has a cost for each node."""
-MOST_TEXTS: Final = 10_000
+MAX_TEXTS: Final = 10_000
 """Maximum entries of a list of strings: values of a requirement, ignored resources."""
 _NAMED: Final = 64
 """Maximum characters of a name in a message."""
-_TOLD: Final = 100
+_MAX_ERRORS: Final = 100
 """Maximum number of reported errors."""
 
 
@@ -60,13 +60,13 @@ def _of_struct(obj: ApiObject, struct: Struct, path: Path) -> list[FieldError]:
     wrong = decode_fault(obj, struct)
     if wrong is not None:
         return [FieldError((*path, *wrong.path), wrong.text)]
-    return list(islice(_faults(obj, struct, path), _TOLD))
+    return list(islice(_faults(obj, struct, path), _MAX_ERRORS))
 
 
 def _faults(value: Any, kind: Type, path: Path) -> Iterator[FieldError]:
     """Yield errors for unknown fields and too long lists."""
     if isinstance(kind, ListOf):
-        most = MOST_ENTRIES if isinstance(kind.item, Struct) else MOST_TEXTS
+        most = MAX_ENTRIES if isinstance(kind.item, Struct) else MAX_TEXTS
         if len(value or ()) > most:
             yield FieldError(path, f"{len(value)} entries: more than {most} are not read")
             return

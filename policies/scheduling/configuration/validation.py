@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.scheduling.configuration.plugin_sets import PluginSet
 
-GONE: Final = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
+REMOVED_PLUGINS: Final = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 """Plugins that were removed from kube-scheduler."""
 _LEASES: Final = {"leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "2s"}
 
@@ -65,8 +65,8 @@ def _of_profiles(profiles: Sequence[ApiObject], sets: Sequence[Mapping[str, Plug
 def _of_plugins(sets: Mapping[str, PluginSet], path: Path) -> Iterator[FieldError]:
     for point in POINTS:
         for index, (name, _) in enumerate(sets[point].enabled):
-            if name in GONE:
-                yield _gone(name, (*path, "plugins", point, "enabled", index))
+            if name in REMOVED_PLUGINS:
+                yield _removed_plugin(name, (*path, "plugins", point, "enabled", index))
 
 
 def _of_plugin_config(plugin_config: Sequence[Any], path: Path) -> Iterator[FieldError]:
@@ -77,13 +77,13 @@ def _of_plugin_config(plugin_config: Sequence[Any], path: Path) -> Iterator[Fiel
         if name in seen:
             yield duplicate(place, name)
         seen.add(name)
-        if name in GONE:
-            yield _gone(name, place)
+        if name in REMOVED_PLUGINS:
+            yield _removed_plugin(name, place)
         if name == "NodeResourcesFitArgs":
             yield FieldError((*place, "args"), "has to match plugin args")
 
 
-def _gone(name: str, path: Path) -> FieldError:
+def _removed_plugin(name: str, path: Path) -> FieldError:
     text = f'was invalid in version "{API_VERSION}" (KubeSchedulerConfiguration is version "{API_VERSION}")'
     return invalid(path, name, text)
 

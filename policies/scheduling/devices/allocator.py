@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.metering import meter
 from forewarn.policies.objects.devices import ALL, AllocatedDevice, Allocation, DeviceId, Readiness
 from forewarn.policies.objects.node_selector import FieldRequirement, NodeSelector, NodeSelectorTerm
-from forewarn.policies.scheduling.devices.capacity import NotRepresentable, has_room, shares_of
+from forewarn.policies.scheduling.devices.capacity import NotRepresentable, has_capacity, shares_of
 from forewarn.policies.scheduling.devices.constraints import constraint
-from forewarn.policies.scheduling.devices.in_use import counters_left
+from forewarn.policies.scheduling.devices.in_use import remaining_counters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.devices.in_use import InUse
     from forewarn.policies.scheduling.devices.pools import Pool
 
-MOST_RESULTS: Final = 32
+MAX_RESULTS: Final = 32
 """Maximum devices of one claim (upstream `AllocationResultsMaxSize`)."""
-MOST_STEPS: Final = 20_000
+MAX_STEPS: Final = 20_000
 """Maximum devices that are tried on one node. Upstream may try more, for ten seconds: then nothing is predicted."""
 NO_SCHEDULE: Final = ("NoSchedule", "NoExecute")
 
@@ -93,7 +93,7 @@ class Allocator:
 
     def __init__(self, world: World, node: Node, claims: Sequence[ResourceClaim]) -> None:
         self._world, self._node, self._claims = world, node, claims
-        self._work, self._steps = meter(), MOST_STEPS
+        self._work, self._steps = meter(), MAX_STEPS
         semantics = world.semantics
         self._taints = semantics.enabled("DRADeviceTaints")
         self._binding_conditions = semantics.device_binding_conditions_are_awaited
@@ -102,7 +102,7 @@ class Allocator:
         usable = (pool for pool in node.pools if not (pool.incomplete or pool.invalid))
         self._tried = [found for pool in usable for found in pool.devices()]
         self._constraints = [[constraint(each, semantics) for each in claim.constraints] for claim in claims]
-        self._taken: list[tuple[int, DeviceId]] = []
+        self._allocated: list[tuple[int, DeviceId]] = []
         self._shared: dict[DeviceId, list[Mapping[str, int]]] = {}
         self._consumed: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
         self._results: list[list[_Result]] = [[] for _ in claims]
@@ -146,11 +146,11 @@ class Allocator:
                     found
                     for found in self._every(claim, alternative)
                     if self._fits(key, alternative, found)
-                    and self._has_room(claim, alternative, found, anew=not passed_over)
+                    and self._has_capacity(claim, alternative, found, anew=not passed_over)
                 ]
                 counts.append(len(self._all[key]))
             least += min(counts)
-        if least > MOST_RESULTS:
+        if least > MAX_RESULTS:
             raise AllocationError(
                 f"claim {claim.key}: number of requested devices {least} exceeds the claim limit of 32"
             )
@@ -204,7 +204,7 @@ class Allocator:
         wanted = request.count if every is None else len(every)
         if have >= wanted:
             return self._request(key[0], key[1] + 1)
-        if len(self._results[key[0]]) + wanted - have > MOST_RESULTS:
+        if len(self._results[key[0]]) + wanted - have > MAX_RESULTS:
             raise _TooMany
         if every is not None:
             return self._with(key, request, every[have], partial(self._devices, key, request, have + 1, 0))
@@ -212,7 +212,7 @@ class Allocator:
             self._step()
             if self._in_use(found[2], key[0], request) or not self._fits(key, request, found):
                 continue
-            if not self._has_room(self._claims[key[0]], request, found):
+            if not self._has_capacity(self._claims[key[0]], request, found):
                 continue
             if self._with(key, request, found, partial(self._devices, key, request, have + 1, place + 1)):
                 return True
@@ -222,13 +222,13 @@ class Allocator:
         self._work.charge(2)
         self._steps -= 1
         if self._steps < 0:
-            raise NotWorkedOut(f"tries more than {MOST_STEPS} devices on one node")
+            raise NotWorkedOut(f"tries more than {MAX_STEPS} devices on one node")
 
     def _in_use(self, device: DeviceId, claim_index: int, request: DeviceRequest) -> bool:
         """Report whether a device is in use. Admin access allows devices in use, but no device twice for a claim."""
         if request.admin_access:
-            return (claim_index, device) in self._taken
-        return device in self._world.in_use.dedicated or any(taken == device for _, taken in self._taken)
+            return (claim_index, device) in self._allocated
+        return device in self._world.in_use.dedicated or any(taken == device for _, taken in self._allocated)
 
     def _fits(self, key: tuple[int, int, int], request: DeviceRequest, found: Found) -> bool:
         """Report whether selectors and the node match a device; cached. Source: upstream `isSelectable`."""
@@ -246,7 +246,7 @@ class Allocator:
             self._selectable[place] = fits
         return self._selectable[place]
 
-    def _has_room(self, claim: ResourceClaim, request: DeviceRequest, found: Found, *, anew: bool = False) -> bool:
+    def _has_capacity(self, claim: ResourceClaim, request: DeviceRequest, found: Found, *, anew: bool = False) -> bool:
         """Report whether a device has the requested capacity. Source: upstream `CmpRequestOverCapacity`.
 
         `anew`: ignore capacity that is in use. Raises AllocationError and NotWorkedOut.
@@ -258,7 +258,7 @@ class Allocator:
         taken = [] if anew else [*([in_use] if in_use else ()), *self._shared.get(identity, ())]
         self._work.charge(len(device.capacity) * (1 + len(taken)))
         try:
-            return has_room(device, request.capacity, taken, fractional=self._fractional)
+            return has_capacity(device, request.capacity, taken, fractional=self._fractional)
         except NotRepresentable as error:
             if self._world.semantics.large_amounts_of_devices_go_wrong:
                 raise NotWorkedOut("is asked for more capacity than it can count") from None
@@ -305,7 +305,7 @@ class Allocator:
                 break
             added += 1
         agrees = added == len(constraints)
-        if agrees and self._has_room(claim, request, found):
+        if agrees and self._has_capacity(claim, request, found):
             return True
         for each in reversed(constraints[:added]):
             each.remove(outer, name)
@@ -321,7 +321,7 @@ class Allocator:
             share = shares_of(device, request.capacity, fractional=self._fractional)
             self._shared.setdefault(identity, []).append(share)
         else:
-            self._taken.append((claim_index, identity))
+            self._allocated.append((claim_index, identity))
         readiness = Readiness.AWAITED if device.binding_conditions else Readiness.READY
         allocated = AllocatedDevice(name, identity, request.admin_access, share, readiness, request.tolerations)
         self._results[claim_index].append(_Result(allocated, part, device))
@@ -330,7 +330,7 @@ class Allocator:
         allocated, part, device = self._results[claim_index].pop()
         identity = allocated.id
         if allocated.share is None:
-            self._taken.pop()
+            self._allocated.pop()
         else:
             self._shared[identity].pop()
         for each in reversed(self._constraints[claim_index]):
@@ -359,7 +359,7 @@ class Allocator:
         key = pool.driver, pool.name
         if key not in self._world.counters:
             self._work.charge(sum(len(part.devices) for part in pool.counters.slices))
-            self._world.counters[key] = counters_left(pool, pool.counters, self._world.in_use)
+            self._world.counters[key] = remaining_counters(pool, pool.counters, self._world.in_use)
         left = self._world.counters[key]
         self._work.charge(len(left) // 4)
         self._count(found, 1)

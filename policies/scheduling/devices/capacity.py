@@ -26,12 +26,12 @@ class NotRepresentable(Exception):
 def shares_of(device: Device, wanted: Mapping[str, int], *, fractional: bool) -> dict[str, int]:
     """Return capacity name -> amount that a request consumes of a device. Raises NotRepresentable."""
     return {
-        name: _taken(wanted.get(name), value, device.policies.get(name), fractional)
+        name: _consumed(wanted.get(name), value, device.policies.get(name), fractional)
         for name, value in device.capacity.items()
     }
 
 
-def has_room(
+def has_capacity(
     device: Device, wanted: Mapping[str, int], taken: Sequence[Mapping[str, int]], *, fractional: bool
 ) -> bool:
     """Report whether a request fits into the free capacity of a device. Raises NotRepresentable.
@@ -49,7 +49,7 @@ def has_room(
     return True
 
 
-def _taken(wanted: int | None, capacity: int, policy: RequestPolicy | None, fractional: bool) -> int:
+def _consumed(wanted: int | None, capacity: int, policy: RequestPolicy | None, fractional: bool) -> int:
     """Return the consumed amount of one capacity. Upstream `calculateConsumedCapacity`.
 
     Without a request, the default or the whole capacity; otherwise the request, rounded up by the policy.
@@ -81,20 +81,20 @@ def _stepped(wanted: int, policy: RequestPolicy, least: int, fractional: bool) -
 def _violates(share: int, policy: RequestPolicy, fractional: bool) -> bool:
     if share == policy.default:
         return False
-    if policy.most is not None and share > policy.most:
+    if policy.maximum is not None and share > policy.maximum:
         return True
     if policy.step is not None and policy.least is not None:
         unit = _unit(policy, fractional)
         amounts = (share, policy.least, policy.step)
         rounded, first, step = (-(-amount // unit) for amount in amounts)
         return (unit == _MILLI and not _in_milli(share)) or (rounded - first) % step != 0
-    ranged = not (policy.least is policy.most is policy.step is None)
+    ranged = not (policy.least is policy.maximum is policy.step is None)
     return not ranged and bool(policy.values) and share not in policy.values
 
 
 def _unit(policy: RequestPolicy, fractional: bool) -> int:
     """Return the unit of the policy's steps: one, or a thousandth. Source: upstream `useMilli`."""
-    bounds = [bound for bound in (policy.least, policy.most, policy.step) if bound is not None]
+    bounds = [bound for bound in (policy.least, policy.maximum, policy.step) if bound is not None]
     return _MILLI if fractional and all(map(_in_milli, bounds)) else NANO
 
 

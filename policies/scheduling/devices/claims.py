@@ -12,7 +12,7 @@ from forewarn.policies.metering import charge
 from forewarn.policies.objects.devices import DEVICE_CLASS_PREFIX, DeviceRequest, Readiness
 from forewarn.policies.quantity import NANO
 from forewarn.policies.scheduling.devices.selectors import NotModelled, SelectorError
-from forewarn.policies.scheduling.devices.unmodelled import beyond
+from forewarn.policies.scheduling.devices.unmodelled import first_not_modelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.scheduling.devices.selectors import Selectors
 
-_MOST_CLAIMS: Final = 64
-_MOST_DEVICES: Final = 128
+_MAX_CLAIMS: Final = 64
+_MAX_DEVICES: Final = 128
 
 
 class ClaimProblem(Exception):
@@ -153,7 +153,7 @@ def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, Devic
     there = bool(objects.device_classes or objects.resource_claims or objects.resource_slices)
     if not (there if objects.devices_known is None else objects.devices_known):
         return "the pod claims devices (DRA), and the cluster's state tells of none"
-    if len(pod.device_claims) > _MOST_CLAIMS:
+    if len(pod.device_claims) > _MAX_CLAIMS:
         return "the pod claims too many devices (DRA)"
     try:
         claims = claims_of(pod, objects)
@@ -161,11 +161,11 @@ def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, Devic
         return ""
     unallocated = [claim for claim in claims if claim.allocation is None]
     allocated = filter(None, (_of_allocation(claim, objects.semantics) for claim in claims))
-    found = next(allocated, "") or beyond(unallocated, objects.resource_slices.values(), objects.semantics)
+    found = next(allocated, "") or first_not_modelled(unallocated, objects.resource_slices.values(), objects.semantics)
     if found:
         return f"the pod claims devices (DRA): {found}"
     requests = [a for claim in unallocated for request in claim.requests for a in (request.alternatives or (request,))]
-    if sum(request.count for request in requests) + sum(extended.values()) > _MOST_DEVICES:
+    if sum(request.count for request in requests) + sum(extended.values()) > _MAX_DEVICES:
         return "the pod claims too many devices (DRA)"
     classes = {request.device_class for request in requests} | {provided[name].name for name in extended}
     return _unreadable(requests, classes, objects, selectors)

@@ -23,17 +23,17 @@ class Constraint:
 
         `outer`: name of the request. `name`: the same with the alternative (`request/alternative`).
         """
-        if not self._concerns(outer, name):
+        if not self._applies_to(outer, name):
             return True
         value = attribute_of(device, identity.driver, self._of.attribute)
         return value is not None and self._add(outer, value)
 
     def remove(self, outer: str, name: str) -> None:
         """Remove the device that was added last for a request."""
-        if self._concerns(outer, name):
+        if self._applies_to(outer, name):
             self._remove(outer)
 
-    def _concerns(self, outer: str, name: str) -> bool:
+    def _applies_to(self, outer: str, name: str) -> bool:
         return not self._of.requests or outer in self._of.requests or name in self._of.requests
 
     def _add(self, outer: str, value: Attribute) -> bool:
@@ -43,7 +43,7 @@ class Constraint:
         raise NotImplementedError
 
 
-class _Alike(Constraint):
+class _MatchAttribute(Constraint):
     """All devices have the same value of an attribute. Upstream `matchAttributeConstraint`."""
 
     def __init__(self, of: DeviceConstraint) -> None:
@@ -60,7 +60,7 @@ class _Alike(Constraint):
         self._values.pop()
 
 
-class _Distinct(_Alike):
+class _Distinct(_MatchAttribute):
     """All devices have different values of an attribute. Upstream `distinctAttributeConstraint`."""
 
     def _add(self, outer: str, value: Attribute) -> bool:  # noqa: ARG002
@@ -90,7 +90,7 @@ class _DistinctByRequest(Constraint):
 def constraint(of: DeviceConstraint, semantics: Semantics) -> Constraint:
     """Return a new constraint without devices, as the release implements it."""
     if not of.distinct:
-        return _Alike(of)
+        return _MatchAttribute(of)
     return _DistinctByRequest(of) if semantics.distinct_values_by_request else _Distinct(of)
 
 

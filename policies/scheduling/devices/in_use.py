@@ -45,7 +45,7 @@ class InUse:
         return device in self.dedicated or device in self.shared
 
 
-def counters_left(pool: Pool, counters: Counters, in_use: InUse) -> dict[tuple[str, str], int]:
+def remaining_counters(pool: Pool, counters: Counters, in_use: InUse) -> dict[tuple[str, str], int]:
     """Return (counter set, counter) -> amount that the devices in use leave of a pool; may be negative."""
     left = dict(counters.values)
     for part in counters.slices:

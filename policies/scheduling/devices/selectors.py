@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.devices import Attribute, Device
 
-MOST_TEXT: Final = 10 * 1024
+MAX_TEXT: Final = 10 * 1024
 """Maximum characters of an expression (upstream `CELSelectorExpressionMaxLength`)."""
-MOST_KEPT: Final = 8 * 1024 * 1024
+MAX_RETAINED: Final = 8 * 1024 * 1024
 """Maximum size of the cache of matches, in characters: those of the expression and 100 for each entry."""
 _ENTRY: Final = 100
-MOST_STEPS: Final = 20_000
+MAX_STEPS: Final = 20_000
 """Maximum steps of one expression for one device."""
 
 
@@ -39,11 +39,11 @@ class Selectors:
     """A cache of matches of selectors and devices, with a maximum size. Thread-safe."""
 
     def __init__(self) -> None:
-        self._kept = _Kept({}, {})
+        self._cache = _Cache({}, {})
 
     def match(self, expressions: tuple[str, ...], driver: str, device: Device) -> bool:
         """Report whether all expressions match a device of a driver. Raises NotModelled and SelectorError."""
-        kept = self._kept
+        kept = self._cache
         kept.devices[id(device)] = device  # so that no other takes its place
         for expression in expressions:
             key = expression, id(device)
@@ -51,8 +51,8 @@ class Selectors:
             if found is None:
                 found = kept.known[key] = _answer(expression, driver, device)
                 kept.size += _ENTRY + len(expression)
-                if kept.size > MOST_KEPT:
-                    self._kept = _Kept({}, {})
+                if kept.size > MAX_RETAINED:
+                    self._cache = _Cache({}, {})
             if isinstance(found, str):
                 raise SelectorError(found)
             if not found:
@@ -61,7 +61,7 @@ class Selectors:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Cache:
     """The cache: (expression, id of the device) -> whether it matches, or the error text.
 
     `devices`: the devices by id, which keeps their ids unique.
@@ -117,7 +117,7 @@ def _program(expression: str) -> Any:
         import celpy
     except ModuleNotFoundError:
         raise NotModelled("selectors of devices need cel-python, which comes with forewarn's extra `devices`") from None
-    if len(expression) > MOST_TEXT:
+    if len(expression) > MAX_TEXT:
         raise NotModelled(f"the selector {expression[:80]!r} is too long")
     environment = celpy.Environment(runner_class=_runner())
     try:
@@ -133,7 +133,7 @@ def _runner() -> Any:
     from celpy.evaluation import Evaluator
 
     class Metered(Evaluator):  # type: ignore[misc]
-        steps = MOST_STEPS
+        steps = MAX_STEPS
 
         def visit(self, tree: Any) -> Any:
             meter().charge(10)
@@ -147,7 +147,7 @@ def _runner() -> Any:
 
     class Runner(InterpretedRunner):  # type: ignore[misc]
         def evaluate(self, context: Any) -> Any:
-            Metered.steps = MOST_STEPS
+            Metered.steps = MAX_STEPS
             return Metered(ast=self.ast, activation=self.new_activation()).evaluate(context)
 
     return Runner

@@ -23,7 +23,7 @@ _LARGE: Final = 2**43 * NANO
 _TOO_LARGE: Final = "amounts of devices of this size"
 
 
-def beyond(claims: Iterable[ResourceClaim], slices: Iterable[ResourceSlice], semantics: Semantics) -> str:
+def first_not_modelled(claims: Iterable[ResourceClaim], slices: Iterable[ResourceSlice], semantics: Semantics) -> str:
     """Return the first part of claims or slices that is not modelled; "" if everything is."""
     asked = (what for claim in claims for what in _of_claim(claim, semantics))
     offered = (what for part in slices for what in _of_slice(part, semantics))
@@ -67,7 +67,7 @@ def _of_device(device: Device, semantics: Semantics) -> Iterator[str]:
 
 
 def _of_policy(policy: RequestPolicy) -> str:
-    bounds = [bound for bound in (policy.least, policy.most, policy.step) if bound is not None]
+    bounds = [bound for bound in (policy.least, policy.maximum, policy.step) if bound is not None]
     stepped = policy.step is None or (policy.step > 0 and policy.least is not None)
     counted = stepped and all(0 <= bound <= LARGEST * NANO for bound in bounds)
     return "" if counted else "request policies without usable steps"

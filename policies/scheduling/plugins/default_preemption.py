@@ -26,7 +26,7 @@ class DefaultPreemption(Plugin):
     """Finds the nodes where evicting Pods of lower priority helps, and the best of them."""
 
     name: ClassVar[str] = "DefaultPreemption"
-    makes_room_in_columns: ClassVar[bool | None] = True
+    frees_capacity_in_columns: ClassVar[bool | None] = True
     args: DefaultPreemptionArgs
 
     def pre_enqueue(self, pod: Pod) -> Status | None:  # noqa: ARG002

@@ -55,12 +55,12 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem
     from forewarn.policies.scheduling.vectorized.rejections import Present, Rejections
 
-MOST_ALTERNATIVES: Final = 8
+MAX_ALTERNATIVES: Final = 8
 """The score of the first alternative of a request. Upstream `FirstAvailableDeviceRequestMaxSize`."""
 NOT_AVAILABLE: Final = unresolvable("resourceclaim not available on the node")
 NOT_ALL: Final = unresolvable("cannot allocate all claims")
 OF_AN_EARLIER_CYCLE: Final = unresolvable("cannot schedule extended resource claim")
-MOST_USERS: Final = 256
+MAX_USERS: Final = 256
 """Maximum number of Pods that use one claim. Upstream `ResourceClaimReservedForMaxSize`."""
 
 
@@ -88,7 +88,7 @@ class DynamicResources(Plugin):
     name: ClassVar[str] = "DynamicResources"
     needs_pre_filter: ClassVar[str] = NOT_FOUND
     scores_what_pre_filter_found = NOT_FOUND
-    makes_room_in_columns: ClassVar[bool | None] = False
+    frees_capacity_in_columns: ClassVar[bool | None] = False
 
     @classmethod
     def not_in(cls, semantics: Semantics) -> frozenset[str]:
@@ -192,7 +192,7 @@ class DynamicResources(Plugin):
         return None
 
     @staticmethod
-    def beyond_columns(spec: PodSpec) -> bool:
+    def not_in_columns(spec: PodSpec) -> bool:
         """Return True for Pods with claims, for which columns do not apply."""
         return spec.claims_devices
 
@@ -236,7 +236,7 @@ class DynamicResources(Plugin):
             return 0
         chosen = list(zip(*allocated, strict=True))
         chosen += [(claim, claim.allocation) for claim in found.claims if claim.allocation is not None]
-        return sum(_worth(claim, allocation) for claim, allocation in chosen)
+        return sum(_allocation_score(claim, allocation) for claim, allocation in chosen)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
         """Scale the scores to 0…100. Upstream `NormalizeScore`."""
@@ -259,14 +259,14 @@ def awaits_devices(state: CycleState, node: str) -> bool:
 
 def _is_in_use(pod: Pod, claim: ResourceClaim) -> bool:
     """Whether the maximum number of other Pods uses the claim."""
-    full = claim.allocation is not None and len(claim.reserved_for) >= MOST_USERS
+    full = claim.allocation is not None and len(claim.reserved_for) >= MAX_USERS
     return full and pod.uid not in claim.reserved_for
 
 
-def _worth(claim: ResourceClaim, allocation: Allocation) -> int:
+def _allocation_score(claim: ResourceClaim, allocation: Allocation) -> int:
     chosen = {device.request for device in allocation.devices}
     return sum(
-        MOST_ALTERNATIVES - place
+        MAX_ALTERNATIVES - place
         for request in claim.requests
         for place, alternative in enumerate(request.alternatives)
         if f"{request.name}/{alternative.name}" in chosen

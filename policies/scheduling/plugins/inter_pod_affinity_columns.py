@@ -9,7 +9,7 @@ import numpy as np
 from forewarn.policies.metering import VECTOR, charge, each
 from forewarn.policies.objects.pod_affinity import merge_namespaces
 from forewarn.policies.scheduling.plugin import MAX_NODE_SCORE
-from forewarn.policies.scheduling.vectorized.pod_matrix import room
+from forewarn.policies.scheduling.vectorized.pod_matrix import cache_size
 from forewarn.policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, RequiredAffinity
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint
     from forewarn.policies.scheduling.vectorized.rejections import Present
 
-KEPT: Final = 64
-"""The minimum for the maximum number of cached label sets for `Against`; see `room`."""
-_MOST_HITS: Final = 100
+CACHE_SIZE: Final = 64
+"""The minimum for the maximum number of cached label sets for `Against`; see `cache_size`."""
+_MAX_HITS: Final = 100
 """Maximum number of counted terms of one Pod: one is enough to reject a node."""
-_KEPT_ATTRACTING: Final = 1024
+_CACHED_ATTRACTING: Final = 1024
 _HARD_WEIGHT: Final = 1
 """The weight of a required affinity term (`hardPodAffinityWeight` of the default profile)."""
-_MOST_NAMESPACES: Final = 2048
+_MAX_NAMESPACES: Final = 2048
 """Maximum number of namespaces that the terms of one Pod name or select, in total."""
 NO_LABELS: Final[Mapping[str, str]] = {}
 
@@ -55,15 +55,25 @@ def required_affinity(problem: NodeFitProblem) -> RequiredAffinity | None:
 
     none = np.zeros(len(matrix.serials), np.int64)
     if not matrix.nodes.keys.issuperset(t.topology_key for t in terms):
-        nowhere = none > 0  # no node is in all of such topologies
+        unresolved_events = none > 0  # no node is in all of such topologies
         per_kind = np.zeros(len(matrix.kinds), np.int64)
-        return RequiredAffinity(nowhere, nowhere, len(problem.demands), nowhere, per_kind, none, none, 0, itself=False)
+        return RequiredAffinity(
+            unresolved_events,
+            unresolved_events,
+            len(problem.demands),
+            unresolved_events,
+            per_kind,
+            none,
+            none,
+            0,
+            matches_itself=False,
+        )
     selects = any(t.namespace_selector is not None for t in terms)
     keep = pod.spec, snapshot.objects.namespaces if selects else None
     about = "affinity", namespace, *map(id, keep)
     only = _namespace_of(terms, namespace)
     counts = matrix.counts(about, keep, matches_all, only)
-    per_kind = matrix.kept(about, keep, matches_all, only)
+    per_kind = matrix.cached(about, keep, matches_all, only)
     topologies = [matrix.nodes.topology(key) for key in dict.fromkeys(t.topology_key for t in terms)]
     charge((3 + 2 * len(topologies)) * problem.row)
     labelled = np.logical_and.reduce([topology.present for topology in topologies])
@@ -81,7 +91,7 @@ def required_affinity(problem: NodeFitProblem) -> RequiredAffinity | None:
 
 def _check_namespaces(terms: Iterable[AffinityTerm]) -> None:
     """Raise NotValid if the terms select so many namespaces that cached tables would become too large."""
-    if sum(len(term.namespaces or ()) for term in terms) > _MOST_NAMESPACES:
+    if sum(len(term.namespaces or ()) for term in terms) > _MAX_NAMESPACES:
         raise NotValid("as affinity selects many namespaces")
 
 
@@ -122,11 +132,13 @@ def anti_affinity(problem: NodeFitProblem) -> Iterator[Constraint]:
         per_kind = np.zeros(len(matrix.kinds), np.int64)
         own_kinds = None
         if terms:
-            own_kinds = np.minimum(matrix.kept(("anti-affinity", *about, key), keep, hits)[: len(per_kind)], _MOST_HITS)
+            own_kinds = np.minimum(
+                matrix.cached(("anti-affinity", *about, key), keep, hits)[: len(per_kind)], _MAX_HITS
+            )
             per_kind += own_kinds
         for kind, count in theirs.get(key, {}).items():
             per_kind[kind] += count
-        np.minimum(per_kind, _MOST_HITS, out=per_kind)
+        np.minimum(per_kind, _MAX_HITS, out=per_kind)
         if per_kind.any():
             topology = matrix.nodes.topology(key)
             here = matrix.present(per_kind)
@@ -240,23 +252,23 @@ def affinity_scores(pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix, snapsho
     The score counts the Pod's preferred terms, and all terms of Pods on nodes except required anti-affinity. With the
     plugin's default arguments. Source: upstream InterPodAffinity `PreScore`, `Score`, `NormalizeScore`.
     """
-    worth: NDArray[np.int64] | None = None
-    for counts, key in (*_own_worth(pod, matrix, snapshot), *_others_worth(pod, matrix, snapshot)):
+    score: NDArray[np.int64] | None = None
+    for counts, key in (*_own_scores(pod, matrix, snapshot), *_others_scores(pod, matrix, snapshot)):
         topology = matrix.nodes.topology(key)
         charge(2 * len(rows) // VECTOR)
         amounts = counts.by_domain(topology)[topology.values[rows]]
-        worth = amounts if worth is None else worth + amounts
-    if worth is None:
+        score = amounts if score is None else score + amounts
+    if score is None:
         return 0
-    least, most = int(worth.min()), int(worth.max())
+    least, most = int(score.min()), int(score.max())
     if most <= least:
         return 0
-    shares = (worth - least).astype(np.float64) / float(most - least)
+    shares = (score - least).astype(np.float64) / float(most - least)
     scores: NDArray[np.int64] = (float(MAX_NODE_SCORE) * shares).astype(np.int64)
     return scores
 
 
-def _own_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
+def _own_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
     """Yield (score of the Pods on each node by the Pod's preferred terms, topology key). Raises NotValid."""
     affinity = pod.spec.pod_affinity
     weighted = [(w.weight, w.term) for w in affinity.preferred_affinity]
@@ -273,21 +285,23 @@ def _own_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tupl
             own = [(weight, term) for weight, term in weighted if term.topology_key == key]
             terms = [(weight, merge_namespaces(term, snapshot.objects.namespaces)) for weight, term in own]
             _check_namespaces(term for _, term in terms)
-            found = matrix.counts(about, keep, _worth_to(terms, pod.namespace), _namespace_of_any(terms, pod.namespace))
+            found = matrix.counts(
+                about, keep, _score_function(terms, pod.namespace), _namespace_of_any(terms, pod.namespace)
+            )
         yield found, key
 
 
-def _worth_to(terms: Sequence[tuple[int, AffinityTerm]], namespace: str) -> Callable[[Pod], int]:
+def _score_function(terms: Sequence[tuple[int, AffinityTerm]], namespace: str) -> Callable[[Pod], int]:
     """Return a function: Pod on a node -> score by these terms of a Pod in `namespace`."""
 
-    def worth(other: Pod) -> int:
+    def score(other: Pod) -> int:
         return sum(
             weight
             for weight, term in each(terms, 1)
             if term.matches(namespace, other.namespace, other.labels, NO_LABELS)
         )
 
-    return worth
+    return score
 
 
 def _namespace_of_any(terms: Sequence[tuple[int, AffinityTerm]], own: str) -> str | None:
@@ -296,7 +310,7 @@ def _namespace_of_any(terms: Sequence[tuple[int, AffinityTerm]], own: str) -> st
     return every.pop() if len(every) == 1 else None
 
 
-def _others_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
+def _others_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
     """Yield (score of the Pods on each node by their own terms, topology key)."""
     if not matrix.attracting_kinds:
         return
@@ -305,7 +319,7 @@ def _others_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[t
     labels = snapshot.namespace_labels(pod.namespace)
     known: AttractingTerms | None = matrix.attracting.get(about, (None, None))[0]
     if known is None or known.known_keys is not matrix.nodes.keys:
-        if len(matrix.attracting) >= _KEPT_ATTRACTING:
+        if len(matrix.attracting) >= _CACHED_ATTRACTING:
             matrix.attracting.clear()
         known = AttractingTerms(matrix.nodes.keys)
         matrix.attracting[about] = known, (pod.labels, namespaces)
@@ -313,7 +327,7 @@ def _others_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[t
     only = None if known.elsewhere else pod.namespace
     for key in known.keys:
 
-        def worth(other: Pod, key: str = key) -> int:
+        def score(other: Pod, key: str = key) -> int:
             if not other.spec.pod_affinity.present or only not in (None, other.namespace):
                 return 0
             terms = [(weight, term) for weight, term in each(_attracting(other), 0.1) if term.topology_key == key]
@@ -323,7 +337,7 @@ def _others_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[t
                 if term.matches(other.namespace, pod.namespace, pod.labels, labels)
             )
 
-        yield matrix.counts((*about, key, only), (pod.labels, namespaces), worth, only), key
+        yield matrix.counts((*about, key, only), (pod.labels, namespaces), score, only), key
 
 
 def terms_against(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Mapping[str, Mapping[int, int]]:
@@ -334,7 +348,7 @@ def terms_against(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Mapping[st
     key = pod.namespace, id(pod.labels), id(snapshot.objects.namespaces)
     found, _ = matrix.against.get(key, (None, None))
     if found is None or found.keys is not matrix.nodes.keys:
-        if len(matrix.against) >= room(KEPT, len(matrix.anti_affinity_kinds)):
+        if len(matrix.against) >= cache_size(CACHE_SIZE, len(matrix.anti_affinity_kinds)):
             matrix.against.clear()
         found = Against(matrix.nodes.keys)
         matrix.against[key] = found, (pod.labels, snapshot.objects.namespaces)

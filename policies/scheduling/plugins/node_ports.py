@@ -52,7 +52,7 @@ class NodePorts(Plugin):
             return
         wanted = WantedPorts(spec.host_ports)
         matrix = problem.matrix
-        per_kind = matrix.kept(("ports", id(spec)), spec, lambda other: wanted.conflicts(set(other.spec.host_ports)))
+        per_kind = matrix.cached(("ports", id(spec)), spec, lambda other: wanted.conflicts(set(other.spec.host_ports)))
         present = matrix.present(per_kind)
         for row in np.flatnonzero(present > 1).tolist():
             if wanted.conflicts(problem.snapshot.node_infos[row].used_ports) != present[row]:

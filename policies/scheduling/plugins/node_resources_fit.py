@@ -12,7 +12,7 @@ from forewarn.policies.scheduling.devices.claims import extended_resources_of
 from forewarn.policies.scheduling.framework import Code, CycleState, Plugin, PreFilterResult, Status
 from forewarn.policies.scheduling.plugins.resource_allocation import DeviceCount, amounts_on, requests_of, scorer
 from forewarn.policies.scheduling.status import NOT_FOUND
-from forewarn.policies.scheduling.vectorized.problem import MOST, CapacityConstraint, NodeFitProblem, NotValid
+from forewarn.policies.scheduling.vectorized.problem import MAX, CapacityConstraint, NodeFitProblem, NotValid
 from forewarn.policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class NodeResourcesFit(Plugin):
         columns = problem.snapshot.columns
         for resource, amount in wanted.items():
             charge(1 + problem.row)
-            if amount >= MOST:
+            if amount >= MAX:
                 raise NotValid
             if not amount or resource in ignored:
                 continue
@@ -123,7 +123,7 @@ class NodeResourcesFit(Plugin):
             if name != "pods":
                 lacking |= np.where(exceeded & (demand.limit < 0), _NEVER, 0)
         known, codes = np.unique(lacking, return_inverse=True)
-        statuses = [_lacking(wanted, bits) for bits in known.tolist()]
+        statuses = [_insufficient(wanted, bits) for bits in known.tolist()]
         yield Rejections(np.where(lacking > 0, codes, PASSES), statuses)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
@@ -170,7 +170,7 @@ def reason_of(resource: str) -> str:
     return "Too many pods" if resource == "pods" else f"Insufficient {resource}"
 
 
-def _lacking(wanted: Sequence[str], bits: int) -> Status:
+def _insufficient(wanted: Sequence[str], bits: int) -> Status:
     reasons = tuple(reason_of(name) for bit, name in enumerate(wanted) if bits >> bit & 1)
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if bits & _NEVER else Code.UNSCHEDULABLE, reasons)
 

@@ -41,6 +41,6 @@ class NodeUnschedulable(Plugin):
         return lambda node: not node.unschedulable or tolerations_tolerate_taint(tolerations, UNSCHEDULABLE_TAINT)
 
     @staticmethod
-    def static_concern(node: Node) -> bool:
+    def may_reject_node(node: Node) -> bool:
         """Return whether the plugin can reject this node at all."""
         return node.unschedulable

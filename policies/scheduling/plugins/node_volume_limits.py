@@ -93,7 +93,7 @@ class NodeVolumeLimits(Plugin):
         statuses = [REASON]
         if self.semantics.missing_drivers_reject:
             for new, here in (with_csi, there), (without, ~there):
-                for driver in filter(self._asks, dict.fromkeys(new.values())):
+                for driver in filter(self._needs_driver, dict.fromkeys(new.values())):
                     codes[here & ~storage.installed(driver) & (codes < 0)] = len(statuses)
                     statuses.append(_missing(driver))
         if with_csi and storage.limited.any():
@@ -205,7 +205,7 @@ class NodeVolumeLimits(Plugin):
                 found.update(self._attachable(other, csi_node, new_pod=False))
         return found
 
-    def _asks(self, name: str) -> bool:
+    def _needs_driver(self, name: str) -> bool:
         """Report whether the plugin rejects nodes on which this driver is missing."""
         driver = self.snapshot.objects.csi_drivers.get(("", name))
         return driver is not None and (driver.prevents_scheduling_if_missing or not self.semantics.drivers_opt_in)
@@ -213,7 +213,7 @@ class NodeVolumeLimits(Plugin):
     def _check_drivers(self, new: Attached, csi_node: CSINode | None) -> None:
         """Raise _Rejected for the first missing driver; upstream reports any. Upstream `checkCSIDriverOnNode`."""
         for name in dict.fromkeys(new.values()):
-            if self._asks(name) and (csi_node is None or name not in csi_node.drivers):
+            if self._needs_driver(name) and (csi_node is None or name not in csi_node.drivers):
                 raise _Rejected(_missing(name))
 
     def _attachable(self, pod: Pod, csi_node: CSINode | None, *, new_pod: bool) -> Attached:

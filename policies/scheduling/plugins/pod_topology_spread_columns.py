@@ -57,7 +57,7 @@ def _spread_constraint(
     of_default = () if pod.spec.topology_spread else (constraint,)
     about = pod.namespace, id(pod.labels), id(pod.spec), number, *of_default
     keep = pod.labels, pod.spec
-    per_kind = matrix.kept(("spread", *about), keep, changes, pod.namespace)
+    per_kind = matrix.cached(("spread", *about), keep, changes, pod.namespace)
     included = possible & included_nodes(constraint, pod, matrix)
     changing = matrix.counts(("spread", *about), keep, changes, pod.namespace).here
     of_counted = matrix.counts(("counted", *about), keep, counted, pod.namespace)
@@ -109,10 +109,12 @@ def spread_scores(
     for constraint, topology in zip(constraints, topologies, strict=True):
         domains, matching = topology.values[rows], pods_that_match(pod, constraint, matrix)
         if constraint.topology_key == HOSTNAME:
-            worth = _worth(matching.here[rows], number, constraint)
+            worth = _scores(matching.here[rows], number, constraint)
         else:
             size = int(np.count_nonzero(np.bincount(domains[scored] + 1)))
-            worth = _worth(_by_domain(pod, constraint, topology, matching, possible, matrix), size, constraint)[domains]
+            worth = _scores(_by_domain(pod, constraint, topology, matching, possible, matrix), size, constraint)[
+                domains
+            ]
         total += worth if possible is not None or domains.min() >= 0 else np.where(domains >= 0, worth, 0.0)
     scores = np.floor(total + 0.5).astype(np.int64)
     least, most = int(scores[scored].min()), int(scores[scored].max())
@@ -120,7 +122,7 @@ def spread_scores(
     return shares if possible is None else np.where(possible[rows], shares, 0)
 
 
-def _worth(counts: NDArray[np.int64], domains: int, constraint: TopologySpreadConstraint) -> NDArray[np.float64]:
+def _scores(counts: NDArray[np.int64], domains: int, constraint: TopologySpreadConstraint) -> NDArray[np.float64]:
     """Return [domain or node]: the weighted counts. Source: upstream `scoreForCount`, `topologyNormalizingWeight`."""
     return counts.astype(np.float64) * log(domains + 2) + float(constraint.max_skew - 1)
 

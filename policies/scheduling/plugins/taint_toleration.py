@@ -44,7 +44,7 @@ class TaintToleration(Plugin):
         return lambda node: not node.taints or untolerated_taint(node.taints, tolerations) is None
 
     @staticmethod
-    def static_concern(node: Node) -> bool:
+    def may_reject_node(node: Node) -> bool:
         """Return whether the plugin can reject this node at all."""
         return bool(node.taints)
 

@@ -118,7 +118,7 @@ class VolumeBinding(Plugin):
             return PreFilterResult(status=SKIP)
         unbound = [claim for claim in claims if not claim.fully_bound]
         # A claim that waits for its first consumer is bound by the scheduler, any other one should have been bound.
-        if any(claim.volume_name or not self._waits(claim) for claim in unbound):
+        if any(claim.volume_name or not self._is_delay_binding(claim) for claim in unbound):
             return PreFilterResult(status=UNBOUND_IMMEDIATE)
         state.data[self.name] = _State(tuple(c for c in claims if c.fully_bound), tuple(unbound))
         return PreFilterResult()
@@ -225,7 +225,7 @@ class VolumeBinding(Plugin):
         """Succeed, as upstream `PreBind` does if the volumes are bound in time."""
         return None
 
-    def _waits(self, claim: PersistentVolumeClaim) -> bool:
+    def _is_delay_binding(self, claim: PersistentVolumeClaim) -> bool:
         """Report whether a claim is bound only after its first consumer. Source: component-helpers
         `IsDelayBindingMode`.
         """

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.problem import NodeFitProblem
 
 REFUSED, TIGHT = 1, 2
-_MOST_CLAIMS: Final = 64
-_MOST_TRIED: Final = 64
+_MAX_CLAIMS: Final = 64
+_MAX_TRIED: Final = 64
 """Maximum unbound volumes of a class that different claims of a Pod are matched with one after the other."""
 
 
@@ -37,7 +37,7 @@ class _OfClass(NamedTuple):
     """The volumes of a StorageClass: unbound ones, and those reserved for a claim, by (namespace, name)."""
 
     free: list[PersistentVolume]
-    meant: dict[tuple[str, str], list[PersistentVolume]]
+    prebound: dict[tuple[str, str], list[PersistentVolume]]
 
 
 class Suits(NamedTuple):
@@ -82,7 +82,7 @@ def unbindable(problem: NodeFitProblem, claims: Sequence[PersistentVolumeClaim],
     Raises NotValid if there are too many claims, if different claims select among too many volumes, or if upstream
     returns an error. Source: `FindPodVolumes`.
     """
-    if len(claims) > _MOST_CLAIMS:
+    if len(claims) > _MAX_CLAIMS:
         raise NotValid("as more than 64 claims of the pod wait for their node")
     found = np.zeros(len(problem.possible), np.int64)
     to_provide, to_match = [], []
@@ -98,12 +98,12 @@ def unbindable(problem: NodeFitProblem, claims: Sequence[PersistentVolumeClaim],
     lacking = [np.zeros(0, np.bool_)] * len(to_match)
     for storage_class in dict.fromkeys(claim.storage_class for claim in to_match):
         places = [place for place, claim in enumerate(to_match) if claim.storage_class == storage_class]
-        for place, where in zip(places, _lacking(problem, [to_match[p] for p in places], suits), strict=True):
+        for place, where in zip(places, _unavailable(problem, [to_match[p] for p in places], suits), strict=True):
             lacking[place] = where
     for claim, where in (*to_provide, *zip(to_match, lacking, strict=True)):
         charge(problem.row)
-        refused, tight = _unprovidable(problem, claim)
-        found[where & (found == 0) & refused] = REFUSED
+        rejected, tight = _unprovidable(problem, claim)
+        found[where & (found == 0) & rejected] = REFUSED
         found[where & (found == 0) & tight] = TIGHT
     return found
 
@@ -116,7 +116,7 @@ def _only(problem: NodeFitProblem, name: str) -> NDArray[np.bool_]:
     return found
 
 
-def _lacking(
+def _unavailable(
     problem: NodeFitProblem, claims: Sequence[PersistentVolumeClaim], suits: Suits
 ) -> Sequence[NDArray[np.bool_]]:
     """Return a bool array [node] for each claim: whether there is no volume for it.
@@ -125,8 +125,8 @@ def _lacking(
     """
     parts = _volumes(problem.snapshot.objects.volumes, claims[0].storage_class)
     first = claims[0]
-    meant = [_meant(parts, claim, suits) for claim in claims]
-    if not any(meant) and all(_asks(claim) == _asks(first) for claim in claims[1:]):
+    meant = [_prebound(parts, claim, suits) for claim in claims]
+    if not any(meant) and all(_wanted_fields(claim) == _wanted_fields(first) for claim in claims[1:]):
         counts = _free(problem, parts, first, suits).counts(problem.matrix.nodes)
         return [counts <= before for before in range(len(claims))]
     if len(claims) == 1:
@@ -151,31 +151,31 @@ def _one_after_the_other(
     taken: dict[str, NDArray[np.bool_]] = {}
     """Volume name -> [node], bool: whether a claim before takes the volume there."""
     free = [volume for part in parts for volume in part.free]
-    if len(free) > _MOST_TRIED:
+    if len(free) > _MAX_TRIED:
         raise NotValid("as different claims of the pod choose among many volumes")
-    nowhere = np.zeros(len(nodes.nodes), np.bool_)
+    unresolved_events = np.zeros(len(nodes.nodes), np.bool_)
     for claim, own in zip(claims, meant, strict=True):
-        has, asked = nowhere.copy(), ~nowhere
+        has, asked = unresolved_events.copy(), ~unresolved_events
         charge((len(own) + len(free)) * (1 + 4 * problem.row))
         for volume in own:
             # The first that nobody has yet is taken, or nothing is: where all are, it is one among others.
-            here = asked & ~taken.get(volume.name, nowhere)
+            here = asked & ~taken.get(volume.name, unresolved_events)
             gets = here & reached(nodes, volume.node_affinity)
-            taken[volume.name] = taken.get(volume.name, nowhere) | gets
+            taken[volume.name] = taken.get(volume.name, unresolved_events) | gets
             has |= gets
             asked &= ~here
         fitting = (v for v in free if suits.could_hold(v, claim) and suits.available(v, claim))
         for volume in sorted(fitting, key=lambda v: (v.capacity, v.name)):
-            gets = asked & ~has & ~taken.get(volume.name, nowhere) & reached(nodes, volume.node_affinity)
-            taken[volume.name] = taken.get(volume.name, nowhere) | gets
+            gets = asked & ~has & ~taken.get(volume.name, unresolved_events) & reached(nodes, volume.node_affinity)
+            taken[volume.name] = taken.get(volume.name, unresolved_events) | gets
             has |= gets
         found.append(~has)
     return found
 
 
-def _meant(parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits) -> list[PersistentVolume]:
+def _prebound(parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits) -> list[PersistentVolume]:
     """Return the volumes that are reserved for a claim and suitable, by name."""
-    found = [volume for part in parts for volume in part.meant.get((claim.namespace, claim.name), ())]
+    found = [volume for part in parts for volume in part.prebound.get((claim.namespace, claim.name), ())]
     charge(len(found) + len(parts) // 8)
     fitting = [volume for volume in found if volume.bound_to(claim) and suits.could_hold(volume, claim)]
     return sorted(fitting, key=lambda volume: volume.name)
@@ -197,10 +197,10 @@ def _free(problem: NodeFitProblem, parts: Sequence[_OfClass], claim: PersistentV
     if not any(part.free for part in parts):
         return Selectors()
     storage = storage_of(problem.matrix, problem.snapshot)
-    return storage.kept(problem.snapshot.objects.volumes, _asks(claim), made)
+    return storage.cached(problem.snapshot.objects.volumes, _wanted_fields(claim), made)
 
 
-def _asks(claim: PersistentVolumeClaim) -> tuple[object, ...]:
+def _wanted_fields(claim: PersistentVolumeClaim) -> tuple[object, ...]:
     """Return the fields of a claim that determine its suitable volumes."""
     amounts = claim.request, claim.volume_mode, claim.attributes_class
     return claim.storage_class, *amounts, frozenset(claim.access_modes), claim.selector
@@ -215,14 +215,14 @@ def _unprovidable(problem: NodeFitProblem, claim: PersistentVolumeClaim) -> tupl
     storage_class = objects.storage_classes.get(("", claim.storage_class))
     if not claim.storage_class or storage_class is None:
         raise NotValid("as the class of one of its claims is not there")
-    nowhere = np.zeros(len(nodes.nodes), np.bool_)
+    unresolved_events = np.zeros(len(nodes.nodes), np.bool_)
     if storage_class.provisioner in ("", NO_PROVISIONER):
-        return ~nowhere, nowhere
-    refused = ~_allowed(problem, storage_class)
+        return ~unresolved_events, unresolved_events
+    rejected = ~_allowed(problem, storage_class)
     driver = objects.csi_drivers.get(("", storage_class.provisioner))
     if claim.request is None or driver is None or not driver.storage_capacity:
-        return refused, nowhere
-    return refused, _roomy(problem, storage_class.name, bytes_of(claim.request)).counts(nodes) == 0
+        return rejected, unresolved_events
+    return rejected, _roomy(problem, storage_class.name, bytes_of(claim.request)).counts(nodes) == 0
 
 
 def _allowed(problem: NodeFitProblem, storage_class: StorageClass) -> NDArray[np.bool_]:
@@ -255,7 +255,7 @@ def _roomy(problem: NodeFitProblem, storage_class: str, request: int) -> Selecto
                 found.add(capacity.nodes.requirements)
         return found
 
-    return storage_of(problem.matrix, problem.snapshot).kept(capacities, (storage_class, request), made)
+    return storage_of(problem.matrix, problem.snapshot).cached(capacities, (storage_class, request), made)
 
 
 def _volumes(volumes: Mapping[tuple[str, str], PersistentVolume], storage_class: str) -> list[_OfClass]:
@@ -272,5 +272,5 @@ def _by_class(volumes: Mapping[tuple[str, str], PersistentVolume]) -> dict[str, 
         if volume.claim is None:
             of_class.free.append(volume)
         else:
-            of_class.meant.setdefault(volume.claim[:2], []).append(volume)
+            of_class.prebound.setdefault(volume.claim[:2], []).append(volume)
     return found

@@ -118,8 +118,8 @@ def affinity_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
     if new is not None:
         if old is None:
             return matches_all(terms, pod, new)
-        came = not matches_all(terms, pod, old) and matches_all(terms, pod, new)
-        return came or (matches_all(anti_terms, pod, old) and not matches_all(anti_terms, pod, new))
+        arrived = not matches_all(terms, pod, old) and matches_all(terms, pod, new)
+        return arrived or (matches_all(anti_terms, pod, old) and not matches_all(anti_terms, pod, new))
     if old is None:
         return False
     theirs = old.spec.pod_affinity.required_anti_affinity
@@ -297,8 +297,8 @@ class Registration(NamedTuple):
     hint: Hint
 
 
-_POD_GOES: Final = ClusterEvent(POD, DELETE)
-_NODE_COMES: Final = ClusterEvent(NODE, ADD)
+_POD_DELETE: Final = ClusterEvent(POD, DELETE)
+_NODE_ADD: Final = ClusterEvent(NODE, ADD)
 _NODE_OR_LABELS: Final = ClusterEvent(NODE, ADD | UPDATE_NODE_LABEL)
 
 EVENTS_TO_REGISTER: Final[Mapping[str, tuple[Registration, ...]]] = {
@@ -307,24 +307,24 @@ EVENTS_TO_REGISTER: Final[Mapping[str, tuple[Registration, ...]]] = {
         Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT), uncordoned),
         Registration(ClusterEvent(POD, UPDATE_POD_TOLERATION), tolerates_cordons),
     ),
-    "NodeName": (Registration(_NODE_COMES, queue),),
+    "NodeName": (Registration(_NODE_ADD, queue),),
     "TaintToleration": (
         Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT), taints_after_node),
         Registration(ClusterEvent(POD, UPDATE_POD_TOLERATION), its_own),
     ),
     "NodeAffinity": (Registration(_NODE_OR_LABELS, node_affinity_after_node),),
-    "NodePorts": (Registration(_POD_GOES, ports_after_pod), Registration(_NODE_COMES, queue)),
+    "NodePorts": (Registration(_POD_DELETE, ports_after_pod), Registration(_NODE_ADD, queue)),
     "NodeResourcesFit": (
         Registration(ClusterEvent(POD, DELETE | UPDATE_POD_SCALE_DOWN), resources_after_pod),
         Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_ALLOCATABLE), resources_after_node),
     ),
     "VolumeRestrictions": (
-        Registration(_POD_GOES, volumes_after_pod),
-        Registration(_NODE_COMES, queue),
+        Registration(_POD_DELETE, volumes_after_pod),
+        Registration(_NODE_ADD, queue),
         Registration(ClusterEvent(CLAIM, ADD), of_a_claim_by_name),
     ),
     "NodeVolumeLimits": (
-        Registration(_POD_GOES, volumes_after_pod),
+        Registration(_POD_DELETE, volumes_after_pod),
         Registration(ClusterEvent(CLAIM, ADD), of_its_claim),
     ),
     "VolumeBinding": (
@@ -352,7 +352,7 @@ EVENTS_TO_REGISTER: Final[Mapping[str, tuple[Registration, ...]]] = {
         Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_LABEL | UPDATE_NODE_ALLOCATABLE), queue),
         Registration(ClusterEvent(POD, UPDATE_POD_GENERATED_RESOURCE_CLAIM), queue),
     ),
-    "DefaultPreemption": (Registration(_POD_GOES, skip),),
+    "DefaultPreemption": (Registration(_POD_DELETE, skip),),
     "GangScheduling": (
         Registration(ClusterEvent(UNSCHEDULABLE_POD, ADD), member_added),
         Registration(ClusterEvent(ASSIGNED_POD, ADD), member_added),
@@ -371,7 +371,7 @@ class QueueingHints:
     """The registrations of all plugins. Source: upstream `buildQueueingHintMap`."""
 
     def __init__(self, plugins: Mapping[str, Iterable[Registration]] = EVENTS_TO_REGISTER) -> None:
-        self._by_plugin = {name: (*given, *_mended(given)) for name, given in plugins.items()}
+        self._by_plugin = {name: (*given, *_with_node_taint_events(given)) for name, given in plugins.items()}
         self._interested = lru_cache(maxsize=256)(self._look_up)
 
     @classmethod
@@ -399,7 +399,7 @@ class QueueingHints:
         return {name: hints for name, hints in found.items() if hints}
 
 
-def _mended(given: Iterable[Registration]) -> tuple[Registration, ...]:
+def _with_node_taint_events(given: Iterable[Registration]) -> tuple[Registration, ...]:
     """Return an additional registration: Pods that are retried for new nodes are also retried after changes of taints.
 
     Upstream does this as a fix of issue 109437.

@@ -50,7 +50,7 @@ class QueueingParams:
         """Time of the last flush of unschedulable Pods that included this entity, in seconds."""
 
     @property
-    def waits_since(self) -> float:
+    def unschedulable_since(self) -> float:
         """Time of the last attempt or flush, in seconds."""
         return max(self.timestamp, self.flushed)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_IN_UNSCHEDULABLE_PODS: Final = 300
 """Seconds since the last attempt after which a rejected Pod is retried without an event."""
-MOST_ATTEMPTS: Final = 5
+MAX_ATTEMPTS: Final = 5
 """Number of failed attempts after which the back-off no longer grows by default: 1, 2, 4, 8 and 10 seconds."""
 FLUSH_PERIOD: Final = 30
 """Seconds between two flushes of unschedulable Pods."""
@@ -146,7 +146,7 @@ class PriorityQueue:
         MOST_ATTEMPTS on, the back-off is the longest.
         """
         for info in self.active:
-            info.unschedulable_count = draw(MOST_ATTEMPTS)
+            info.unschedulable_count = draw(MAX_ATTEMPTS)
 
     # What comes of the API server's news
 
@@ -175,13 +175,13 @@ class PriorityQueue:
             return
         member.pod = new
         self.nominator.update(old, new)
-        if info is None or self._is_in_its_turn(info):
+        if info is None or self._is_queued(info):
             return
         for event in events:
             if self.requeue(info, self._is_worth_requeuing(info, event, old, new), event):
                 break
 
-    def _is_in_its_turn(self, info: Entity) -> bool:
+    def _is_queued(self, info: Entity) -> bool:
         """Report whether an entity is in the active or back-off queue; if so, sort it again."""
         if self.active.get(info.key) is not None:
             self.active.put(info)
@@ -287,7 +287,7 @@ class PriorityQueue:
         FLUSH_PERIOD.
         """
         now = self.now()
-        due = [i for i in self.unschedulable.values() if now - i.waits_since > MAX_IN_UNSCHEDULABLE_PODS]
+        due = [i for i in self.unschedulable.values() if now - i.unschedulable_since > MAX_IN_UNSCHEDULABLE_PODS]
         if due:
             for info in due if self.groups is not None else ():
                 info.flushed = now

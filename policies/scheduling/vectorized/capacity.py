@@ -21,9 +21,9 @@ import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge
 from forewarn.policies.objects.pod import TOPOLOGY_LABELS
-from forewarn.policies.scheduling.evictions import charged_budgets, may_be_violated
+from forewarn.policies.scheduling.evictions import charged_pdbs, may_be_violated
 from forewarn.policies.scheduling.preemption import potential_victims
-from forewarn.policies.scheduling.vectorized.domains import Spread, are_nodes, room_in_domains
+from forewarn.policies.scheduling.vectorized.domains import Spread, are_nodes, capacity_in_domains
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
@@ -75,7 +75,7 @@ def capacity_for(framework: Framework, pod: Pod, *, preempting: bool = False) ->
     snapshot = framework.snapshot
     if framework.without_columns or pod.spec.has_storage:  # what the first binds or attaches, the next finds
         return None
-    with snapshot.derived.taken():
+    with snapshot.derived.locked():
         matrix = pod_matrix_of(snapshot)
         own = matrix.kinds.number(pod)
         try:
@@ -85,7 +85,7 @@ def capacity_for(framework: Framework, pod: Pod, *, preempting: bool = False) ->
             if node_fit.affinity is not None and preempting:
                 return None  # it may want to be near one that goes
             demands = without_lower(node_fit) if preempting and framework.preempts else node_fit.demands
-            return _room(node_fit, demands, own)
+            return _capacity(node_fit, demands, own)
         except NotValid:
             return None
 
@@ -116,7 +116,7 @@ def without_lower(node_fit: NodeFit) -> list[CapacityConstraint]:
     return left
 
 
-def _room(node_fit: NodeFit, demands: Sequence[CapacityConstraint], own: int) -> Capacity:
+def _capacity(node_fit: NodeFit, demands: Sequence[CapacityConstraint], own: int) -> Capacity:
     """Return the capacity within these constraints. `own`: the Pod's equivalence class. Raises NotValid."""
     by_node, spread = np.where(node_fit.open, _PLENTY, 0), []
     if node_fit.affinity is not None:
@@ -143,7 +143,7 @@ def _room(node_fit: NodeFit, demands: Sequence[CapacityConstraint], own: int) ->
         else:
             apart.append(constraint.domains)
     infos = node_fit.snapshot.node_infos
-    return room_in_domains([info.name for info in infos], by_node, apart, spread)
+    return capacity_in_domains([info.name for info in infos], by_node, apart, spread)
 
 
 def _fitting(demand: CapacityConstraint, node_fit: NodeFit, own: int) -> NDArray[np.int64]:
@@ -175,7 +175,7 @@ def on_each_node(framework: Framework, pod: Pod, nodes: Sequence[str]) -> OnEach
     snapshot = framework.snapshot
     if framework.without_columns or pod.spec.has_storage:
         return None
-    with snapshot.derived.taken():
+    with snapshot.derived.locked():
         try:
             node_fit = NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework)
         except NotValid:
@@ -203,12 +203,12 @@ def _one_by_one(framework: Framework, pod: Pod, nodes: Sequence[str]) -> Iterato
     for place, node in enumerate(nodes):
         stale = bool(charged) and node in known and _may_be_violated(charged, snapshot, pod, node)
         if stale or place >= end:
-            snapshot, charged, ahead = snapshot.with_budgets(charged), {}, _AHEAD if stale else ahead
+            snapshot, charged, ahead = snapshot.with_pdbs(charged), {}, _AHEAD if stale else ahead
             end, ahead = place + ahead, 2 * ahead
             known = _candidates(framework.over(snapshot), pod, nodes[place:end])
         candidate = known.get(node)
         if candidate is not None:
-            charged = charged_budgets(snapshot.budgets, candidate.victims, charged)
+            charged = charged_pdbs(snapshot.pdbs, candidate.victims, charged)
         yield OnNode(node, candidate)
 
 
@@ -223,7 +223,7 @@ def _may_be_violated(
 def _candidates(framework: Framework, pod: Pod, nodes: Sequence[str]) -> dict[str, Candidate]:
     """Return node name -> candidate, for the given nodes on which preemption helps."""
     snapshot = framework.snapshot
-    with snapshot.derived.taken():
+    with snapshot.derived.locked():
         node_fit = NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework)
         some = np.zeros(len(node_fit.open), np.bool_)
         some[[snapshot.rows[node] for node in nodes if node in snapshot.rows]] = True

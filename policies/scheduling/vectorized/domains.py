@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.scheduling.vectorized.problem import Skew
 
-_MOST_BOUNDS: Final = 16
-_MOST_ROUNDS: Final = 1000
+_MAX_BOUNDS: Final = 16
+_MAX_ROUNDS: Final = 1000
 """The maximum number of Pods on each node if both zones and nodes are spread."""
 
 
@@ -64,24 +64,26 @@ class Spread(NamedTuple):
 
 
 class _Tier(NamedTuple):
-    """`parent`: [part], the domain of each part (a node, or a domain of the tier below). `room`: [part], capacity."""
+    """`parent`: [part], the domain of each part (a node, or a domain of the tier below). `capacity`: [part],
+    capacity.
+    """
 
     parent: NDArray[np.int64]
-    room: NDArray[np.int64]
+    capacity: NDArray[np.int64]
 
     def sums(self, size: int) -> NDArray[np.int64]:
         """Return [domain]: the sum of the capacities of its parts. Domains are numbered from 0 to `size`."""
-        return np.bincount(self.parent, self.room, size).astype(np.int64)
+        return np.bincount(self.parent, self.capacity, size).astype(np.int64)
 
     def dealt(self, added: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return [part]: the number of Pods that it gets of those of its domain."""
-        found = np.zeros(len(self.room), np.int64)
+        found = np.zeros(len(self.capacity), np.int64)
         order = np.argsort(self.parent, kind="stable")
         ends = np.searchsorted(self.parent[order], np.arange(len(added) + 1))
         for domain in np.flatnonzero(added).tolist():
             charge(1)
             parts = order[ends[domain] : ends[domain + 1]]
-            found[parts] = _evenly(int(added[domain]), self.room[parts])
+            found[parts] = _evenly(int(added[domain]), self.capacity[parts])
         return found
 
 
@@ -107,13 +109,13 @@ class _Moving(_Domains):
         if by_node[~inside].any():
             raise NotValid  # a node that is left out counts nowhere
         super().__init__(np.where(inside, domains, -1))
-        self.few, self.most = spread.skew.few, spread.skew.most
+        self.few, self.max_skew = spread.skew.few, spread.skew.max_skew
         self.count = np.full(self.size, -1, np.int64)
         self.count[self.of[inside]] = spread.present[inside]
         self.there = self.count >= 0
         self.least = 0 if self.few or not self.there.any() else int(self.count[self.there].min())
 
-    def stays(self, free: NDArray[np.int64]) -> bool:
+    def is_constant(self, free: NDArray[np.int64]) -> bool:
         """Report whether the minimum never changes."""
         return self.few or not self.there.any() or bool((free[self.there & (self.count == self.least)] == 0).any())
 
@@ -121,17 +123,17 @@ class _Moving(_Domains):
         """Return [domain]: the number of Pods that fit. The domain that is full first limits the others."""
         full = self.count + free
         least = 0 if self.few or not self.there.any() else int(full[self.there].min())
-        return np.where(self.there, np.minimum(full, np.maximum(self.count, least + self.most)) - self.count, 0)
+        return np.where(self.there, np.minimum(full, np.maximum(self.count, least + self.max_skew)) - self.count, 0)
 
 
 class _Fixed(NamedTuple):
-    """A limit that does not grow. `room`: [domain], capacity."""
+    """A limit that does not grow. `capacity`: [domain], capacity."""
 
     domains: _Domains
-    room: NDArray[np.int64]
+    capacity: NDArray[np.int64]
 
 
-def room_in_domains(
+def capacity_in_domains(
     names: Sequence[str],
     by_node: NDArray[np.int64],
     apart: Sequence[NDArray[np.int64]],
@@ -142,7 +144,7 @@ def room_in_domains(
     `names`: [node]. `by_node`: [node], capacity of each node alone. `apart`: for each anti-affinity constraint, [node],
     the domain; a domain holds one Pod. Raises NotValid if the result may depend on the order, or for too many limits.
     """
-    if len(apart) + len(spread) > _MOST_BOUNDS:
+    if len(apart) + len(spread) > _MAX_BOUNDS:
         raise NotValid
     moving = [_Moving(each, by_node) for each in spread]
     fixed = []
@@ -157,21 +159,21 @@ def room_in_domains(
         found = False
         for domains in moving:
             charge(8 * len(by_node) // VECTOR)
-            if domains.stays(domains.free(by_node)):
-                room = np.where(domains.there, np.maximum(domains.least + domains.most - domains.count, 0), 0)
-                by_node = np.where(domains.of >= 0, np.minimum(by_node, room[domains.of]), 0)
+            if domains.is_constant(domains.free(by_node)):
+                capacity = np.where(domains.there, np.maximum(domains.least + domains.max_skew - domains.count, 0), 0)
+                by_node = np.where(domains.of >= 0, np.minimum(by_node, capacity[domains.of]), 0)
                 moving, found = [each for each in moving if each is not domains], True
                 if not are_nodes(domains.of):
-                    fixed.append(_Fixed(domains, room))
+                    fixed.append(_Fixed(domains, capacity))
                 break
-    tiers, room = _nested(by_node, fixed)
+    tiers, capacity = _nested(by_node, fixed)
     if not moving:
-        return Capacity(names, room, tiers, int(room.sum()))
+        return Capacity(names, capacity, tiers, int(capacity.sum()))
     first, *others = sorted(moving, key=lambda each: each.size)
     if not others:
-        tiers, free = _within(tiers, room, by_node, first)
+        tiers, free = _within(tiers, capacity, by_node, first)
         added = first.added(free)
-    elif len(others) == 1 and others[0].most == 1 and not tiers:
+    elif len(others) == 1 and others[0].max_skew == 1 and not tiers:
         tiers, added = _in_rounds(by_node, first, others[0])
     else:
         raise NotValid
@@ -188,15 +190,15 @@ def are_nodes(domains: NDArray[np.int64]) -> bool:
 def _nested(by_node: NDArray[np.int64], fixed: Sequence[_Fixed]) -> tuple[list[_Tier], NDArray[np.int64]]:
     """Return (the tiers of limits that do not grow, the capacity of each domain of the last tier or of each node)."""
     tiers: list[_Tier] = []
-    room = by_node
+    capacity = by_node
     for bound in sorted(fixed, key=lambda bound: -bound.domains.size):
-        tiers, free = _within(tiers, room, by_node, bound.domains)
-        room = np.minimum(free, bound.room)
-    return tiers, room
+        tiers, free = _within(tiers, capacity, by_node, bound.domains)
+        capacity = np.minimum(free, bound.capacity)
+    return tiers, capacity
 
 
 def _within(
-    tiers: list[_Tier], room: NDArray[np.int64], by_node: NDArray[np.int64], domains: _Domains
+    tiers: list[_Tier], capacity: NDArray[np.int64], by_node: NDArray[np.int64], domains: _Domains
 ) -> tuple[list[_Tier], NDArray[np.int64]]:
     """Return the tiers with one more, and the capacity of each of its domains.
 
@@ -207,11 +209,11 @@ def _within(
     part = some
     for tier in tiers:
         part = tier.parent[part]
-    parent = np.zeros(len(room), np.int64)
+    parent = np.zeros(len(capacity), np.int64)
     parent[part] = domains.of[some]
     if (parent[part] != domains.of[some]).any():
         raise NotValid
-    tier = _Tier(parent, room)
+    tier = _Tier(parent, capacity)
     return [*tiers, tier], tier.sums(domains.size)
 
 
@@ -224,35 +226,35 @@ def _in_rounds(by_node: NDArray[np.int64], zones: _Moving, nodes: _Moving) -> tu
     tiers, _ = _within([], by_node, by_node, nodes)
     free = nodes.free(by_node)
     (_, above), _ = _within(tiers, free, by_node, zones)
-    came, more = np.zeros(zones.size, np.int64), np.zeros(nodes.size, np.int64)
+    arrived, more = np.zeros(zones.size, np.int64), np.zeros(nodes.size, np.int64)
     count = zones.count.copy()
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         charge(8 * len(by_node) // VECTOR)
         at_least = nodes.there & (nodes.count + more == (nodes.count + more)[nodes.there].min())
         places = np.where(at_least & (free > more), 1, 0)
         wanted = _Tier(above.parent, places).sums(zones.size)
-        zones.count = count + np.where(zones.there, came, 0)
+        zones.count = count + np.where(zones.there, arrived, 0)
         added = zones.added(wanted)
-        came += added
+        arrived += added
         if (added < wanted).any() or not places[at_least].all():
             last = _Tier(above.parent, places).dealt(added)
-            return [tiers[0], _Tier(above.parent, more + last)], came
+            return [tiers[0], _Tier(above.parent, more + last)], arrived
         more += places
     raise NotValid
 
 
-def _evenly(total: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
+def _evenly(total: int, capacity: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return [part]: `total` Pods spread over parts with these capacities, as evenly as possible.
 
     The capacity is enough for all Pods. No part gets two Pods more than another part with free capacity.
     """
-    sizes = np.sort(room)
+    sizes = np.sort(capacity)
     others = len(sizes) - np.arange(len(sizes))
     before = np.cumsum(sizes) - sizes
     filled = int(np.searchsorted(before + sizes * others, total, side="right"))
     if filled == len(sizes):
-        return room
+        return capacity
     level, rest = divmod(total - int(before[filled]), int(others[filled]))
-    found = np.minimum(room, level)
-    found[np.flatnonzero(room > level)[:rest]] += 1
+    found = np.minimum(capacity, level)
+    found[np.flatnonzero(capacity > level)[:rest]] += 1
     return found

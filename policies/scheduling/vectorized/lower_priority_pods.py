@@ -9,7 +9,7 @@ import numpy as np
 from forewarn.policies.metering import VECTOR, charge, meter
 from forewarn.policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
 from forewarn.policies.scheduling.preemption import by_importance, start_time
-from forewarn.policies.scheduling.vectorized.budgets import changed_budgets, concerned, may_concern
+from forewarn.policies.scheduling.vectorized.pdbs import affected, changed_pdbs, may_affect
 from forewarn.policies.scheduling.vectorized.problem import NotValid
 from forewarn.policies.scheduling.vectorized.reprieve_order import reprieve_order
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
-KEPT: Final = 6
+CACHE_SIZE: Final = 6
 """Maximum number of priorities with cached tables: about 5 MB each at 5,000 nodes."""
 _TOGETHER: Final = 6
 """Number of changed nodes above which numpy is faster than Python."""
@@ -36,9 +36,9 @@ _SORTING: Final = 40
 """Operations for each entry of a table to sort it."""
 _PUTTING: Final = 8
 """Operations for each entry of a table to copy it unsorted."""
-_MOST_CHANGES: Final = 32
+_MAX_CHANGES: Final = 32
 """Maximum number of pending changes of PDBs."""
-MOST_LEVELS: Final = 48
+MAX_LEVELS: Final = 48
 LOWEST: Final = -(2**62)
 
 
@@ -128,7 +128,7 @@ class LowerPriorityPods:
         self._totals: dict[str, NDArray[np.int64]] = {}
         self._amounts: dict[str, Amounts] = {}
         self._bounds: dict[str, Bounds] = {}
-        self._budgets: Mapping[str, tuple[PodDisruptionBudget, ...]] = {}
+        self._pdbs: Mapping[str, tuple[PodDisruptionBudget, ...]] = {}
         self._left: NDArray[np.intp] | None = None
         """Indices in the tables of the nodes that still exist; None: all."""
 
@@ -138,15 +138,15 @@ class LowerPriorityPods:
         """
         if self._left is not None:
             self._keep_only(self._left)
-        if snapshot.budgets is not self._budgets:
-            changed = list(changed_budgets(self._budgets, snapshot.budgets)) if len(self.kind) else []
-            if len(self._changes) + len(changed) > _MOST_CHANGES:
+        if snapshot.pdbs is not self._pdbs:
+            changed = list(changed_pdbs(self._pdbs, snapshot.pdbs)) if len(self.kind) else []
+            if len(self._changes) + len(changed) > _MAX_CHANGES:
                 self.stale_of(np.arange(len(self.stale)), matrix)
-                self.stale |= concerned(matrix, self.kind, changed)
+                self.stale |= affected(matrix, self.kind, changed)
                 self._changes, self._noticed[:] = [], 0
             else:
                 self._changes += changed
-            self._budgets = snapshot.budgets
+            self._pdbs = snapshot.pdbs
         self._learn_levels(matrix)
         others = np.flatnonzero(self.serials != matrix.serials)
         for start in range(0, len(others), BLOCK):
@@ -193,9 +193,9 @@ class LowerPriorityPods:
         behind = nodes[self._noticed[nodes] < len(self._changes)]
         if len(behind):
             changed = self._changes[int(self._noticed[behind].min()) :]
-            near = behind[may_concern(matrix, changed)[behind]] if len(changed) <= _TOGETHER else behind
+            near = behind[may_affect(matrix, changed)[behind]] if len(changed) <= _TOGETHER else behind
             if len(near):
-                self.stale[near] |= concerned(matrix, self.kind[:, near], changed)
+                self.stale[near] |= affected(matrix, self.kind[:, near], changed)
             self._noticed[behind] = len(self._changes)
         return nodes[self.stale[nodes]]
 
@@ -225,12 +225,12 @@ class LowerPriorityPods:
         if new:
             self._bounds = {}
             levels = np.array(sorted(new.union(self.levels.tolist())), np.int64)
-            self.levels = levels if len(levels) <= MOST_LEVELS else levels[:0]
+            self.levels = levels if len(levels) <= MAX_LEVELS else levels[:0]
 
     def _order(self, matrix: PodMatrix, snapshot: Snapshot, some: NDArray[np.intp]) -> None:
         """Sort the Pods of some nodes."""
         charge(20 + _SORTING * len(matrix.kind) * len(some) // VECTOR)
-        order = reprieve_order(matrix, self.priority, self._budgets, some)
+        order = reprieve_order(matrix, self.priority, self._pdbs, some)
         ranks = len(order.kind)
         if ranks > len(self.kind):
             self._grow(ranks)
@@ -261,9 +261,9 @@ class LowerPriorityPods:
         semantics = matrix.semantics
         violating, others = filter_pods_with_pdb_violation(
             by_importance(lower, semantics),
-            self._budgets,
-            matrix.matching_budgets.of,
-            first_ends_the_count=semantics.first_violated_budget_ends_the_count,
+            self._pdbs,
+            matrix.matching_pdbs.of,
+            first_ends_the_count=semantics.pdb_count_ends_at_first_violation,
         )
         ordered, count = [*violating, *others], len(lower)
         if count > len(self.kind):
@@ -363,7 +363,7 @@ def lower_priority_pods_of(matrix: PodMatrix, snapshot: Snapshot, priority: int)
         raise NotValid("of Pods that belong to PodGroups")
     found = matrix.lower_priority.pop(priority, None)
     if found is None:
-        while len(matrix.lower_priority) >= KEPT:
+        while len(matrix.lower_priority) >= CACHE_SIZE:
             del matrix.lower_priority[next(iter(matrix.lower_priority))]
         found = LowerPriorityPods(priority, matrix)
     matrix.lower_priority[priority] = found

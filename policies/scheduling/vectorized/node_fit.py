@@ -55,7 +55,7 @@ def vectorized_answer(framework: Framework, pod: Pod) -> VectorizedAnswer | None
     if framework.without_columns:
         return None
     snapshot = framework.snapshot
-    with snapshot.derived.taken():
+    with snapshot.derived.locked():
         try:
             return NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework).answer()
         except NotValid:
@@ -67,7 +67,7 @@ def why_not_in_columns(framework: Framework, pod: Pod) -> str:
     if framework.without_columns:
         return f"of plugin {framework.without_columns}, which does not say how it looks in columns"
     snapshot = framework.snapshot
-    with snapshot.derived.taken():
+    with snapshot.derived.locked():
         try:
             NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework).answer()
         except NotValid as fault:
@@ -111,9 +111,9 @@ class NodeFit(NodeFitProblem):
         names = [infos[row].name for row in found.nodes.tolist()]
         ranks = np.flatnonzero(found.victims[:, 0])
         candidate = candidate_of(lower, int(found.nodes[0]), ranks, self.snapshot)
-        return VectorizedAnswer([], names, candidate, self._ends_before(len(nodes)))
+        return VectorizedAnswer([], names, candidate, self._finishes_before(len(nodes)))
 
-    def _ends_before(self, candidates: int) -> bool:
+    def _finishes_before(self, candidates: int) -> bool:
         """Report whether the search for candidates stops before it has found this number of candidates."""
         if "DefaultPreemption" not in self.framework.profile.plugins:
             return False
@@ -151,9 +151,13 @@ class NodeFit(NodeFitProblem):
 
     @property
     def _may_preempt(self) -> bool:
-        return self.framework.preempts and self.pod.preemption_policy != PREEMPT_NEVER and not self.waits()
+        return (
+            self.framework.preempts
+            and self.pod.preemption_policy != PREEMPT_NEVER
+            and not self.has_terminating_victims()
+        )
 
-    def waits(self) -> bool:
+    def has_terminating_victims(self) -> bool:
         """Report whether victims of an earlier preemption are terminating. Raises NotValid.
 
         If two plugins reject a node, the first decides whether preemption may resolve it. Source: upstream
@@ -179,7 +183,7 @@ class NodeFit(NodeFitProblem):
         """
         if self.affinity is not None:
             nodes = nodes[self._potential[nodes]]
-            nodes = nodes[self.affinity.when_gone(nodes, lower.kind)]
+            nodes = nodes[self.affinity.when_removed(nodes, lower.kind)]
         for demand in self.demands:
             if demand.constraint is None:  # what pods occupy in all does not depend on their order
                 charge(self.row)

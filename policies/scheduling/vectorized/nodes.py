@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod_spec import PodSpec
 
-KEPT: Final = 128
+CACHE_SIZE: Final = 128
 """Maximum number of cached masks, and of cached topologies."""
 
 
@@ -27,11 +27,11 @@ _LARGE: Final = 8 * 1024
 class StaticFilter(NamedTuple):
     """A plugin that only reads nodes: whether a node passes for one Pod.
 
-    `concerns`: the only nodes that the plugin may reject for any Pod (for example, with taints); None: all.
+    `may_reject`: the only nodes that the plugin may reject for any Pod (for example, with taints); None: all.
     """
 
     passes: Callable[[Node], bool]
-    concerns: Callable[[Node], bool] | None = None
+    may_reject: Callable[[Node], bool] | None = None
 
 
 class Mask:
@@ -165,7 +165,7 @@ def _is_large(spec: PodSpec) -> bool:
     return max(len(terms), conditions, len(spec.tolerations), len(affinity.node_selector or ())) > 2 * FEW
 
 
-def said_of_nodes(spec: PodSpec) -> Hashable | None:
+def node_constraints_of(spec: PodSpec) -> Hashable | None:
     """Return the fields of a spec that the scheduler's own plugins compare with nodes; None for label selectors and
     large specs.
     """
@@ -181,7 +181,7 @@ class NodeTables:
     def __init__(self, nodes: int) -> None:
         self.nodes: list[Node | None] = [None] * nodes
         self._masks: dict[tuple[Hashable, Hashable], Mask] = {}
-        self._concerns: dict[Callable[[Node], bool], Mask] = {}
+        self._may_reject: dict[Callable[[Node], bool], Mask] = {}
         """One for each function of a node alone."""
         self._topologies: dict[str, Topology] = {}
         self._amounts: dict[tuple[Hashable, Hashable], Amounts] = {}
@@ -192,7 +192,7 @@ class NodeTables:
         """Set another node, or another state of a node, at index `row`."""
         if self.nodes[row] is node:
             return
-        for mask in (*self._concerns.values(), *self._masks.values()):
+        for mask in (*self._may_reject.values(), *self._masks.values()):
             mask.set(row, node)
         for topology in self._topologies.values():
             topology.set(row, node)
@@ -206,7 +206,7 @@ class NodeTables:
         """Remove the nodes at these indices."""
         gone = set(rows.tolist())
         self.nodes = [node for row, node in enumerate(self.nodes) if row not in gone]
-        for mask in (*self._concerns.values(), *self._masks.values()):
+        for mask in (*self._may_reject.values(), *self._masks.values()):
             mask.remove(rows)
         for topology in self._topologies.values():
             topology.remove(rows)
@@ -215,7 +215,7 @@ class NodeTables:
 
     def cost(self, row: int, node: Node) -> int:
         """Return the units of work of `set`."""
-        masks = len(self._concerns) + 2 * len(self._masks) + 2 * len(self._amounts)
+        masks = len(self._may_reject) + 2 * len(self._masks) + 2 * len(self._amounts)
         return 0 if self.nodes[row] is node else masks + len(self._topologies)
 
     def static(
@@ -244,19 +244,19 @@ class NodeTables:
     def _passing(self, filters: Sequence[StaticFilter]) -> NDArray[np.bool_]:
         """Return [node], bool: whether all filters pass.
 
-        Each filter only evaluates nodes of its `concerns` that pass the earlier filters.
+        Each filter only evaluates nodes of its `may_reject` that pass the earlier filters.
         """
         nodes = self._known()
         passing = np.ones(len(nodes), np.bool_)
         for one in filters:
-            asked = passing if one.concerns is None else passing & self.where(one.concerns)
+            asked = passing if one.may_reject is None else passing & self.where(one.may_reject)
             rows = np.flatnonzero(asked)
             some = nodes if len(rows) == len(nodes) else [nodes[row] for row in rows.tolist()]
             passing[rows] = np.fromiter(map(one.passes, each(some, 0.4)), np.bool_, len(rows))
         return passing
 
     def where(self, concerns: Callable[[Node], bool]) -> NDArray[np.bool_]:
-        """Return [node], bool: whether a function of the node alone is true, for example a plugin's `concerns`."""
+        """Return [node], bool: whether a function of the node alone is true, for example a plugin's `may_reject`."""
         return self._where(concerns).values
 
     def anywhere(self, concerns: Callable[[Node], bool]) -> bool:
@@ -264,9 +264,9 @@ class NodeTables:
         return self._where(concerns).any
 
     def _where(self, concerns: Callable[[Node], bool]) -> Mask:
-        found = self._concerns.get(concerns)
+        found = self._may_reject.get(concerns)
         if found is None:
-            found = self._concerns[concerns] = Mask(self._known(), concerns, None)
+            found = self._may_reject[concerns] = Mask(self._known(), concerns, None)
         return found
 
     def mask(self, what: Hashable, spec: PodSpec, holds: Callable[[Node], bool]) -> NDArray[np.bool_]:
@@ -282,13 +282,13 @@ class NodeTables:
             return Amounts(self._known(), of, spec).values
         found = self._amounts.get((what, id(spec)))
         if found is None:
-            if len(self._amounts) >= KEPT:
+            if len(self._amounts) >= CACHE_SIZE:
                 self._amounts.clear()
             found = self._amounts[what, id(spec)] = Amounts(self._known(), of, spec)
         return found.values
 
     def _keep(self, key: tuple[Hashable, Hashable], mask: Mask) -> Mask:
-        if len(self._masks) >= KEPT:
+        if len(self._masks) >= CACHE_SIZE:
             self._masks.clear()
         self._masks[key] = mask
         return mask
@@ -297,7 +297,7 @@ class NodeTables:
         """Return the domains of a label."""
         found = self._topologies.get(key)
         if found is None:
-            if len(self._topologies) >= KEPT:
+            if len(self._topologies) >= CACHE_SIZE:
                 self._topologies.clear()
             found = self._topologies[key] = Topology(self._known(), key)
         return found

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
-_KEPT_CHANGES: Final = 4096
-_KEPT: Final = 64
+_CACHED_CHANGES: Final = 4096
+_CACHE_SIZE: Final = 64
 """Maximum number of cached sums, one for each resource and priority."""
 
 
@@ -132,7 +132,7 @@ class Nominations:
     def _add(self, nominated: Nominated, sign: int) -> None:
         self._columns, amounts = None, dict[str, int]()
         self.version += 1
-        if len(self._changed) >= _KEPT_CHANGES:
+        if len(self._changed) >= _CACHED_CHANGES:
             self._changed = []
         self._changed.append(nominated.row)
         for (priority, resource), total in self._sums.items():
@@ -154,7 +154,7 @@ class Nominations:
         """Return [node]: the amount of a resource for nominated Pods of at least this priority. Do not modify."""
         found = self._sums.get((priority, resource))
         if found is None:
-            if len(self._sums) >= _KEPT:
+            if len(self._sums) >= _CACHE_SIZE:
                 self._sums.clear()
             rows, kinds = self.columns(priority)
             amounts, found = self._kinds.amounts(resource), np.zeros(self._count, np.int64)

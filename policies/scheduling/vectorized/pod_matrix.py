@@ -12,9 +12,9 @@ import numpy as np
 
 from forewarn.policies.metering import VECTOR, CutShort, charge, meter, unmetered
 from forewarn.policies.scheduling.preemption import start_time
-from forewarn.policies.scheduling.vectorized.budgets import MatchingBudgets
 from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass
 from forewarn.policies.scheduling.vectorized.nodes import NodeTables
+from forewarn.policies.scheduling.vectorized.pdbs import MatchingPdbs
 from forewarn.policies.scheduling.vectorized.resource_scores import Amounts, ResourceScores, Weights
 
 if TYPE_CHECKING:
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
     from forewarn.policies.scheduling.vectorized.nodes import Topology
 
-KEPT: Final = 64
-"""Minimum for the maximum number of cached arrays by class; `_KEPT_NUMBERS` may allow more (`room`)."""
-_KEPT_NUMBERS: Final = 2**22
-_MOST_KEPT: Final = 4096
-MOST_NEW_KINDS: Final = 1024
+CACHE_SIZE: Final = 64
+"""Minimum for the maximum number of cached arrays by class; `_CACHED_NUMBERS` may allow more (`cache_size`)."""
+_CACHED_NUMBERS: Final = 2**22
+_MAX_CACHED: Final = 4096
+MAX_NEW_KINDS: Final = 1024
 """Number of new equivalence classes, beyond twice the initial number, above which the tables are built again.
 
 Classes without Pods are not removed before.
 """
-_KEPT_SUMS: Final = 256
-"""Minimum for the maximum number of cached sums by node: 80 kB each at 5,000 nodes; see `room`."""
-_MOST_TOPOLOGIES: Final = 8
+_CACHED_SUMS: Final = 256
+"""Minimum for the maximum number of cached sums by node: 80 kB each at 5,000 nodes; see `cache_size`."""
+_MAX_TOPOLOGIES: Final = 8
 """Maximum number of topologies with cached counts."""
 _NODE: Final = 14
 """Units of work for a node, and two more for each of its Pods."""
@@ -71,7 +71,7 @@ class PodCounts:
         """Return [number of a domain]: the sum over its nodes. The last entry is 0, for nodes without the label."""
         found = self._domains.get(topology)
         if found is None:
-            if len(self._domains) >= _MOST_TOPOLOGIES:
+            if len(self._domains) >= _MAX_TOPOLOGIES:
                 self._domains.clear()
             found = self._domains[topology] = topology.by_value(self.here)
         return found
@@ -87,7 +87,7 @@ class PodMatrix:
     def __init__(self, nodes: int, semantics: Semantics) -> None:
         self.semantics = semantics
         self.kinds = EquivalenceClasses(semantics)
-        self.most_kinds = 0
+        self.max_kinds = 0
         """Number of classes above which the tables are built again; 0 before the first snapshot."""
         self.kind: NDArray[np.int32] = np.zeros((8, nodes), np.int32)
         self.start: NDArray[np.int64] = np.zeros((8, nodes), np.int64)
@@ -111,11 +111,11 @@ class PodMatrix:
         """Namespace -> its counts; None -> the counts of all namespaces."""
         self._counting: dict[int, list[tuple[PodCounts, int]]] = {}
         """Equivalence class -> the counts that include it, with its amount."""
-        self.budgets: dict[Hashable, tuple[PerClass, object]] = {}
+        self.pdbs: dict[Hashable, tuple[PerClass, object]] = {}
         """(namespace, id of a selector) -> the equivalence classes that a PDB matches, and the PDB, which keeps the
         selector alive.
         """
-        self.matching_budgets = MatchingBudgets(self.kinds)
+        self.matching_pdbs = MatchingPdbs(self.kinds)
         self.nominations: dict[int, Any] = {}
         """Number of shards of a table -> its nominated Pods (nominations.py).
 
@@ -152,7 +152,7 @@ class PodMatrix:
 
     def sync(self, snapshot: Snapshot) -> None:
         """Update the tables to this Snapshot. Raises CutShort; the next call continues."""
-        if self.kinds.weight > self.most_kinds > 0:
+        if self.kinds.weight > self.max_kinds > 0:
             self.kinds.forget()
             self.__init__(len(self.serials), self.semantics)  # type: ignore[misc]
         if self._columns is snapshot.columns:
@@ -167,7 +167,7 @@ class PodMatrix:
             self.serials[row] = serials[row]
             work.charge(matched)
         self._columns = snapshot.columns
-        self.most_kinds = self.most_kinds or 2 * self.kinds.weight + MOST_NEW_KINDS
+        self.max_kinds = self.max_kinds or 2 * self.kinds.weight + MAX_NEW_KINDS
 
     def _set(self, row: int, info: NodeInfo) -> int:
         """Set the Pods of a node. Return the number of selectors that new classes were matched with."""
@@ -218,7 +218,7 @@ class PodMatrix:
         self.storage = None
         self._resource_scores.clear()
 
-    def kept(
+    def cached(
         self, key: Hashable, keep: object, of: Callable[[Pod], int], namespace: str | None = None
     ) -> NDArray[np.int64]:
         """Return [class]: `of` for each equivalence class, which depends only on `key`; cached.
@@ -227,7 +227,7 @@ class PodMatrix:
         """
         found = self.matches.get(key)
         if found is None:
-            if len(self.matches) >= room(KEPT, len(self.kinds)):
+            if len(self.matches) >= cache_size(CACHE_SIZE, len(self.kinds)):
                 self.matches.clear()
             found = self.matches[key] = (PerClass(self.kinds, of, namespace), keep)
         return found[0].values()
@@ -235,13 +235,13 @@ class PodMatrix:
     def counts(self, key: Hashable, keep: object, of: Callable[[Pod], int], namespace: str | None) -> PodCounts:
         """Return the sums of `of` by node for the Pods of a namespace (None: all), maintained while Pods change.
 
-        `of` depends only on `key` and the Pod's class; `keep`: as in `kept`.
+        `of` depends only on `key` and the Pod's class; `keep`: as in `cached`.
         """
         found = self._counts.get(key)
         if found is None:
-            if len(self._counts) >= room(_KEPT_SUMS, len(self.serials)):
+            if len(self._counts) >= cache_size(_CACHED_SUMS, len(self.serials)):
                 self._forget_counts()
-            per_kind = self.kept(key, keep, of, namespace)
+            per_kind = self.cached(key, keep, of, namespace)
             charge(self.kind.size // VECTOR)
             here = self._summed(self.kind, per_kind)
             found = self._counts[key] = PodCounts(here, of, keep)
@@ -287,7 +287,7 @@ class PodMatrix:
         """Return the cached scores for Pods with equal requests. See ResourceScores."""
         found = self._resource_scores.get((least, balance, weights))
         if found is None:
-            if len(self._resource_scores) >= room(_KEPT_SUMS, len(self.serials)):
+            if len(self._resource_scores) >= cache_size(_CACHED_SUMS, len(self.serials)):
                 self._resource_scores.clear()
             scores_the_change = self.semantics.balanced_allocation_scores_the_change
             found = self._resource_scores[least, balance, weights] = ResourceScores(
@@ -311,9 +311,9 @@ def _attracts(pod: Pod) -> bool:
     )
 
 
-def room(least: int, size: int) -> int:
+def cache_size(least: int, size: int) -> int:
     """Return the maximum number of cached tables of this size, at least `least`."""
-    return min(max(least, _KEPT_NUMBERS // max(size, 1)), _MOST_KEPT)
+    return min(max(least, _CACHED_NUMBERS // max(size, 1)), _MAX_CACHED)
 
 
 def pod_matrix_of(snapshot: Snapshot) -> PodMatrix:

@@ -1,6 +1,6 @@
 """One Pod on one snapshot in columns: the amounts that it uses, its possible nodes, and the reasons of the others.
 
-Each plugin provides its part (`in_columns`, `static_filter`, `beyond_columns`); a profile with a plugin that does not
+Each plugin provides its part (`in_columns`, `static_filter`, `not_in_columns`); a profile with a plugin that does not
 provide it is not supported. Constraints other than resources are treated like resources: amounts of Pods, and a limit
 for each node. That is valid because each constraint only becomes stricter with every Pod that stays on the node, so
 that "amount ≤ limit" is the whole condition: anti-affinity and host ports have the limit 0; for a spread constraint,
@@ -15,7 +15,7 @@ import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge
 from forewarn.policies.scheduling.status import Code
-from forewarn.policies.scheduling.vectorized.nodes import StaticFilter, said_of_nodes
+from forewarn.policies.scheduling.vectorized.nodes import StaticFilter, node_constraints_of
 from forewarn.policies.scheduling.vectorized.nominations import nominations_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
     from forewarn.policies.scheduling.vectorized.rejections import Rejections
 
-MOST: Final = 2**60
+MAX: Final = 2**60
 """Amounts from here on are not supported by columns; the plugins use Python's integers."""
 
 
@@ -38,12 +38,12 @@ class NotValid(Exception):
 
 
 class Skew(NamedTuple):
-    """A topology spread constraint: no domain may have more than `most` Pods above the minimum.
+    """A topology spread constraint: no domain may have more than `max_skew` Pods above the minimum.
 
     `few`: there are fewer domains than minDomains, so the minimum is 0. `domains`: [node], number of the domain.
     """
 
-    most: int
+    max_skew: int
     few: bool
     domains: NDArray[np.int64]
 
@@ -77,8 +77,8 @@ class RequiredAffinity(NamedTuple):
     nodes that satisfy it; `with_nominated`: the same with the nominated Pods of each node. `after`: the number of
     earlier demands. `labelled`: nodes with the labels of all terms. `per_kind`: 1 for matching Pods; `here`: their
     number on each node; `least`: their number in the domain of a node with the fewest; `total`: in all topologies
-    together. `itself`: whether the Pod matches its own terms: without other matching Pods, it may be the first. Source:
-    upstream `satisfyPodAffinity`.
+    together. `matches_itself`: whether the Pod matches its own terms: without other matching Pods, it may be the first.
+    Source: upstream `satisfyPodAffinity`.
     """
 
     now: NDArray[np.bool_]
@@ -89,7 +89,7 @@ class RequiredAffinity(NamedTuple):
     here: NDArray[np.int64]
     least: NDArray[np.int64]
     total: int
-    itself: bool
+    matches_itself: bool
 
     @property
     def settled(self) -> bool:
@@ -97,9 +97,9 @@ class RequiredAffinity(NamedTuple):
 
         False for the first Pod of a group: the others must follow it.
         """
-        return self.total > 0 or not self.itself
+        return self.total > 0 or not self.matches_itself
 
-    def when_gone(self, nodes: NDArray[np.intp], kind: NDArray[np.int32]) -> NDArray[np.bool_]:
+    def when_removed(self, nodes: NDArray[np.intp], kind: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return [index in `nodes`], bool: whether the affinity is met there without the Pods of that node in `kind`.
 
         `kind`: [position, node], equivalence classes of the removed Pods of all nodes.
@@ -109,7 +109,7 @@ class RequiredAffinity(NamedTuple):
         few = nodes[places]
         charge(len(kind) * len(few) // VECTOR)
         gone = self.per_kind[kind[:, few]].sum(axis=0)
-        met[places] = self.labelled[few] & ((self.least[few] > gone) | (self.itself & (gone == self.total)))
+        met[places] = self.labelled[few] & ((self.least[few] > gone) | (self.matches_itself & (gone == self.total)))
         return met
 
 
@@ -137,10 +137,10 @@ class NodeFitProblem:
         self.snapshot, self.pod, self.matrix, self.framework = snapshot, pod, matrix, framework
         columns = snapshot.columns
         self.row = len(columns.serials) // VECTOR
-        beyond = framework.beyond_columns(pod)
+        beyond = framework.not_in_columns(pod)
         if beyond:
             raise NotValid(f"of plugin {beyond}, to which more than the pods of a node matters for such a pod")
-        if pod.node_name or columns.largest >= MOST:
+        if pod.node_name or columns.largest >= MAX:
             raise NotValid("the pod names its node, or what is requested is beyond all measure")
         if pod.nominated_node_name and any(p.static_filter(pod) for p in framework.late_static_plugins):
             # Whether its node may ever do is asked after whether it does now.
@@ -177,7 +177,7 @@ class NodeFitProblem:
         def filters() -> list[StaticFilter]:
             found = ((plugin.static_filter(pod), plugin) for plugin in framework.static_plugins)
             return [
-                StaticFilter(passes, getattr(plugin, "static_concern", None))
+                StaticFilter(passes, getattr(plugin, "may_reject_node", None))
                 for passes, plugin in found
                 if passes is not None
             ]
@@ -187,7 +187,7 @@ class NodeFitProblem:
         if framework.has_foreign_columns:
             whose = whose, pod.namespace, pod.priority_class_name, pod.effective_priority, *sorted(pod.labels.items())
         else:  # kube-scheduler's own plugins look at the spec alone
-            said = said_of_nodes(pod.spec)
+            said = node_constraints_of(pod.spec)
         self.static_key: Hashable = whose, id(pod.spec) if said is None else said
         return self.matrix.nodes.static(whose, pod.spec, filters, said)
 
@@ -243,7 +243,7 @@ class NodeFitProblem:
         if not self._nominations:
             return present
         added = self._nominations.amounts(resource, self.pod.effective_priority)
-        if added.max(initial=0) >= MOST:
+        if added.max(initial=0) >= MAX:
             raise NotValid
         total = present + added
         own = self._nominations.of(self.pod)
@@ -260,7 +260,7 @@ class NodeFitProblem:
             own = self._nominations.of(self.pod)
             if own is not None and own.priority >= self.pod.effective_priority:
                 total[own.row] -= per_kind[own.kind]
-        if total.max(initial=0) >= MOST:
+        if total.max(initial=0) >= MAX:
             raise NotValid
         return total
 

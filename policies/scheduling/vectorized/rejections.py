@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.problem import CapacityConstraint, NodeFitProblem, RequiredAffinity
 
 PASSES: Final = -1
-_KEPT: Final = 64
+_CACHE_SIZE: Final = 64
 """Maximum number of cached static rejections, one for each set of node constraints."""
 
 
@@ -109,13 +109,13 @@ class _Known:
 
     def __init__(self, nodes: int, keep: object) -> None:
         self.keep = keep
-        self.most = 2 * nodes
+        self.max_statuses = 2 * nodes
         self.nodes: list[Any] = [None] * nodes
         self.codes: NDArray[np.int64] = np.full(nodes, PASSES, np.int64)
         self.statuses: dict[Status, int] = {}
 
 
-def left_out(restricting: Sequence[str]) -> str:
+def excluded_reason(restricting: Sequence[str]) -> str:
     """Return the reason of nodes that PreFilter plugins exclude. Source: upstream `schedulePod`."""
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(restricting))}]"
 
@@ -150,8 +150,8 @@ def _filtered(fit: NodeFitProblem, state: CycleState) -> Rejections:
     """Return the first static status of each node. Raises NotValid."""
     matrix, pod, key = fit.matrix, fit.pod, fit.static_key
     known: _Known | None = matrix.static_statuses.get(key)
-    if known is None or len(known.statuses) > known.most:
-        if len(matrix.static_statuses) >= _KEPT:
+    if known is None or len(known.statuses) > known.max_statuses:
+        if len(matrix.static_statuses) >= _CACHE_SIZE:
             matrix.static_statuses.clear()
         known = matrix.static_statuses[key] = _Known(len(fit.static), pod.spec)
     rows = np.flatnonzero(~fit.static)

@@ -33,7 +33,7 @@ class ReprieveOrder(NamedTuple):
 
 
 def reprieve_order(
-    matrix: PodMatrix, priority: int, budgets: Mapping[str, Sequence[PodDisruptionBudget]], nodes: NDArray[np.intp]
+    matrix: PodMatrix, priority: int, pdbs: Mapping[str, Sequence[PodDisruptionBudget]], nodes: NDArray[np.intp]
 ) -> ReprieveOrder:
     """Return the Pods below a priority on these nodes, violating Pods first, each group by importance.
 
@@ -45,7 +45,7 @@ def reprieve_order(
     kind, start = kinds[place, node], starts[place, node]
     order = _by_importance(node, priorities[kind], start, place, in_order=matrix.semantics.unstarted_victims_in_order)
     node, kind, start, place = node[order], kind[order], start[order], place[order]
-    violates, named = _violations(matrix, budgets, node, kind)
+    violates, named = _violations(matrix, pdbs, node, kind)
     if violates.any():
         order = np.argsort(2 * node + ~violates, kind="stable")
         node, kind, start, place, violates = node[order], kind[order], start[order], place[order], violates[order]
@@ -102,7 +102,7 @@ def _rank(group: NDArray[np.intp]) -> NDArray[np.intp]:
 
 def _violations(
     matrix: PodMatrix,
-    budgets: Mapping[str, Sequence[PodDisruptionBudget]],
+    pdbs: Mapping[str, Sequence[PodDisruptionBudget]],
     node: NDArray[np.intp],
     kind: NDArray[np.int32],
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -112,13 +112,13 @@ def _violations(
     in order, those beyond the allowed disruptions violate it.
     """
     violates = np.zeros(len(kind), np.bool_)
-    if not budgets:
+    if not pdbs:
         return violates, violates
     present = np.zeros(len(matrix.kinds), np.bool_)
     present[kind] = True
     here = np.flatnonzero(present)
-    known = matrix.matching_budgets
-    lengths, numbers = known.of_kinds(here, budgets)
+    known = matrix.matching_pdbs
+    lengths, numbers = known.of_kinds(here, pdbs)
     if not len(numbers):
         return violates, violates
     place = np.zeros(len(matrix.kinds), np.intp)
@@ -128,13 +128,13 @@ def _violations(
     pod = np.repeat(np.arange(len(kind)), of_pod)
     # The first pair of a pod, less the number of pairs before it: the k-th of all pairs is that far from its budget.
     shift = (np.cumsum(lengths) - lengths)[of_kind] - (np.cumsum(of_pod) - of_pod)
-    budget = numbers[np.arange(len(pod)) + shift[pod]]
+    pdb = numbers[np.arange(len(pod)) + shift[pod]]
     undecided = violates.copy()
-    undecided[pod[known.names_pods[budget]]] = True
-    if matrix.semantics.first_violated_budget_ends_the_count:
+    undecided[pod[known.names_pods[pdb]]] = True
+    if matrix.semantics.pdb_count_ends_at_first_violation:
         undecided |= of_pod > 1
-    order = _lexsort(pod, budget, node[pod])
-    pod, budget = pod[order], budget[order]
-    used = _rank(node[pod] * len(known.allowed) + budget) + 1
-    violates[pod[used > known.allowed[budget]]] = True
+    order = _lexsort(pod, pdb, node[pod])
+    pod, pdb = pod[order], pdb[order]
+    used = _rank(node[pod] * len(known.allowed) + pdb) + 1
+    violates[pod[used > known.allowed[pdb]]] = True
     return violates, undecided

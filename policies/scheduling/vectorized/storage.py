@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 T = TypeVar("T")
-_KEPT: Final = 64
+_CACHE_SIZE: Final = 64
 """Maximum number of cached columns, and of cached values of each table."""
 _TABLES: Final = 4
 """Maximum number of tables with cached values."""
-_KEPT_ENTRIES: Final = 2**18
-_LEAST_KEPT: Final = 4
+_CACHED_ENTRIES: Final = 2**18
+_MIN_CACHED: Final = 4
 """Number of values that are cached even for a very large table: each may be as long as the table."""
 NO_LIMIT: Final = 2**62
 MANY: Final = 10_000
@@ -138,7 +138,7 @@ class StorageColumns:
         self._users = Users()
         self._serials: NDArray[np.int64] = np.zeros(0, np.int64)
         self._used: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._kept: dict[int, tuple[object, dict[Hashable, object]]] = {}
+        self._cached: dict[int, tuple[object, dict[Hashable, object]]] = {}
         """id of a table -> (the table, values that depend on it)."""
 
     def sync(self, snapshot: Snapshot) -> None:
@@ -169,7 +169,7 @@ class StorageColumns:
     def _column(self, key: tuple[str, str], of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
         found = self._columns.get(key)
         if found is None:
-            if len(self._columns) >= _KEPT:
+            if len(self._columns) >= _CACHE_SIZE:
                 self._columns.clear()
             found = self._columns[key] = self._of_csi_nodes(of, without)
         return found
@@ -190,7 +190,7 @@ class StorageColumns:
                     found[row] += 1
             return found
 
-        return self.kept(table, driver, made)
+        return self.cached(table, driver, made)
 
     def users(self, matrix: PodMatrix) -> Users:
         """Return the classes that use claims and disks, up to date. Raises CutShort."""
@@ -208,14 +208,14 @@ class StorageColumns:
             self._serials[rows] = matrix.serials[rows]
         return self._used
 
-    def kept(self, table: Sized, key: Hashable, made: Callable[[], T]) -> T:
+    def cached(self, table: Sized, key: Hashable, made: Callable[[], T]) -> T:
         """Return a value that depends only on a table and a key, cached."""
-        if id(table) not in self._kept and len(self._kept) >= _TABLES:
-            self._kept.clear()
-        _, answers = self._kept.setdefault(id(table), (table, {}))
+        if id(table) not in self._cached and len(self._cached) >= _TABLES:
+            self._cached.clear()
+        _, answers = self._cached.setdefault(id(table), (table, {}))
         if key not in answers:
             answer = made()
-            if len(answers) >= min(max(_KEPT_ENTRIES // max(len(table), 1), _LEAST_KEPT), _KEPT):
+            if len(answers) >= min(max(_CACHED_ENTRIES // max(len(table), 1), _MIN_CACHED), _CACHE_SIZE):
                 answers.clear()
             answers[key] = answer
         found: T = answers[key]  # type: ignore[assignment]
@@ -224,7 +224,7 @@ class StorageColumns:
 
 def volumes_of_kinds(matrix: PodMatrix) -> NDArray[np.int64]:
     """Return [class]: the number of volumes of a Pod that may be attached."""
-    return matrix.kept("volumes", None, _volumes_of)
+    return matrix.cached("volumes", None, _volumes_of)
 
 
 def _volumes_of(pod: Pod) -> int:

@@ -137,7 +137,7 @@ def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerP
     limits = [row.limit[nodes] for row in rows]
     victims = np.zeros((ranks, len(nodes)), np.bool_)
     # The most important pods mostly stay on all nodes: as far as that goes their sums tell.
-    together = 0 if every else _ranks_that_stay(used, matrix, limits)
+    together = 0 if every else _remaining_ranks(used, matrix, limits)
     (_of_one if len(rows) == 1 else _of_many)(together, victims, used, matrix, limits)
     # Ranks without a pod change nothing, and where a limit was broken before, no pod was to blame.
     return victims & (lower.kind[:ranks, nodes] > 0)
@@ -181,7 +181,7 @@ def _of_many(
             np.copyto(kept, amount, where=stays)
 
 
-def _ranks_that_stay(
+def _remaining_ranks(
     used: list[NDArray[np.int64]], matrix: list[NDArray[np.int64]], limits: list[NDArray[np.int64]]
 ) -> int:
     """Return how many ranks are reprieved on all nodes; afterwards, `used` includes these ranks."""

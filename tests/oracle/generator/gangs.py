@@ -17,7 +17,7 @@ GANGS: dict[str, ScenarioKind] = {
         oddities={"running-gang": 0.3},
         arriving=(3, 7),
     ),
-    "gang-budgets": ScenarioKind(arrivals={"gang": 4}, oddities={"running-gang": 0.7}, budgets=0.8),
+    "gang-budgets": ScenarioKind(arrivals={"gang": 4}, oddities={"running-gang": 0.7}, pdbs=0.8),
     "gang-nodes": ScenarioKind(
         arrivals={"gang": 8, "add-node": 3, "cordon": 2, "uncordon": 2, "grow-node": 2, "lose-node": 1},
         oddities={"running-gang": 0.4},
@@ -39,7 +39,7 @@ GANGS: dict[str, ScenarioKind] = {
          "cordon": 1, "member": 2, "min-count": 1, "delete-group": 1},
         {"running-gang": 0.4, "apart": 0.05, "spread": 0.05},
         arriving=(2, 8),
-        budgets=0.3,
+        pdbs=0.3,
     ),
 }  # fmt: skip
 

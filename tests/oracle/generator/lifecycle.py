@@ -5,7 +5,7 @@ from .topology import selector
 from .world import NAMESPACES, NOW, PRIORITIES, World, new_pod
 
 
-def budgets(world: World) -> None:
+def pdbs(world: World) -> None:
     """PodDisruptionBudgets, some empty, some with pods that are being disrupted already."""
     for _ in range(world.dice.number(1, 6)):
         _budget(world, world.dice.weighted({"default": 3, "prod": 2, "dev": 1}), selector(world.dice))

@@ -28,7 +28,7 @@ class ScenarioKind:
     oddities: dict[str, float] = field(default_factory=dict)
     nodes: tuple[int, int] = (2, 8)
     arriving: tuple[int, int] = (1, 5)
-    budgets: float = 0.15
+    pdbs: float = 0.15
     slow: float = 0.2
     close: float = 0.2
     """How probable it is that an arrival comes within a few seconds of the one before."""
@@ -41,7 +41,7 @@ KINDS: dict[str, ScenarioKind] = {
     "stateful": ScenarioKind({"StatefulSet": 8}, {"StatefulSet": 2}, {"parallel": 0.3}),
     "jobs": ScenarioKind({"Job": 8}, {"Job": 2, "delete-pod": 2}, {"few-failures": 0.3, "replaces-failed": 0.3}),
     "daemons": ScenarioKind({"DaemonSet": 4}, {"add-node": 2, "DaemonSet": 2, "lose-node": 1}),
-    "budgets": ScenarioKind(budgets=0.8, close=0.5),
+    "budgets": ScenarioKind(pdbs=0.8, close=0.5),
     "nodes": ScenarioKind(arrivals={"add-node": 2, "cordon": 2, "uncordon": 2, "grow-node": 2, "lose-node": 2}),
     "tainted": ScenarioKind(arrivals={"taint": 3, "add-node": 1}, oddities={"tolerates": 0.5}),
     "never": ScenarioKind(oddities={"never": 0.4}, arrivals={"delete-pod": 2}),
@@ -60,7 +60,7 @@ KINDS: dict[str, ScenarioKind] = {
         {"ReplicaSet": 2, "StatefulSet": 2, "Job": 2, "delete-pod": 2, "add-node": 1, "lose-node": 1, "cordon": 1},
         {"never": 0.1, "apart": 0.1, "spread": 0.1, "parallel": 0.2, "few-failures": 0.2, "tolerates": 0.1},
         arriving=(2, 9),
-        budgets=0.3,
+        pdbs=0.3,
     ),
 }  # fmt: skip
 
@@ -151,7 +151,7 @@ class Scenario:
                 if controlled is not made:
                     made["spec"]["replicas"] = controlled["spec"]["replicas"]
                     self.workloads.append(controlled)
-                if self.dice.chance(self.kind.budgets):
+                if self.dice.chance(self.kind.pdbs):
                     self.budget(name_of(made))
 
     def run(self, workload: Obj) -> bool:

@@ -12,7 +12,7 @@ WIDER: dict[str, ScenarioKind] = {
     "no-execute": ScenarioKind(
         arrivals={"evict": 5, "heal": 3, "add-node": 1}, oddities={"tolerates-for": 0.6}, arriving=(2, 6)
     ),
-    "drained": ScenarioKind(arrivals={"drain": 5, "uncordon": 3}, budgets=0.7, arriving=(1, 4)),
+    "drained": ScenarioKind(arrivals={"drain": 5, "uncordon": 3}, pdbs=0.7, arriving=(1, 4)),
     "cron-jobs": ScenarioKind({"CronJob": 5}, {"CronJob": 5, "suspend-cron": 2}, {"cron": 1.0}, close=0.5),
     "job-specs": ScenarioKind(
         {"Job": 8}, {"Job": 3, "suspend": 2, "parallelism": 3, "delete-pod": 2}, {"job-spec": 0.7}, arriving=(2, 6)
@@ -37,7 +37,7 @@ WIDER: dict[str, ScenarioKind] = {
         {"never": 0.1, "apart": 0.1, "spread": 0.1, "parallel": 0.2, "tolerates-for": 0.2, "job-spec": 0.2,
          "late": 0.2},
         arriving=(3, 9),
-        budgets=0.3,
+        pdbs=0.3,
     ),
 }  # fmt: skip
 ALL_KINDS = {**KINDS, **WIDER}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.findings import NOWHERE, Finding, ObjectRef, Severity, Text
+from forewarn.policies.findings import NO_LOCATION, Finding, ObjectRef, Severity, Text
 from forewarn.policies.metering import never
 from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.policies.objects.workload import Workload
@@ -156,7 +156,9 @@ def test_a_page_says_when_there_is_nothing_and_when_nothing_is_predicted() -> No
 
 
 def finding(number: int, rule: str, severity: Severity, name: str = "x", message: str = "") -> Finding:
-    return Finding(NOWHERE, severity, rule, ObjectRef("v1", "Pod", "n", name), Text(message or f"m{number}", "do it"))
+    return Finding(
+        NO_LOCATION, severity, rule, ObjectRef("v1", "Pod", "n", name), Text(message or f"m{number}", "do it")
+    )
 
 
 def test_a_page_of_many_findings_has_some_of_each_rule_and_says_how_many_are_left_out() -> None:
@@ -243,7 +245,7 @@ def test_a_restart_of_one_pod_with_a_surge_is_one_more_pod(
     context = Context(ChangeSet(), cluster, Options(), Phase.LINT, NOW, never)
     (restart,) = restarts_of(context)
     assert restart.ref == Workload.from_api(web).ref
-    assert restart.stands_still == (expected.outcome == "pending")
+    assert restart.is_blocked == (expected.outcome == "pending")
     told = [p for p in restart.impact.predictions if p.outcome == "preempts"]
     assert [[v.key for v in p.victims] for p in told] == (
         [[v.key for v in expected.victims]] if expected.outcome == "preempts" else []

@@ -106,7 +106,7 @@ def test_the_count_is_that_of_repeated_prediction(
     found: Headroom = headroom(cluster, obj)
     assert found.without.pods == one_by_one(cluster, obj, preempting=False)
     assert found.preempting.pods == one_by_one(cluster, obj, preempting=True)
-    assert found.without.whole
+    assert found.without.is_exact
     assert sum((found.without.by_node or {}).values()) == found.without.pods
     assert found.without.pods <= found.preempting.pods or how
 
@@ -166,8 +166,8 @@ def test_exit_status(capsys: pytest.CaptureFixture[str], arguments: tuple[str, .
 
 
 def test_what_is_placed_one_after_the_other_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.policies.whatif.headroom.MOST_IN_TURN", 3)
-    monkeypatch.setattr("forewarn.policies.whatif.headroom.room_for", lambda *_, **__: None)
+    monkeypatch.setattr("forewarn.policies.whatif.headroom.MAX_SEQUENTIAL", 3)
+    monkeypatch.setattr("forewarn.policies.whatif.headroom.capacity_for", lambda *_, **__: None)
     cache = Cache()
     cache.add(make_node("n1").obj)
     found = headroom(cache.snapshot(), make_pod("new").request(cpu="100m").obj)
@@ -212,7 +212,7 @@ def test_a_pod_whose_claims_will_be_made_with_it_is_counted_without_them() -> No
 def of_group(found: Headroom) -> tuple[int, bool, str]:
     """(pods, whole, why not) of the only group."""
     (group,) = found.groups or ()
-    return group.more.pods, group.more.whole, group.why_not
+    return group.more.pods, group.more.is_exact, group.why_not
 
 
 def one_group(
@@ -323,7 +323,7 @@ def test_a_template_that_claims_to_hold_any_number_of_pods_costs_no_more() -> No
 
 
 def test_too_many_groups_to_work_out_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.policies.whatif.headroom.MOST_WORK", 1000)
+    monkeypatch.setattr("forewarn.policies.whatif.headroom.MAX_WORK", 1000)
     cache = Cache()
     cache.add(make_node("a").obj)
     found = headroom(cache.snapshot(), make_pod("new").request(cpu="1m").obj, Autoscaling(groups=one_group(3, 4) * 500))

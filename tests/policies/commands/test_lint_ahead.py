@@ -94,8 +94,8 @@ def test_what_is_no_manifest_is_left_out_whoever_reads_it(tree: Path) -> None:
     """Of all files that are read ahead none is left to helpers: what is said must not depend on who was first."""
     alone, ahead = _lint(1, tree), _lint(2, tree, "lint_ahead.forked = lambda _: None")
     assert ahead == alone
-    left_out = json.loads(alone[1])["summary"]["leftOut"]
-    assert left_out == {"unreadable file without a kind": 2, "template of other kinds": 1}
+    omitted = json.loads(alone[1])["summary"]["leftOut"]
+    assert omitted == {"unreadable file without a kind": 2, "template of other kinds": 1}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="helpers are forked on Linux alone")

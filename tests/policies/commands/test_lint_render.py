@@ -154,7 +154,7 @@ def test_a_chart_that_cannot_be_rendered_is_one_finding(
     threshold: str,
 ) -> None:
     monkeypatch.setattr(lint_tools, "SECONDS", 20.0 if "zero" in script else 1.0)
-    monkeypatch.setattr(lint_tools, "MOST", 1 << 20)
+    monkeypatch.setattr(lint_tools, "MAX", 1 << 20)
     _chart(tree)
     (tree / "charts/shop/templates/class.yaml").write_text(CLASS)
     (tree / "charts/shop/templates/web.yaml").write_text("{{ broken\npriorityClassName: glod\n")
@@ -335,7 +335,7 @@ def test_charts_are_rendered_at_the_same_time(
 def test_all_output_together_is_bounded(
     tools: Path, tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lint_tools, "MOST_TOGETHER", 10_000)
+    monkeypatch.setattr(lint_tools, "MAX_PARALLEL", 10_000)
     for name in range(5):
         (tree / str(name)).mkdir()
         (tree / str(name) / "Chart.yaml").write_text("name: a\n")

@@ -56,11 +56,11 @@ def test_a_fork_answers_as_a_simulation_of_its_own() -> None:
 
 
 def test_where_nothing_can_be_forked_all_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused() -> int:
+    def rejected() -> int:
         raise BlockingIOError("no more processes")
 
     forked = lost()
-    monkeypatch.setattr(os, "fork", refused)
+    monkeypatch.setattr(os, "fork", rejected)
     assert lost() == forked
 
 

@@ -245,7 +245,7 @@ def test_a_pattern_that_matches_no_context_is_wrong_usage(
 def test_more_clusters_than_the_limit_are_wrong_usage(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(many_clusters, "MOST_CLUSTERS", 5)
+    monkeypatch.setattr(many_clusters, "MAX_CLUSTERS", 5)
     assert run(capsys, "classes", "--context", "*")[0] == 2
 
 

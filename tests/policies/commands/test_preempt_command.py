@@ -335,9 +335,9 @@ def test_one_bad_file_of_a_directory_leaves_the_others_answered(
     status, out, err = run(capsys, "-f", str(tmp_path), "--cluster", "dump.json")
     assert status == 3
     assert out.startswith("default/web (priority 0): fits on n1")
-    bad, refused = err.splitlines()
+    bad, rejected = err.splitlines()
     assert "bad.yaml:" in bad
-    assert "PriorityClass gold" in refused
+    assert "PriorityClass gold" in rejected
 
 
 @pytest.mark.usefixtures("cluster")

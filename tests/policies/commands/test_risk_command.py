@@ -193,7 +193,7 @@ def quota(pods: int) -> Obj:
 
 
 @pytest.mark.parametrize(
-    ("allowed", "lost", "refused", "line"),
+    ("allowed", "lost", "rejected", "line"),
     [
         (5, {}, {}, "survives the loss of any single zone or node (0 zones, 3 nodes)"),
         (
@@ -213,7 +213,7 @@ def quota(pods: int) -> Obj:
 def test_a_quota_that_refuses_replacements_loses_them(
     allowed: int,
     lost: dict[str, int],
-    refused: dict[str, int],
+    rejected: dict[str, int],
     line: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -225,7 +225,7 @@ def test_a_quota_that_refuses_replacements_loses_them(
     dump.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
     (web,) = told(capsys, "--cluster", str(dump))["workloads"]
     assert web["losesReplicasWith"] == lost
-    assert web["refusedByQuota"] == refused
+    assert web["refusedByQuota"] == rejected
     assert f"  {line}\n" in run(capsys, "risk", "-v", "--cluster", str(dump))[1]
     for what, count in lost.items():
         answer = json.loads(run(capsys, "whatif", "lose", *what.split(), "--cluster", str(dump), "-o", "json")[1])
@@ -255,7 +255,7 @@ def test_a_loss_that_does_not_settle_in_time_is_named(capsys: pytest.CaptureFixt
 
 
 def test_a_loss_that_is_given_up_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("forewarn.policies.simulation.simulation.MOST_STEPS", 10)
+    monkeypatch.setattr("forewarn.policies.simulation.simulation.MAX_STEPS", 10)
     monkeypatch.setattr("forewarn.policies.simulation.simulation.STEPS_EACH", 12)
     found = told(capsys, "--cluster", SHOWN)
     assert found["unfinished"]["zone a"]["stopped"] == "after 144 steps"

@@ -11,7 +11,7 @@ import pytest
 
 from forewarn.policies.cli import main
 from forewarn.policies.commands.shards import COMPLETIONS, INDEX, Shard, shard_of
-from forewarn.policies.render.sweep import MOST_ROWS, markdown, render
+from forewarn.policies.render.sweep import MAX_ROWS, markdown, render
 from forewarn.policies.whatif.sweep import Needs, Row, Sweep, as_dict, from_dict, worst_first
 from tests.builders import make_node, make_pod
 from tests.cases import cases
@@ -105,13 +105,13 @@ def cluster_of(seed: int) -> list[dict[str, Any]]:
 
 def row_of(answer: Any, nodes: int) -> dict[str, Any]:
     """The counts that a row is to have, of the whole answer to its question, for which so many nodes are lost."""
-    change, budgets = answer.get("classChange", {}), answer["pdbs"]
+    change, pdbs = answer.get("classChange", {}), answer["pdbs"]
     lost = [(s["running"], nodes if s["workload"] == "default/agent" else 0) for s in answer["workloads"]]
     return {
         "fewer": sum(max(running["before"] - running["after"] - daemons, 0) for running, daemons in lost),
         "pending": sum(answer["pending"]["byWorkload"].values()),
         "preempted": len(answer["preempted"]),
-        "violatedPDBs": len({*budgets["violatedByPreemption"], *budgets["tooFewHealthy"]}),
+        "violatedPDBs": len({*pdbs["violatedByPreemption"], *pdbs["tooFewHealthy"]}),
         "settledAt": answer["settledAt"],
         "settled": answer["settled"],
         "rejected": sum(
@@ -234,26 +234,26 @@ def test_where_nothing_can_be_forked_all_is_the_same(
     assert asked(capsys, *SWEEPS[kind], "--cluster", cluster) == forked
 
 
-def rows(count: int, fewer: int = 0, pending: int = 0, pushed_out: int = 0, budgets: int = 0) -> list[Row]:
-    return [Row(f"node n{number}", fewer, pending, pushed_out, budgets, 1.0, True) for number in range(count)]
+def rows(count: int, fewer: int = 0, pending: int = 0, preempted: int = 0, pdbs: int = 0) -> list[Row]:
+    return [Row(f"node n{number}", fewer, pending, preempted, pdbs, 1.0, True) for number in range(count)]
 
 
 def test_the_worst_comes_first() -> None:
-    found = worst_first([*rows(1, pushed_out=9), *rows(1, budgets=1), *rows(1, pending=1), *rows(1, fewer=1)])
+    found = worst_first([*rows(1, preempted=9), *rows(1, pdbs=1), *rows(1, pending=1), *rows(1, fewer=1)])
     assert [row[1:5] for row in found] == [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 0, 1), (0, 0, 9, 0)]
     late = [Row("node a", 0, 0, 0, 0, 5.0, True), Row("node b", 0, 0, 0, 0, 3600.0, False)]
-    assert [row.asked for row in worst_first(late)] == ["node b", "node a"]
+    assert [row.case for row in worst_first(late)] == ["node b", "node a"]
 
 
 def test_a_text_tells_so_many_and_of_the_others_how_many() -> None:
-    sweep = Sweep("node", 9, 0, [*rows(MOST_ROWS + 5, fewer=1), *rows(70)])
+    sweep = Sweep("node", 9, 0, [*rows(MAX_ROWS + 5, fewer=1), *rows(70)])
     lines = list(render(sweep))
-    assert sum(line.startswith("  node n") for line in lines) == MOST_ROWS
+    assert sum(line.startswith("  node n") for line in lines) == MAX_ROWS
     assert lines[-2:] == [
         "  and 5 more; use -o json for all",
         "  70 others: no Pods lost, Pending or preempted",
     ]
-    assert markdown(sweep).count("| node n") == MOST_ROWS
+    assert markdown(sweep).count("| node n") == MAX_ROWS
     waited = Sweep("node", 9, 2, rows(3, pending=2))
     said = "no Pods lost or preempted, no more Pending Pods than before"
     assert list(render(waited))[-1] == f"  3 cases: {said}"
@@ -397,7 +397,7 @@ def test_fail_on_is_asked_of_the_whole(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_what_is_not_all_of_one_run_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def refused(*files: str) -> str:
+    def rejected(*files: str) -> str:
         status, out, err = run(capsys, "whatif", "merge", *files)
         assert (status, out) == (3, "")
         return err.replace(f"{tmp_path}/", "")
@@ -408,23 +408,23 @@ def test_what_is_not_all_of_one_run_is_said(tmp_path: Path, capsys: pytest.Captu
         return str(tmp_path / name)
 
     nodes, zones = parts_of(tmp_path, "node", 2), parts_of(tmp_path, "zone", 2)
-    assert refused(nodes[0]) == "forewarn whatif merge: node-0.json: one of 2 parts; part 1 missing\n"
-    assert "node-0.json: part 0 is duplicated" in refused(nodes[0], nodes[1], nodes[0])
-    assert 'command was "each node" there, and is "each zone" here' in refused(nodes[0], zones[1])
-    assert "one of 2 parts, and this one of 3" in refused(nodes[0], changed("count.json", count=3))
-    assert "another state of the cluster" in refused(nodes[0], changed("cluster.json", cluster="x"))
-    assert "of 4 cases, and this one of 5" in refused(nodes[0], changed("of.json", of=5))
-    few = refused(changed("1.json", of=8), changed("0.json", index=0, of=8))
+    assert rejected(nodes[0]) == "forewarn whatif merge: node-0.json: one of 2 parts; part 1 missing\n"
+    assert "node-0.json: part 0 is duplicated" in rejected(nodes[0], nodes[1], nodes[0])
+    assert 'command was "each node" there, and is "each zone" here' in rejected(nodes[0], zones[1])
+    assert "one of 2 parts, and this one of 3" in rejected(nodes[0], changed("count.json", count=3))
+    assert "another state of the cluster" in rejected(nodes[0], changed("cluster.json", cluster="x"))
+    assert "of 4 cases, and this one of 5" in rejected(nodes[0], changed("of.json", of=5))
+    few = rejected(changed("1.json", of=8), changed("0.json", index=0, of=8))
     assert few == "forewarn whatif merge: 0.json: it does not have the 4 rows that part 0 has\n"
-    twice = refused(changed("0.json", index=0), nodes[1])
+    twice = rejected(changed("0.json", index=0), nodes[1])
     assert twice.startswith("forewarn whatif merge: node-1.json: node ")
     assert twice.endswith(": also in another part\n")
     before = json.loads(Path(nodes[1]).read_text()) | {"before": {"running": 7, "pending": 0}}
     Path(nodes[1]).write_text(json.dumps(before))
-    assert "differs from node-0.json about the cluster before" in refused(*nodes)
+    assert "differs from node-0.json about the cluster before" in rejected(*nodes)
     (tmp_path / "first.json").write_text(Path(nodes[0]).read_text())
     later = parts_of(tmp_path, "node", 2, SHOWN, "--until", "30m")
-    assert "until was 3600.0 there, and is 1800.0 here" in refused(str(tmp_path / "first.json"), later[1])
+    assert "until was 3600.0 there, and is 1800.0 here" in rejected(str(tmp_path / "first.json"), later[1])
 
 
 SHARD = '"shard": {"index": 0, "count": 1, "of": 1, "cluster": "", "asked"'

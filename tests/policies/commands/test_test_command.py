@@ -44,7 +44,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return status, out, err
 
 
-def judged(capsys: pytest.CaptureFixture[str], path: Path, *expectations: Any) -> list[Any]:
+def evaluated(capsys: pytest.CaptureFixture[str], path: Path, *expectations: Any) -> list[Any]:
     (path / "expectations.json").write_text(json.dumps(expectations))
     status, out, err = run(capsys, str(path / "expectations.json"), *CLUSTER, "-o", "json")
     assert err == ""
@@ -86,7 +86,7 @@ def test_a_cluster_is_read_once_and_where_nothing_is_forked_anew_after_a_class_i
     lost = {"name": "lost", "when": {"lost": {"node": "any"}}, "expect": {"noPreemption": {"class": "gold"}}}
     with_class = {"name": "a", "when": {"apply": "class.yaml"}, "expect": {"noPending": {}}}
     without = {"name": "b", "when": {"apply": "pod.yaml"}, "expect": {"noPreemption": {}}}
-    assert [each["met"] for each in judged(capsys, tmp_path, lost, with_class, without, lost)] == [True] * 4
+    assert [each["met"] for each in evaluated(capsys, tmp_path, lost, with_class, without, lost)] == [True] * 4
     assert len(reads) == (1 if forks else 2)
 
 
@@ -130,13 +130,15 @@ def test_whether_it_holds(
 ) -> None:
     named = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\n"
     (tmp_path / "web.yaml").write_text(named)
-    (told,) = judged(capsys, tmp_path, {"name": "it", "when": when, "expect": expect})
+    (told,) = evaluated(capsys, tmp_path, {"name": "it", "when": when, "expect": expect})
     assert told["met"] is not broken
     assert bool(told.get("failures")) is broken
 
 
 def test_of_any_the_first_that_breaks_it_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (told,) = judged(capsys, tmp_path, {"name": "it", "when": {"lost": {"zone": "any"}}, "expect": {"noPending": {}}})
+    (told,) = evaluated(
+        capsys, tmp_path, {"name": "it", "when": {"lost": {"zone": "any"}}, "expect": {"noPending": {}}}
+    )
     assert (told["cases"], told["case"]) == (1, "zone a lost: 2 nodes (a-1, a-2) with 4 Pods")
 
 
@@ -158,7 +160,7 @@ def test_an_expectation_that_selects_no_pod_has_no_answer(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, expect: Any, unanswered: list[str]
 ) -> None:
     promise = {"name": "it", "when": {"lost": {"zone": "any"}}, "expect": expect}
-    (told,) = judged(capsys, tmp_path, promise)
+    (told,) = evaluated(capsys, tmp_path, promise)
     assert (told.get("notEvaluated", []), told.get("notes", [])) == (unanswered, [])
     assert told["met"] is not bool(unanswered)
     path = str(tmp_path / "expectations.json")
@@ -177,7 +179,7 @@ def test_an_expectation_that_selects_no_pod_has_no_answer(
 
 def test_by_may_select_no_pod_if_its_class_exists(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     expect = {"noPreemption": {"namespace": "shop"}, "by": {"class": "gold", "namespace": "elsewhere"}}
-    (told,) = judged(capsys, tmp_path, {"name": "it", "when": {"lost": {"zone": "any"}}, "expect": expect})
+    (told,) = evaluated(capsys, tmp_path, {"name": "it", "when": {"lost": {"zone": "any"}}, "expect": expect})
     assert (told["met"], told["notes"]) == (True, ["by: no Pod of class gold in namespace elsewhere exists"])
     path = str(tmp_path / "expectations.json")
     note = "  note: by: no Pod of class gold in namespace elsewhere exists"

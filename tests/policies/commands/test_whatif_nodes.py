@@ -63,7 +63,7 @@ def test_a_daemon_set_that_ranks_no_higher_than_its_neighbours_stays_pending(age
         [("default/agent", True)] if starved else []
     )
     assert [first.workload for first in answer.new_nodes.first][:2] == ["default/w0", "default/w1"]
-    assert len(answer.pushes) == (0 if starved else 1)
+    assert len(answer.preemptions) == (0 if starved else 1)
 
 
 @pytest.mark.parametrize("agent", [10, 30])

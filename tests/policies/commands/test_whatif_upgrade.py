@@ -95,7 +95,7 @@ def test_blockers_name_pods_nodes_and_counts() -> None:
 
 def test_all_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cache = cluster_of(3, 3)
-    items = [*(workload.object for workload in cache.snapshot().workloads.values()), *cache.budgets.values()]
+    items = [*(workload.object for workload in cache.snapshot().workloads.values()), *cache.pdbs.values()]
     items += [make_node(f"n{n}").label("pool", "ba"[n % 2]).obj for n in range(3)]
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
     for n in range(3):

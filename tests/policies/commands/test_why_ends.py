@@ -151,7 +151,7 @@ def test_the_cause_is_read_from_condition_and_status(
     assert all(line.split(": ", 1)[1] in out for line in expected)
 
 
-GONE = "default/web-5f-x1"
+REMOVED_PLUGINS = "default/web-5f-x1"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ GONE = "default/web-5f-x1"
 def test_of_a_pod_that_is_gone_events_name_the_cause(
     made: list[Made], expected: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, out, _ = why(capsys, tmp_path, [make_node("n2"), *made], GONE, "-o", "json")
+    _, out, _ = why(capsys, tmp_path, [make_node("n2"), *made], REMOVED_PLUGINS, "-o", "json")
     answer = json.loads(out)
     assert (answer["state"], [each["id"] for each in answer["troubles"]]) == ("gone", expected)
     if expected != ["deleted"]:
@@ -191,14 +191,14 @@ def test_a_rollout_is_told_from_a_scale_down(tmp_path: Path, capsys: pytest.Capt
     down = event("ScalingReplicaSet", SCALED, "web", "Deployment")
     up = event("ScalingReplicaSet", "Scaled up replica set web-9c from 0 to 1", "web", "Deployment")
     for made, expected in (([], "a scale-down of Deployment web"), ([up], "a rollout of Deployment web")):
-        _, out, _ = why(capsys, tmp_path, [deleted, down, *made], GONE)
+        _, out, _ = why(capsys, tmp_path, [deleted, down, *made], REMOVED_PLUGINS)
         assert f"  scaled at {T0}: {expected}: {SCALED}\n" in out
 
 
 def test_a_job_that_fails_by_its_policy_names_the_pod(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = "Pod default/web-5f-x1 has condition DisruptionTarget matching FailJob rule at index 0"
     made = [event("Evicted", LOW, "web-5f-x1"), job("web-5f", "PodFailurePolicy", told)]
-    _, out, _ = why(capsys, tmp_path, made, GONE)
+    _, out, _ = why(capsys, tmp_path, made, REMOVED_PLUGINS)
     assert f"Job web-5f failed: PodFailurePolicy because of this Pod ({told})" in out
 
 

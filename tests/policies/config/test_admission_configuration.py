@@ -90,10 +90,10 @@ def test_a_file_without_limits_limits_nothing(tmp_path: Path, text: str) -> None
 )
 def test_a_fault_is_told_with_its_place(tmp_path: Path, text: str, fault: str) -> None:
     file = written(tmp_path, text)
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as rejected:
         load_limited_resources(file)
-    assert fault in str(refused.value)
-    assert str(refused.value).startswith(str(file))
+    assert fault in str(rejected.value)
+    assert str(rejected.value).startswith(str(file))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

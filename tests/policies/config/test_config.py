@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from forewarn.policies.config import Config, ConfigError, find_config, load_config, read_config
-from forewarn.policies.config.load import says_nothing
+from forewarn.policies.config.load import is_empty
 from forewarn.policies.config.model import Budget, PredictionBudget
 from forewarn.policies.findings import Action, Severity
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
@@ -275,7 +275,7 @@ def test_how_long_glass_is_broken_is_a_number_of_days_hours_or_minutes(duration:
 )
 def test_a_file_without_content_says_nothing(tmp_path: Path, text: str, nothing: bool) -> None:
     (tmp_path / "c").write_text(text)
-    assert says_nothing(tmp_path / "c") is nothing
+    assert is_empty(tmp_path / "c") is nothing
     if text != "annotate: all":
         assert load_config(tmp_path / "c") == Config()
 

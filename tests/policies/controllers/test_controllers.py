@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from forewarn.policies.controllers.actions import CreatePod, DeletePod, Report, Requeue
-from forewarn.policies.controllers.daemon_set import is_concerned
-from forewarn.policies.controllers.disruption import BudgetStatus, budget_status
+from forewarn.policies.controllers.daemon_set import triggers_sync
+from forewarn.policies.controllers.disruption import PdbStatus, pdb_status
 from forewarn.policies.controllers.pod_gc import collect
 from forewarn.policies.controllers.replica_set import ReplicaSetStatus
 from tests.policies.controllers.world import World, with_image, workload
@@ -151,17 +151,17 @@ def test_a_daemon_set_is_looked_at_for_a_node_where_a_pod_lacks_or_may_not_stay(
         world.add_node("a", taints=[{"key": "k", "effect": effect}])
         tainted[effect] = world.node_table["a"]
     labelled, grown = replace(free, labels={"x": "y"}), replace(free, unschedulable=True)
-    assert is_concerned(world, key, None, free)
-    assert is_concerned(world, key, free, labelled)
-    assert not is_concerned(world, key, free, grown)
-    assert not is_concerned(world, key, free, tainted["NoExecute"])
+    assert triggers_sync(world, key, None, free)
+    assert triggers_sync(world, key, free, labelled)
+    assert not triggers_sync(world, key, free, grown)
+    assert not triggers_sync(world, key, free, tainted["NoExecute"])
     world.node_table["a"] = free
     world.step(key)
-    assert is_concerned(world, key, free, labelled), "it waits, and is not on the node"
+    assert triggers_sync(world, key, free, labelled), "it waits, and is not on the node"
     world.run(node="a")
-    assert not is_concerned(world, key, free, labelled)
-    assert not is_concerned(world, key, free, tainted["NoSchedule"])
-    assert is_concerned(world, key, free, tainted["NoExecute"])
+    assert not triggers_sync(world, key, free, labelled)
+    assert not triggers_sync(world, key, free, tainted["NoSchedule"])
+    assert triggers_sync(world, key, free, tainted["NoExecute"])
 
 
 def test_a_daemon_set_updates_one_node_at_a_time_by_default() -> None:
@@ -337,28 +337,28 @@ def test_a_stalled_rollout_is_told_once() -> None:
     assert not [a for a in world.step(key) if isinstance(a, Report)]
 
 
-BUDGET = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "default"}}
+PDB = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "default"}}
 
 
 @pytest.mark.parametrize(
     ("kind", "spec", "expected"),
     [
-        ("ReplicaSet", {"minAvailable": 1}, BudgetStatus(2, 3, 1, 4)),
-        ("ReplicaSet", {"minAvailable": "50%"}, BudgetStatus(1, 3, 2, 4)),
-        ("ReplicaSet", {"maxUnavailable": "30%"}, BudgetStatus(1, 3, 2, 4)),
-        ("ReplicaSet", {"maxUnavailable": 0}, BudgetStatus(0, 3, 4, 4)),
-        ("Job", {"minAvailable": 1}, BudgetStatus(2, 3, 1, 4)),
-        ("Job", {"maxUnavailable": 1}, BudgetStatus(0, 0, 0, 0)),
+        ("ReplicaSet", {"minAvailable": 1}, PdbStatus(2, 3, 1, 4)),
+        ("ReplicaSet", {"minAvailable": "50%"}, PdbStatus(1, 3, 2, 4)),
+        ("ReplicaSet", {"maxUnavailable": "30%"}, PdbStatus(1, 3, 2, 4)),
+        ("ReplicaSet", {"maxUnavailable": 0}, PdbStatus(0, 3, 4, 4)),
+        ("Job", {"minAvailable": 1}, PdbStatus(2, 3, 1, 4)),
+        ("Job", {"maxUnavailable": 1}, PdbStatus(0, 0, 0, 0)),
     ],
 )
 def test_a_budget_counts_healthy_pods_against_what_must_be(
-    kind: str, spec: dict[str, object], expected: BudgetStatus
+    kind: str, spec: dict[str, object], expected: PdbStatus
 ) -> None:
     world = World()
     world.step(world.add(workload(kind, **{"replicas" if kind == "ReplicaSet" else "parallelism": 4})))
     world.run("w-1", "w-2", "w-3")
-    key = world.add({**BUDGET, "spec": {"selector": {"matchLabels": {"app": "w"}}, **spec}})
-    assert budget_status(world, world.objects[key]) == expected
+    key = world.add({**PDB, "spec": {"selector": {"matchLabels": {"app": "w"}}, **spec}})
+    assert pdb_status(world, world.objects[key]) == expected
 
 
 def test_pods_of_a_removed_node_are_collected_in_the_third_round_after_it_was_missed() -> None:

@@ -145,7 +145,7 @@ class World:
     def end(self, *names: str) -> None:
         """The pods are gone; all that terminate where none is named."""
         for name in names or [p.pod.name for p in self.pods.values() if p.terminating]:
-            self.gone.append(replace(self.pods.pop(("default", name)), gone=True))
+            self.gone.append(replace(self.pods.pop(("default", name)), removed=True))
 
     def names(self) -> list[str]:
         return sorted(name for (_, name), pod in self.pods.items() if not pod.terminating)

@@ -76,10 +76,10 @@ def test_marks_modes_and_strange_encodings_stay(tmp_path: Path) -> None:
 def test_a_file_that_may_not_be_written_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
+    def reject(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("os.replace", refuse)
+    monkeypatch.setattr("os.replace", reject)
     text = f"{GOLD}---\n{POD}  priorityClassName: glod\n"
     assert fix(tmp_path / "a.yaml", text).decode() == text
     assert "permission denied" in capsys.readouterr().err

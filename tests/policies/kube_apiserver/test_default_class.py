@@ -137,9 +137,9 @@ def test_limited_resources_count_the_class_of_the_namespace() -> None:
     limited = (
         "limitedResources: [{resource: pods, matchScopes: [{scopeName: PriorityClass, operator: In, values: [%s]}]}]"
     )
-    for class_name, refused in (("batch", True), ("usual", False)):
+    for class_name, rejected in (("batch", True), ("usual", False)):
         found = rules(deployment(), cluster=STATE, config=config_of(limited % class_name))
-        assert ("limited-class-without-quota" in found) is refused
+        assert ("limited-class-without-quota" in found) is rejected
 
 
 def test_a_system_class_that_the_namespace_gives_can_be_blocked() -> None:

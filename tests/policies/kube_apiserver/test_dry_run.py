@@ -93,8 +93,8 @@ def test_what_the_cluster_has_cannot_be_created_again() -> None:
 def test_an_update_needs_what_it_updates() -> None:
     update = ReviewedObject(priority_class("gold", 20), Operation.UPDATE)
     assert dry_run(update, cluster_of()).code == 404
-    refused = dry_run(update, cluster_of(priority_class("gold", 10)))
-    assert refused.message.endswith("value: Forbidden: may not be changed in an update.")
+    rejected = dry_run(update, cluster_of(priority_class("gold", 10)))
+    assert rejected.message.endswith("value: Forbidden: may not be changed in an update.")
     other = ReviewedObject(priority_class("gold"), Operation.UPDATE, old=priority_class("silver"))
     assert "does not match the name on the URL (silver)" in dry_run(other, cluster_of()).message
 

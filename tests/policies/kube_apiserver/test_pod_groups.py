@@ -67,9 +67,9 @@ def answer(obj: dict[str, Any], old: dict[str, Any] | None = None, semantics: Se
 
 def fault(obj: dict[str, Any], old: dict[str, Any] | None = None, semantics: Semantics = ON) -> str:
     """What follows `is invalid: `."""
-    refused = answer(obj, old, semantics)
-    assert refused.code == 422
-    return refused.message.partition(" is invalid: ")[2]
+    rejected = answer(obj, old, semantics)
+    assert rejected.code == 422
+    return rejected.message.partition(" is invalid: ")[2]
 
 
 @pytest.mark.parametrize(("expected", "semantics"), RECORDED, ids=[f"{e['id']}-{len(s.gates)}" for e, s in RECORDED])
@@ -167,8 +167,8 @@ def test_templates_are_matched_by_name() -> None:
 
 def test_a_quota_counts_groups() -> None:
     full = quota({"count/podgroups.scheduling.k8s.io": "1"}, {"count/podgroups.scheduling.k8s.io": "1"})
-    refused = dry_run(ReviewedObject(group()), cluster_of(full))
-    assert refused.message.startswith('podgroups.scheduling.k8s.io "g" is forbidden: exceeded quota: q')
+    rejected = dry_run(ReviewedObject(group()), cluster_of(full))
+    assert rejected.message.startswith('podgroups.scheduling.k8s.io "g" is forbidden: exceeded quota: q')
     assert dry_run(ReviewedObject(workload({})), cluster_of(full)).code == 201
 
 
@@ -178,8 +178,8 @@ def test_a_group_of_the_cluster_is_updated() -> None:
     assert dry_run(ReviewedObject(group()), cluster).code == 409
     answers = [a for _, a in dry_run_apply([ReviewedObject(group())], cluster)]  # kubectl leaves what it did not give
     assert [(a.code, a.stored and a.stored["priority"]) for a in answers] == [(200, 100)]
-    ((_, refused),) = dry_run_apply([ReviewedObject(group(priorityClassName="top"))], cluster)
-    assert refused.message.endswith("spec.priorityClassName: Invalid value: null: field is immutable")
+    ((_, rejected),) = dry_run_apply([ReviewedObject(group(priorityClassName="top"))], cluster)
+    assert rejected.message.endswith("spec.priorityClassName: Invalid value: null: field is immutable")
 
 
 def test_an_apply_updates_the_group_that_it_created() -> None:
@@ -208,8 +208,8 @@ def test_a_pod_never_changes_its_group() -> None:
     assert answer(grouped, grouped).allowed
     assert "pod updates may not change fields" in fault(grouped, pod())
     cluster = cluster_of({**grouped, "spec": {**grouped["spec"], "priority": 0}})
-    ((_, refused),) = dry_run_apply([ReviewedObject(pod(schedulingGroup={"podGroupName": "h"}))], cluster)
-    assert "pod updates may not change fields" in refused.message
+    ((_, rejected),) = dry_run_apply([ReviewedObject(pod(schedulingGroup={"podGroupName": "h"}))], cluster)
+    assert "pod updates may not change fields" in rejected.message
 
 
 def test_the_command_says_that_groups_need_a_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from forewarn.policies.kube_apiserver.quota import (
     Pods,
     check_request,
     constraints,
-    first_refused,
+    first_rejected,
     is_covered_by,
     matches,
     matching_scopes,
@@ -29,7 +29,7 @@ from forewarn.policies.kube_apiserver.quota import (
     usage,
 )
 from forewarn.policies.kube_apiserver.quota.scopes import _KNOWN, _value_errors, matches_scope, matching_resources
-from forewarn.policies.kube_apiserver.validation.field_errors import MOST_FAULTS
+from forewarn.policies.kube_apiserver.validation.field_errors import MAX_FAULTS
 from forewarn.policies.metering import FEW
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.resource_list import add, exceeded, subtract_to_zero, without_zeros
@@ -263,7 +263,7 @@ def test_the_first_that_does_not_fit_is_the_one_that_asking_one_by_one_finds(
 ) -> None:
     given = pod(requests={"cpu": f"{request}m"})
     quotas = [quota({"pods": str(pods)}, {"pods": str(used)}, "a"), quota({"cpu": f"{cpu}m"}, name="b")]
-    found, check = first_refused(given, quotas, replicas=replicas)
+    found, check = first_rejected(given, quotas, replicas=replicas)
     one_by_one = check_request(given, quotas)
     accepted = 0
     while not one_by_one.faults and accepted < replicas:
@@ -275,14 +275,14 @@ def test_the_first_that_does_not_fit_is_the_one_that_asking_one_by_one_finds(
 
 
 def test_a_million_replicas_are_counted_at_once() -> None:
-    found, check = first_refused(pod(), [quota({"pods": "999999"})], replicas=10**6)
+    found, check = first_rejected(pod(), [quota({"pods": "999999"})], replicas=10**6)
     assert found == 10**6
     assert check.faults[0].message == "exceeded quota: q, requested: pods=1, used: pods=999999, limited: pods=999999"
 
 
 def test_where_nothing_is_limited_all_fit() -> None:
-    assert first_refused(pod(), [quota({"services": "1"})], replicas=10**9)[0] == 0
-    assert first_refused(pod(), [], replicas=0)[0] == 0
+    assert first_rejected(pod(), [quota({"services": "1"})], replicas=10**9)[0] == 0
+    assert first_rejected(pod(), [], replicas=0)[0] == 0
 
 
 lists = st.dictionaries(st.sampled_from("abc"), st.integers(-5, 5).map(lambda n: Quantity(n * 10**9)))
@@ -308,9 +308,9 @@ def test_amounts_add_and_subtract_name_by_name(first: dict[str, Quantity], secon
     ],
 )
 def test_a_quota_that_cannot_be_read_says_where(spec: dict[str, Any], problem: str) -> None:
-    with pytest.raises(InvalidObject) as refused:
+    with pytest.raises(InvalidObject) as rejected:
         ResourceQuota.from_api({"kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": spec})
-    assert problem in str(refused.value)
+    assert problem in str(rejected.value)
 
 
 def test_the_evaluator_of_pods_knows_the_time() -> None:
@@ -322,7 +322,7 @@ def test_the_evaluator_of_pods_knows_the_time() -> None:
 
 
 def test_what_no_pod_can_meet_refuses_the_first_however_much_room_there_is() -> None:
-    number, check = first_refused(pod(), [quota({"requests.cpu": "9"}, {"requests.cpu": "0"})], replicas=3)
+    number, check = first_rejected(pod(), [quota({"requests.cpu": "9"}, {"requests.cpu": "0"})], replicas=3)
     assert number == 1
     assert [fault.kind for fault in check.faults] == [FaultKind.MUST_SPECIFY]
 
@@ -351,8 +351,8 @@ def test_without_a_time_no_pod_is_past_its_end() -> None:
     deleted = pod()
     deleted["metadata"] |= {"deletionTimestamp": "1970-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
     assert check_request(deleted, [quota({"pods": "0"})]).faults
-    assert first_refused(deleted, [quota({"pods": "0"})], replicas=1)[0] == 1
-    assert first_refused(deleted, [quota({"pods": "0"})], replicas=1, now=1)[0] == 0
+    assert first_rejected(deleted, [quota({"pods": "0"})], replicas=1)[0] == 1
+    assert first_rejected(deleted, [quota({"pods": "0"})], replicas=1, now=1)[0] == 0
 
 
 def test_the_least_request_takes_a_pod_out_of_best_effort() -> None:
@@ -362,9 +362,9 @@ def test_the_least_request_takes_a_pod_out_of_best_effort() -> None:
 
 
 def test_of_very_many_wrong_values_a_few_are_told() -> None:
-    wrong = tuple(f"-{number}" for number in range(MOST_FAULTS + FEW))
-    for values in (wrong, wrong[: MOST_FAULTS + 1]):
+    wrong = tuple(f"-{number}" for number in range(MAX_FAULTS + FEW))
+    for values in (wrong, wrong[: MAX_FAULTS + 1]):
         with pytest.raises(InvalidScope) as told:
             matches_scope(ScopeSelector("PriorityClass", "In", values), pod("gold"))
         problem = str(told.value).split("selector: ")[1]
-        assert len(re.findall(r"values\[\d+\]", problem)) == MOST_FAULTS
+        assert len(re.findall(r"values\[\d+\]", problem)) == MAX_FAULTS

@@ -102,7 +102,7 @@ def test_every_type_that_a_field_holds_is_there() -> None:
         name = to_do.pop()
         if name not in seen:
             seen.add(name)
-            to_do += [inner for _, _, inner in fields_of(name).held]
+            to_do += [inner for _, _, inner in fields_of(name).nested]
     assert len(seen) > 100
     assert type_of(POD) == "Pod"
 

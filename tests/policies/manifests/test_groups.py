@@ -432,8 +432,8 @@ def test_every_object_is_judged_once_and_sees_no_other_of_its_name_from_elsewher
 ) -> None:
     members = [_member(file, name) for file, name in given_files]
     groups = grouped(members).groups
-    judged = [subject for group in groups for subject in group.judged]
-    assert len(judged) == len(members)
+    evaluated = [subject for group in groups for subject in group.evaluated]
+    assert len(evaluated) == len(members)
     for group in groups:
         news = [s.ref.name for s in group.subjects if s.operation is Operation.CREATE]
         assert len(news) == len(set(news))
@@ -443,8 +443,8 @@ def test_kustomizations_that_name_each_other_hide_nothing() -> None:
     members = [_member("a/x.yaml", "a"), _member("b/x.yaml", "b")]
     a, b = (os.path.realpath(name) for name in "ab")
     known = [Kustomization(a, (b, f"{a}/x.yaml")), Kustomization(b, (a, f"{b}/x.yaml"))]
-    judged = [subject.ref.name for group in grouped(members, known).groups for subject in group.judged]
-    assert sorted(judged) == ["a", "b"]
+    evaluated = [subject.ref.name for group in grouped(members, known).groups for subject in group.evaluated]
+    assert sorted(evaluated) == ["a", "b"]
 
 
 @pytest.mark.parametrize("own", [0, 1])
@@ -458,7 +458,7 @@ def test_overlays_of_a_thousand_bases_are_not_judged_a_thousand_times(own: int) 
     found = grouped(members, [*bases, *overlays])
     assert sum(len(group.subjects) for group in found.groups) < 400_000
     assert 0 < found.apart < 1000
-    assert {s.ref.name for g in found.groups for s in g.judged} == {m.subject.ref.name for m in members}
+    assert {s.ref.name for g in found.groups for s in g.evaluated} == {m.subject.ref.name for m in members}
 
 
 def test_directories_in_directories_see_what_is_above_them_as_far_as_it_goes() -> None:
@@ -471,7 +471,7 @@ def test_directories_in_directories_see_what_is_above_them_as_far_as_it_goes() -
     members += [_member(way.replace(f"e{i}/", ""), f"p{i}") for i, way in enumerate(ways)]
     found = grouped(members)
     assert sum(len(group.subjects) for group in found.groups) < 400_000
-    assert sum(len(group.judged) for group in found.groups) == len(members)
+    assert sum(len(group.evaluated) for group in found.groups) == len(members)
 
 
 def test_classes_are_seen_where_all_else_is_too_much() -> None:
@@ -519,10 +519,10 @@ def test_named_groups_and_kustomizations_come_before_directories() -> None:
     assert [g.name for g in grouped(members, (), [NamedGroup("n", ("a/*", "b/*"))]).groups] == ["n"]
     k = Kustomization(os.path.realpath("a"), (os.path.realpath("a/x.yaml"),), (), "team")
     (found,) = grouped(members, [k]).groups
-    assert [subject.namespace for subject in found.judged] == ["team", "default"]
+    assert [subject.namespace for subject in found.evaluated] == ["team", "default"]
 
 
-@pytest.mark.parametrize("bound", ["_MOST_DEFINITIONS", ""])
+@pytest.mark.parametrize("bound", ["_MAX_DEFINITIONS", ""])
 def test_where_too_much_is_shared_to_be_seen_everywhere_a_note_says_so(
     bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -530,7 +530,7 @@ def test_where_too_much_is_shared_to_be_seen_everywhere_a_note_says_so(
     if bound:
         monkeypatch.setattr(directory_groups, bound, 3)
     for module in (groups, directory_groups):
-        monkeypatch.setattr(module, "MOST_PAIRS", 3)
+        monkeypatch.setattr(module, "MAX_PAIRS", 3)
     files = {f"env/{env}/web.yaml": _web(1, of="gold") for env in ("prod", "stage")}
     files |= {f"classes/{name}.yaml": _class(name) for name in ("gold", "silver")}
     for name, text in files.items():

@@ -78,7 +78,7 @@ def test_masking_is_linear(text: str) -> None:
 
 def _partial(text: str) -> dict[str, Any]:
     found = _outline(text)
-    assert found.whole == []
+    assert found.complete == []
     (subject,) = found.partial
     assert subject.is_partial
     return dict(subject.object)
@@ -100,13 +100,13 @@ def test_unknown_values_are_null() -> None:
 @pytest.mark.parametrize(("kind", "version"), [("Deployment", "apps/v1"), ("CronJob", "batch/v1"), ("Fleet", "")])
 def test_a_built_in_workload_has_the_version_that_it_has(kind: str, version: str) -> None:
     found = _outline(f'apiVersion: {{{{ include "v" . }}}}\nkind: {kind}\nmetadata: {{name: a}}\n')
-    assert [subject.ref.api_version for subject in (*found.whole, *found.partial)] == ([version] if version else [])
+    assert [subject.ref.api_version for subject in (*found.complete, *found.partial)] == ([version] if version else [])
 
 
 def test_an_object_without_unknown_fields_is_whole() -> None:
     text = "{{ if .x }}\n" + _HEAD + "{{ end }}\n---\n" + _HEAD + "  {{ .y }}\n"
     found = _outline(text)
-    assert [subject.source.locate(("metadata", "name")).line for subject in found.whole] == [5]
+    assert [subject.source.locate(("metadata", "name")).line for subject in found.complete] == [5]
     assert [subject.source.locate(("metadata", "name")).line for subject in found.partial] == [11]
 
 

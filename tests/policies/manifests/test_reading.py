@@ -161,15 +161,15 @@ def test_a_json_file_with_a_fault_is_told_in_terms_of_json() -> None:
     assert "JSON" in diagnostic.message
 
 
-@pytest.mark.parametrize(("levels", "refused"), [((4, 3, 3, 3, 5, 4), True), ((4, 3, 3, 3, 5), False)])
-def test_aliases_are_bounded_from_a_thousand_steps_on(levels: tuple[int, ...], refused: bool) -> None:
+@pytest.mark.parametrize(("levels", "rejected"), [((4, 3, 3, 3, 5, 4), True), ((4, 3, 3, 3, 5), False)])
+def test_aliases_are_bounded_from_a_thousand_steps_on(levels: tuple[int, ...], rejected: bool) -> None:
     """Over 99 % of some five thousand steps are behind aliases."""
     text, alias = "apiVersion: v1\nkind: Pod\nspec:\n", "x"
     for number, count in enumerate(levels):
         text += f"  a{number}: &a{number} [{', '.join([alias] * count)}]\n"
         alias = f"*a{number}"
     messages = [diagnostic.message for diagnostic in read(text, "f.yaml", WANTED).diagnostics]
-    assert ["aliasing" in message for message in messages] == [True] * refused
+    assert ["aliasing" in message for message in messages] == [True] * rejected
 
 
 def test_text_behind_the_end_marker_is_a_fault_and_what_stands_before_is_read() -> None:

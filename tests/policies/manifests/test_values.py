@@ -37,9 +37,9 @@ def _read(data: bytes) -> tuple[list[Any], bool]:
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_a_text_reads_as_kubectl_reads_it(case: dict[str, Any]) -> None:
-    documents, refused = _read(_data(case))
+    documents, rejected = _read(_data(case))
     # The text of JSON tells 1, 1.0 and true apart, which == does not.
-    assert (json.dumps(documents, sort_keys=True), refused) == (
+    assert (json.dumps(documents, sort_keys=True), rejected) == (
         json.dumps(case["documents"], sort_keys=True),
         case.get("refused", False),
     )

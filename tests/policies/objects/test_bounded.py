@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.policies.metering import CutShort
-from forewarn.policies.objects.bounded import MOST_KEPT, LeftOutList, TooLargeToKeep, bounded, is_left_out
+from forewarn.policies.objects.bounded import MAX_RETAINED, OmittedList, TooLargeToRetain, bounded, is_omitted
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.workload import Workload
 from tests.cases import cases
@@ -64,7 +64,7 @@ def test_of_a_large_template_what_is_small_is_kept_and_the_rest_says_so() -> Non
 def test_a_part_that_nobody_reads_costs_no_other_its_place() -> None:
     containers: Any = bounded(deployment(containers=variables(5000)))["spec"]["template"]["spec"]["containers"]
     assert containers[0]["resources"] == {"requests": {"cpu": "1"}}
-    assert is_left_out(containers[0]["env"])
+    assert is_omitted(containers[0]["env"])
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_is_kept_of_a_stored_workload_is_bounded(count: int) -> None:
     kept = Workload.from_api(json.loads(json.dumps(obj)))
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert taken < 2 * MOST_KEPT, kept.ref
+    assert taken < 2 * MAX_RETAINED, kept.ref
 
 
 JSON = st.recursive(
@@ -103,13 +103,13 @@ JSON = st.recursive(
 def test_whatever_is_left_out_is_the_rest_unchanged(value: Any, most: int) -> None:
     obj = {"kind": "X", "metadata": METADATA, "v": value}
     kept = bounded(obj, most)
-    assert is_left_out(kept) or _agrees(kept, obj)
+    assert is_omitted(kept) or _agrees(kept, obj)
     assert kept == obj
     assert bounded(kept, most) is kept, "it is read again wherever a simulation stores it"
 
 
 def _agrees(kept: Any, obj: Any) -> bool:
-    if is_left_out(kept):
+    if is_omitted(kept):
         return type(kept).__mro__[2] is type(obj)
     if isinstance(kept, dict):
         return kept.keys() == obj.keys() and all(_agrees(kept[key], obj[key]) for key in kept)
@@ -119,6 +119,6 @@ def _agrees(kept: Any, obj: Any) -> bool:
 
 
 def test_the_error_names_the_object() -> None:
-    with pytest.raises(TooLargeToKeep) as error:
-        len(LeftOutList("Deployment team/app", b""))
+    with pytest.raises(TooLargeToRetain) as error:
+        len(OmittedList("Deployment team/app", b""))
     assert error.value.excess.fix == "make it smaller"

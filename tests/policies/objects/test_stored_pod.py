@@ -8,7 +8,7 @@ import pytest
 
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.objects.bounded import TooLargeToKeep, bounded
+from forewarn.policies.objects.bounded import TooLargeToRetain, bounded
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.stored_pod import TOO_LARGE, stored_pod
 from tests.builders import make_node, make_pod
@@ -88,11 +88,11 @@ def test_a_namespace_with_more_than_can_be_kept_is_not_predicted(what: str) -> N
     state = cache.snapshot()
     (pod,) = state.pods.values()
     assert (pod.spec.hides, pod.priority, pod.node_name, pod.uid) == (True, 7, "n1", "u")
-    with pytest.raises(TooLargeToKeep, match="Pod team/web exceeds what forewarn keeps"):
-        state.check_kept("team")
-    state.check_kept("other")
+    with pytest.raises(TooLargeToRetain, match="Pod team/web exceeds what forewarn keeps"):
+        state.check_retained("team")
+    state.check_retained("other")
     cache.remove(large)
-    cache.snapshot().check_kept("team")
+    cache.snapshot().check_retained("team")
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_other_objects_of_a_namespace_are_left_out_by_name(kind: str, version: s
     for obj in (whole, bounded(whole)):
         cache.add(obj)
         assert ("team", "large") in cache.keys(f"{version.rpartition('/')[0]}/{kind}")
-        with pytest.raises(TooLargeToKeep, match=f"{kind} team/large exceeds what forewarn keeps"):
-            cache.snapshot().check_kept("team")
+        with pytest.raises(TooLargeToRetain, match=f"{kind} team/large exceeds what forewarn keeps"):
+            cache.snapshot().check_retained("team")
         cache.add({**whole, "spec": {}})
-        cache.snapshot().check_kept("team")
+        cache.snapshot().check_retained("team")
     cache.add(whole)
     cache.remove(whole)
-    cache.snapshot().check_kept("team")
+    cache.snapshot().check_retained("team")

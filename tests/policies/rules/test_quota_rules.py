@@ -229,10 +229,10 @@ def test_limited_resources_and_the_api_server_agree(replicas: int) -> None:
         stored = quota("q", {"services": "1"}, {})
         stored["spec"]["scopeSelector"] = {"matchExpressions": [{"scopeName": "PriorityClass", **scope}]}
         cluster = state(GOLD, stored)
-        refused = not dry_run(ReviewedObject(pod(class_name="gold")), cluster, config.options).allowed
+        rejected = not dry_run(ReviewedObject(pod(class_name="gold")), cluster, config.options).allowed
         for obj in (pod(class_name="gold"), deployment(replicas, "gold")):
             told = {f.rule for f in lint(obj, cluster=cluster, config=config)}
-            assert ("limited-class-without-quota" in told) is refused
+            assert ("limited-class-without-quota" in told) is rejected
 
 
 @pytest.mark.parametrize(

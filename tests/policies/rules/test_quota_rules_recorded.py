@@ -37,7 +37,7 @@ def found_by(case: dict[str, Any], config: Config) -> list[Finding]:
     return evaluate(EvaluationRequest(ChangeSet((subject,)), cache.snapshot(), config, phase=Phase.VALIDATE, now=NOW))
 
 
-def refusal(case: dict[str, Any]) -> str:
+def rejection(case: dict[str, Any]) -> str:
     return str(case["error"]["message"]) if case["code"] >= 400 else ""
 
 
@@ -47,7 +47,7 @@ def of_kind(kind: str) -> pytest.MarkDecorator:
 
 
 def test_every_kind_of_refusal_is_among_the_cases() -> None:
-    messages = [refusal(case) for case, _ in RECORDED]
+    messages = [rejection(case) for case, _ in RECORDED]
     assert all(any(text in message for message in messages) for text, _ in NAMED[:3])
 
 
@@ -55,17 +55,17 @@ def test_every_kind_of_refusal_is_among_the_cases() -> None:
 def test_a_pod_that_quotas_refuse_is_told_by_the_rule_that_is_about_it(case: dict[str, Any], config: Config) -> None:
     found = found_by(case, config)
     rules = {finding.rule for finding in found} & {rule for _, rule in NAMED}
-    expected = [rule for text, rule in NAMED if text in refusal(case)]
+    expected = [rule for text, rule in NAMED if text in rejection(case)]
     if expected or case["code"] == 201:
         assert rules >= set(expected)
         assert bool(rules) is bool(expected)
     if "limited-class-without-quota" in expected:
         words = [finding.detail["rejection"] for finding in found if finding.rule == "limited-class-without-quota"]
-        assert any(text in refusal(case) for text in words)
+        assert any(text in rejection(case) for text in words)
 
 
 @of_kind("ResourceQuota")
 def test_a_quota_is_told_to_be_invalid_where_it_was_refused_as_such(case: dict[str, Any], config: Config) -> None:
     told = [f.detail["rejection"] for f in found_by(case, config) if f.rule == "quota-scope-invalid"]
     assert bool(told) is (case["code"] == 422)
-    assert all(text in refusal(case) for text in told)
+    assert all(text in rejection(case) for text in told)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.disclosure import Audience, Disclose, Shown
 from forewarn.policies.rules.support.names import nearest
-from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS, naming
+from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
 from forewarn.policies.rules.wording.impact import victims_text
 from tests.builders import cluster, make_node, make_pod
 
@@ -30,7 +30,7 @@ def test_names_are_left_out_until_the_message_is_short_enough(names: list[str], 
     text = naming(f"{around}: ", names, count, " (after)")
     assert text.startswith(f"{around}: {names[0][:10]}")
     assert text.endswith(" (after)")
-    assert len(text) <= max(MOST_CHARACTERS, len(f"{around}:  and 99 more (after)") + 24)
+    assert len(text) <= max(MAX_CHARACTERS, len(f"{around}:  and 99 more (after)") + 24)
     assert (" more" in text) is (count > 1 and text.count(", ") + 1 < count)
 
 
@@ -49,7 +49,7 @@ def test_a_message_with_victims_keeps_within_its_characters(
     for namespace in ("payments", "team"):
         audience = Audience(disclose, namespace, shown=Shown(coarse=coarse))
         text = victims_text("would preempt", (prediction,), prediction.victims, audience, facts)
-        assert len(text.problem) <= MOST_CHARACTERS
+        assert len(text.problem) <= MAX_CHARACTERS
         assert all(fact in "".join(text.more or (text.problem,)) for fact in facts)
         assert ("payments/" in text.problem) is (audience.may_name("payments"))
         assert all(len(version) < len(text.problem) for version in text.shorter)

@@ -24,7 +24,7 @@ from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Rule, Target
 from forewarn.policies.rules.support.documentation import documentation_of
-from forewarn.policies.rules.support.rule_text import MOST_CHARACTERS
+from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS
 from forewarn.webhook.admission.messages import BEST, is_shortened, warnings_of
 
 if TYPE_CHECKING:
@@ -141,8 +141,8 @@ def test_a_message_is_short_and_has_a_fix(rule: Rule) -> None:
     findings = [finding for finding in findings_of(rule, "Bad") if finding.rule == rule.ID]
     assert findings
     for finding in findings:
-        assert 0 < len(finding.text.problem) <= MOST_CHARACTERS, finding.message
-        assert 0 < len(finding.remediation) <= MOST_CHARACTERS, finding.remediation
+        assert 0 < len(finding.text.problem) <= MAX_CHARACTERS, finding.message
+        assert 0 < len(finding.remediation) <= MAX_CHARACTERS, finding.remediation
         assert not finding.message.endswith("."), finding.message
         assert not finding.remediation.endswith("."), finding.remediation
         assert "\n" not in finding.message + finding.remediation
@@ -170,7 +170,7 @@ def test_the_documentation_has_no_banned_words(rule: Rule) -> None:
     for text in (documentation.what, documentation.why, documentation.details, documentation.fix):
         assert _faults_of_style(text) == []
     for sentence in re.split(r"(?<=[.:;]) ", re.sub(r"`[^`]*`", "x", documentation.why)):
-        assert len(sentence.split()) <= MOST_WORDS, sentence
+        assert len(sentence.split()) <= MAX_WORDS, sentence
 
 
-MOST_WORDS = 30
+MAX_WORDS = 30

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from forewarn.policies.objects.pod import Pod
-from forewarn.policies.scheduling import whole_answer
+from forewarn.policies.scheduling import full_prediction
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 from forewarn.policies.scheduling.snapshot import Snapshot
 from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer
@@ -109,7 +109,7 @@ def _removable(obj: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 
 # What an object cannot be without.
-_KEPT = frozenset(
+_CACHE_SIZE = frozenset(
     [
         "id",
         "pod",
@@ -150,7 +150,7 @@ _KEPT = frozenset(
 
 
 def _without(case: Answer, path: tuple[Any, ...]) -> Answer | None:
-    if path[-1] in _KEPT or path[-2:-1] in (("values",), ("containers",)):
+    if path[-1] in _CACHE_SIZE or path[-2:-1] in (("values",), ("containers",)):
         return None
     made = copy.deepcopy(case)
     at: Any = made
@@ -168,9 +168,9 @@ def _without(case: Answer, path: tuple[Any, ...]) -> Answer | None:
 @contextmanager
 def columns_from(nodes: int) -> Iterator[None]:
     """The whole answer is worked out in columns on so many nodes, or more."""
-    before = whole_answer.LEAST_NODES
-    whole_answer.LEAST_NODES = nodes  # type: ignore[misc]
+    before = full_prediction.LEAST_NODES
+    full_prediction.LEAST_NODES = nodes  # type: ignore[misc]
     try:
         yield
     finally:
-        whole_answer.LEAST_NODES = before  # type: ignore[misc]
+        full_prediction.LEAST_NODES = before  # type: ignore[misc]

@@ -90,7 +90,7 @@ def _check_lower(lower: LowerPriorityPods, matrix: PodMatrix, snapshot: Snapshot
     lower.sync(matrix, snapshot)
     lower.settle(np.arange(len(matrix.serials)), matrix, snapshot)
     fresh = LowerPriorityPods(lower.priority, matrix)
-    fresh._budgets = snapshot.budgets
+    fresh._pdbs = snapshot.pdbs
     fresh.sync(matrix, snapshot)
     fresh.settle(np.arange(len(matrix.serials)), matrix, snapshot)
     ranks = min(len(lower.kind), len(fresh.kind))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from forewarn import policies
-from forewarn.policies.scheduling.bulk import room_for
+from forewarn.policies.scheduling.bulk import capacity_for
 from tests.builders import Made, MadePod, make_budget, make_namespace, make_node, make_pod
 from tests.cases import cases
 from tests.policies.scheduling.comparing import outcome_in_columns
@@ -77,7 +77,7 @@ def question(rng: random.Random, meant: Semantics) -> tuple[ClusterSnapshot, Mad
     nodes = some_nodes(rng)
     pods = [some_pod(rng, f"p{number}", nodes) for number in range(rng.choice((3, 6, 9, 12)))]
     namespaces = [make_namespace(name, **labels) for name, labels in NAMESPACES.items()]
-    budgets = [make_budget("b", 0, app="a")] if rng.random() < 0.6 else []
+    pdbs = [make_budget("b", 0, app="a")] if rng.random() < 0.6 else []
     asked = make_pod("new", rng.choice(("default", "default", "prod"))).labels(app=rng.choice("aab")).priority(10)
     asked.request(cpu=rng.choice(("200m", "700m", "1", "2")))
     own = asked.obj["metadata"]["labels"]["app"] if rng.random() < 0.6 else ""
@@ -93,7 +93,7 @@ def question(rng: random.Random, meant: Semantics) -> tuple[ClusterSnapshot, Mad
         selector = {"matchLabels": {"app": "a"}}
         constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
         asked.spec(topologySpreadConstraints=[{**constraint, "labelSelector": selector}])
-    return cluster(meant, *nodes, *pods, *namespaces, *budgets), asked
+    return cluster(meant, *nodes, *pods, *namespaces, *pdbs), asked
 
 
 @pytest.mark.parametrize("order", SEMANTICS)
@@ -213,8 +213,8 @@ def test_a_node_that_nominated_pods_make_fit_for_affinity_and_then_refuse_is_one
     there = [make_pod(f"p{place}").labels(app="a").request(cpu="1").on(f"x{place}") for place in "12"]
     other = [make_node(name).label("zone", name).has(cpu="1") for name in "yz"]
     apart = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "b"}}}
-    coming = [make_pod(f"to-{n}").labels(app="a").priority(50).affinity("podAntiAffinity", apart) for n in "yz"]
-    nominated = [pod.nominated(name) for pod, name in zip(coming, "yz", strict=True)]
+    pod_change = [make_pod(f"to-{n}").labels(app="a").priority(50).affinity("podAntiAffinity", apart) for n in "yz"]
+    nominated = [pod.nominated(name) for pod, name in zip(pod_change, "yz", strict=True)]
     half = args(DefaultPreemption={"minCandidateNodesAbsolute": 1, "minCandidateNodesPercentage": 50})
     state = cluster(semantics(config({"pluginConfig": half})), *full, *there, *other, *nominated)
     prediction = policies.predict(state, near("new").labels(app="b").obj)
@@ -241,8 +241,8 @@ def test_a_namespace_that_gets_a_label_is_selected_from_then_on() -> None:
 def test_room_for_the_first_of_a_group_and_those_after_it_is_left_to_the_walk() -> None:
     state = cluster(SEMANTICS["the default order"], make_node("nx").label("zone", "x"))
     pod = policies.predict(state, near("new").obj).pod
-    assert room_for(state.scheduling, pod) is None
+    assert capacity_for(state.scheduling, pod) is None
     other = policies.predict(state, near("new").labels(app="b").obj).pod
-    found = room_for(state.scheduling, other)
+    found = capacity_for(state.scheduling, other)
     assert found is not None
     assert found.total == 0

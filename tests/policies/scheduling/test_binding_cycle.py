@@ -91,7 +91,7 @@ THE_POD = Pod.from_api(make_pod("p").obj)
 def run(framework: Framework, cycle: BindingCycle | None = None) -> BindingCycle:
     """Step after step, until it waits or has ended."""
     cycle, state = cycle or BindingCycle(THE_POD, "n1"), CycleState()
-    while not cycle.ended and not cycle.waiting:
+    while not cycle.is_done and not cycle.waiting:
         cycle = cycle.step(framework, state)
     return cycle
 
@@ -143,7 +143,7 @@ def test_a_fault_is_told_as_the_framework_tells_it(framework: Framework) -> None
 def test_a_pod_waits_for_all_that_hold_it(framework: Framework) -> None:
     ANSWERS["permit"] = PermitResult(WAIT, 30)
     cycle = run(framework)
-    assert (cycle.stage, cycle.waits) == (Stage.WAIT_ON_PERMIT, {"First": 30, "Second": 30})
+    assert (cycle.stage, cycle.timeouts) == (Stage.WAIT_ON_PERMIT, {"First": 30, "Second": 30})
     assert cycle.announced, "its node is told while it waits"
     assert cycle.step(framework, CycleState()) is cycle
     assert cycle.allow("First").waiting
@@ -161,7 +161,7 @@ def test_a_pod_that_waits_can_be_rejected(framework: Framework) -> None:
 def test_a_pod_waits_no_longer_than_it_may(framework: Framework) -> None:
     ANSWERS["First.permit"], ANSWERS["Second.permit"] = PermitResult(WAIT, 90), PermitResult(WAIT, 10**6)
     cycle = run(framework)
-    assert cycle.waits == {"First": 90, "Second": MAX_PERMIT_TIMEOUT}
+    assert cycle.timeouts == {"First": 90, "Second": MAX_PERMIT_TIMEOUT}
     assert cycle.time_out(89.9, framework, CycleState()) is cycle
     late = cycle.time_out(90, framework, CycleState())
     assert late.status == unschedulable("rejected due to timeout after waiting 1m30s at plugin First").of("First")
@@ -188,7 +188,7 @@ def test_up_to_1_34_nobody_is_told_of_the_node_and_nobody_is_asked_whether_it_ha
 def test_what_has_nothing_to_do_before_binding_is_left_out(framework: Framework) -> None:
     ANSWERS["pre_bind_pre_flight"] = SKIP
     cycle, state = BindingCycle(THE_POD, "n1"), CycleState()
-    while not cycle.ended:
+    while not cycle.is_done:
         cycle = cycle.step(framework, state)
     assert cycle.stage is Stage.BOUND
     assert not cycle.announced, "there is nothing to wait for"

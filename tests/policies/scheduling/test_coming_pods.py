@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.config import Config
-from forewarn.policies.controllers.changes import coming
+from forewarn.policies.controllers.changes import pod_change
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
@@ -66,7 +66,7 @@ def test_a_deployment_brings(old: Obj | None, new: Obj, pods: int, comes: int) -
     there = [] if old is None else [replica_set(), *map(running, range(pods))]
     state = cluster(make_node("n1"), *there)
     subject = ReviewedObject(object=new, operation=Operation.UPDATE if old else Operation.CREATE, old=old)
-    found = coming(subject, state, POD_TEMPLATE_PATHS)
+    found = pod_change(subject, state, POD_TEMPLATE_PATHS)
     assert (len(found.pods), len(found.own)) == (comes, pods)
     changed = new["spec"]["template"] != workload()["spec"]["template"]
     assert all(pod.labels["pod-template-hash"] == ("new" if changed or not old else "abc") for pod in found.pods)
@@ -74,7 +74,7 @@ def test_a_deployment_brings(old: Obj | None, new: Obj, pods: int, comes: int) -
 
 def test_a_stateful_set_begins_where_it_says() -> None:
     subject = ReviewedObject(object=workload("StatefulSet", replicas=2, ordinals={"start": 5}))
-    found = coming(subject, cluster(make_node("n1")), POD_TEMPLATE_PATHS)
+    found = pod_change(subject, cluster(make_node("n1")), POD_TEMPLATE_PATHS)
     assert [pod.name for pod in found.pods] == ["w-5", "w-6"]
 
 
@@ -102,7 +102,7 @@ def test_a_stateful_set_that_goes_in_order_makes_and_ends_nobody_while_one_waits
     def come(image: str) -> list[str]:
         wanted = workload("StatefulSet", image, replicas=4, podManagementPolicy=policy)
         subject = ReviewedObject(object=wanted, operation=Operation.UPDATE, old=stored)
-        return [pod.name for pod in coming(subject, state, POD_TEMPLATE_PATHS).pods]
+        return [pod.name for pod in pod_change(subject, state, POD_TEMPLATE_PATHS).pods]
 
     assert come("old") == scaled
     assert come("new") == changed
@@ -113,9 +113,9 @@ def test_a_stateful_set_makes_what_is_missing_below_the_one_that_waits() -> None
     state = cluster(make_node("n1"), numbered(0, "n1"), numbered(2), numbered(3, "n1"))
     wanted = workload("StatefulSet", "new", replicas=4)
     subject = ReviewedObject(object=wanted, operation=Operation.UPDATE, old=stored)
-    found = coming(subject, state, POD_TEMPLATE_PATHS)
+    found = pod_change(subject, state, POD_TEMPLATE_PATHS)
     assert [pod.name for pod in found.pods] == ["w-1"]
-    assert not found.ended
+    assert not found.deleted
 
 
 def only(*terms: Obj) -> Obj:
@@ -140,7 +140,7 @@ N1 = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"
 def test_a_daemon_set_brings_pods_for_the_nodes_that_its_template_names(pod: Obj, nodes: list[str]) -> None:
     """Source: NodeShouldRunDaemonPod, which reads the template's own affinity."""
     state = cluster(make_node("n1"), make_node("n2").label("disk", "ssd"), make_node("n3").taint("no"))
-    found = coming(ReviewedObject(object=workload("DaemonSet", pod=pod)), state, POD_TEMPLATE_PATHS)
+    found = pod_change(ReviewedObject(object=workload("DaemonSet", pod=pod)), state, POD_TEMPLATE_PATHS)
     assert [one.name for one in found.pods] == [f"w-{node}" for node in nodes]
 
 

@@ -18,7 +18,7 @@ from forewarn.policies.objects.devices import Device, RequestPolicy
 from forewarn.policies.releases.release import known_minor
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.scheduling.devices import selectors
-from forewarn.policies.scheduling.devices.capacity import NotRepresentable, has_room, shares_of
+from forewarn.policies.scheduling.devices.capacity import NotRepresentable, has_capacity, shares_of
 from forewarn.policies.scheduling.devices.selectors import NotModelled, SelectorError, evaluate
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot
@@ -94,7 +94,7 @@ def test_what_selectors_make_of_a_device_is_worked_out_once(monkeypatch: pytest.
         with pytest.raises(SelectorError, match="no such member"):
             known.match(('device.attributes["gpu.example"].nothing == 1',), "gpu.example", GPU)
     assert asked == ["d", "e", "d"]
-    monkeypatch.setattr(selectors, "MOST_KEPT", 0)
+    monkeypatch.setattr(selectors, "MAX_RETAINED", 0)
     for _ in range(2):
         assert selectors.selectors_of(object()).match(("true",), "gpu.example", GPU)
     assert asked == ["d", "e", "d", "d", "d"]
@@ -302,17 +302,17 @@ def test_what_a_request_takes_of_a_capacity(
     device = Device("d", capacity={"memory": 8 * GI}, shared=True, policies={"memory": policy} if policy else {})
     asked = {} if wanted is None else {"memory": wanted}
     assert shares_of(device, asked, fractional=fractional) == {"memory": takes}
-    assert has_room(device, asked, [{"memory": 8 * GI - takes}], fractional=fractional)
-    assert not has_room(device, asked, [{"memory": 8 * GI - takes + 1}], fractional=fractional)
+    assert has_capacity(device, asked, [{"memory": 8 * GI - takes}], fractional=fractional)
+    assert not has_capacity(device, asked, [{"memory": 8 * GI - takes + 1}], fractional=fractional)
 
 
 def test_a_share_that_cannot_be_counted_in_steps_is_an_error() -> None:
     policy = RequestPolicy(0, least=0, step=10**9)
     device = Device("d", capacity={"memory": 2**80}, shared=True, policies={"memory": policy})
     with pytest.raises(NotRepresentable):
-        has_room(device, {"memory": 1}, [], fractional=True)
+        has_capacity(device, {"memory": 1}, [], fractional=True)
     with pytest.raises(NotRepresentable):
-        has_room(device, {"memory": 2**63 * 10**9}, [], fractional=False)
+        has_capacity(device, {"memory": 2**63 * 10**9}, [], fractional=False)
 
 
 def test_without_a_word_on_devices_nothing_is_predicted() -> None:

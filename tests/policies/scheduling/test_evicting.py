@@ -12,7 +12,7 @@ from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.scheduling.evictions import (
-    charged_budgets,
+    charged_pdbs,
     emptied_nominations,
     may_be_violated,
     without_nominations,
@@ -28,7 +28,7 @@ from forewarn.policies.scheduling.framework import (
 )
 from forewarn.policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
 from forewarn.policies.selectors import parse_label_selector
-from forewarn.policies.simulation.cycle import broken_budgets
+from forewarn.policies.simulation.cycle import violated_pdbs
 from tests.builders import cluster, make_budget, make_node, make_pod
 from tests.policies.scheduling.profiles import cluster as with_profile
 from tests.policies.scheduling.profiles import config, point, semantics
@@ -48,7 +48,7 @@ def pod(name: str, *, ready: bool = True, labels: dict[str, str] = OLD, **fields
 def left(*evicted: Pod, allowed: int = 2, earlier: int | None = None) -> dict[str, int]:
     """What is left of a budget, by name; nothing where it is not charged."""
     charged = {} if earlier is None else {("default", "b"): budget(allowed=earlier)}
-    found = charged_budgets({"default": (budget(allowed=allowed),)}, evicted, charged)
+    found = charged_pdbs({"default": (budget(allowed=allowed),)}, evicted, charged)
     return {name: one.disruptions_allowed for (_, name), one in found.items()}
 
 
@@ -77,7 +77,7 @@ def test_what_is_left_of_a_budget(
 
 def test_a_budget_that_does_not_speak_for_a_pod_is_passed_over() -> None:
     table = {"default": (budget("a", 0), budget("b", 3, {"app": "x"}), budget("c", 3))}
-    assert {name: one.disruptions_allowed for (_, name), one in charged_budgets(table, [pod("p")]).items()} == {"c": 2}
+    assert {name: one.disruptions_allowed for (_, name), one in charged_pdbs(table, [pod("p")]).items()} == {"c": 2}
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_simulations_count_violations_as_preemption_does(
 ) -> None:
     """Upstream `filterPodsWithPDBViolation`: terminating victims count, those in `disruptedPods` do not."""
     one = replace(budget(allowed=1), disrupted_pods=frozenset(disrupted))
-    snapshot = SimpleNamespace(budgets={"default": (one,)}, semantics=Semantics())
-    found = dict(broken_budgets(snapshot, tuple(victims)))  # type: ignore[arg-type]
+    snapshot = SimpleNamespace(pdbs={"default": (one,)}, semantics=Semantics())
+    found = dict(violated_pdbs(snapshot, tuple(victims)))  # type: ignore[arg-type]
     assert found == violating
     counted, _ = filter_pods_with_pdb_violation(victims, {"default": (one,)})
     assert len(counted) == sum(found.values())

@@ -65,8 +65,8 @@ def test_the_controller_takes_an_empty_selector_for_all_pods() -> None:
     made: Any = make_budget("all", 5)
     made.obj["spec"]["selector"] = {}
     after = predict(cluster(make_node("a"), old("a"), made), NEW.obj).snapshot_after()
-    assert [b.disruptions_allowed for b in after.objects.budgets.values()] == [4]
-    assert after.budgets["default"][0].disruptions_allowed == 4
+    assert [b.disruptions_allowed for b in after.objects.pdbs.values()] == [4]
+    assert after.pdbs["default"][0].disruptions_allowed == 4
     check(after)
 
 
@@ -116,6 +116,6 @@ def test_an_ending_pod_is_the_pod_but_for_its_end() -> None:
     """Every field is taken over, whichever comes to be added."""
     given = {field.name: object() for field in fields(Pod)} | {"terminating": False, "preempted": False}
     pod = Pod(**given)  # type: ignore[arg-type]
-    assert pod.ending() == replace(pod, terminating=True, preempted=True)
+    assert pod.as_terminating() == replace(pod, terminating=True, preempted=True)
     ended = replace(pod, terminating=True)
-    assert ended.ending() is ended
+    assert ended.as_terminating() is ended

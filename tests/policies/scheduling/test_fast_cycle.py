@@ -31,7 +31,7 @@ def compare(snapshot: policies.ClusterSnapshot, asked: Any, where: object) -> st
     prediction = policies.predict(snapshot, asked)
     if prediction.not_predicted:
         return "not predicted"
-    with snapshot.scheduling.derived.taken():
+    with snapshot.scheduling.derived.locked():
         try:
             cycle = Cycle(snapshot.scheduling, prediction.pod)
             return fits(cycle, prediction, where) if cycle.feasible.any() else rejected(cycle, prediction, where)
@@ -116,7 +116,7 @@ def test_spreading_by_the_controller_counts_every_node_of_a_zone() -> None:
 def test_larger_clusters_score_as_plugin_by_plugin() -> None:
     rng = random.Random(f"{SEED} cycle")
     cache = policies.Cache()
-    for obj in objects(Size(nodes=60, pods_per_node=12, workloads=20, budgets=0)):
+    for obj in objects(Size(nodes=60, pods_per_node=12, workloads=20, pdbs=0)):
         cache.add(obj)
     for number in range(20):
         name = f"app-{number}"
@@ -184,7 +184,7 @@ def test_the_search_goes_on_where_the_last_one_ended() -> None:
     nodes = [make_node(f"n{n:03}") for n in range(150)]
     snapshot = cluster(*nodes).scheduling
     asked = policies.predict(cluster(*nodes), make_pod("p").request(cpu="1").obj).pod
-    with snapshot.derived.taken():
+    with snapshot.derived.locked():
         found = Cycle(snapshot, asked).find(np.roll(np.arange(150), -60))
     assert found.rows.tolist() == [*range(60, 150), *range(10)]
     assert found.evaluated == 100

@@ -155,9 +155,9 @@ INVALID = [
 
 @pytest.mark.parametrize(("plugin", "why"), [case[1:] for case in INVALID], ids=[case[0] for case in INVALID])
 def test_what_is_no_plugin_is_an_error(plugin: Any, why: str) -> None:
-    with pytest.raises(InvalidPlugin) as refused:
+    with pytest.raises(InvalidPlugin) as rejected:
         guarded(plugin)
-    assert why in str(refused.value)
+    assert why in str(rejected.value)
 
 
 def strange(points: dict[str, Any], *nodes: str, priority: int = 0) -> policies.Prediction:

@@ -15,8 +15,8 @@ from forewarn.policies.forecast.forecast import Forecast
 from forewarn.policies.forecast.impact import Impact
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.reviewed_object import ReviewedObject
-from forewarn.policies.scheduling.bulk import on_each_node, room_for
-from forewarn.policies.scheduling.evictions import charged_budgets
+from forewarn.policies.scheduling.bulk import capacity_for, on_each_node
+from forewarn.policies.scheduling.evictions import charged_pdbs
 from forewarn.policies.scheduling.schedule_one import Prediction
 from tests.builders import Made, cluster, make_budget, make_node, make_pod
 from tests.cases import cases
@@ -162,7 +162,7 @@ def test_as_many_fit_as_find_a_place_one_after_the_other_in_whatever_order(kind:
     for number in range(cases(40)):
         rng = random.Random(f"room {SEED}.{kind}.{number}")
         state, pod = random_world(rng, SPECS[kind](rng))
-        found = room_for(state.scheduling, policies.predict(state, pod).pod)
+        found = capacity_for(state.scheduling, policies.predict(state, pod).pod)
         if found is not None:
             by_node = placed(state, pod, rng)
             assert found.total == sum(by_node.values()), (number, pod["spec"])
@@ -180,7 +180,7 @@ def test_as_many_preempt_as_fit_without_those_that_they_may_push_out(kind: str) 
         rng = random.Random(f"pushed {SEED}.{kind}.{number}")
         state, pod = random_world(rng, SPECS[kind](rng), full=True)
         pod["spec"]["priority"] = 5
-        found = room_for(state.scheduling, policies.predict(state, pod).pod, preempting=True)
+        found = capacity_for(state.scheduling, policies.predict(state, pod).pod, preempting=True)
         if found is not None:
             by_node = placed(state, pod, rng, preempting=True)
             assert found.total == sum(by_node.values()), (number, pod["spec"])
@@ -203,8 +203,8 @@ def test_candidates_that_are_worked_out_ahead_are_those_of_one_node_after_the_ot
             for name in names
             for part in range(2)
         ]
-        budgets = [make_budget(app, rng.randint(0, 20), app=app) for app in "ab"]
-        state = cluster(*(make_node(name) for name in names), *old, *budgets)
+        pdbs = [make_budget(app, rng.randint(0, 20), app=app) for app in "ab"]
+        state = cluster(*(make_node(name) for name in names), *old, *pdbs)
         pod = policies.predict(state, make_pod("new").priority(9).request(cpu="2").obj).pod
         ahead = on_each_node(state.scheduling, pod, names)
         assert ahead is not None
@@ -216,7 +216,7 @@ def test_candidates_that_are_worked_out_ahead_are_those_of_one_node_after_the_ot
             assert have == want, (number, have.node)
             assert want.candidate is not None
             seen[want.candidate.num_pdb_violations] += 1
-            snapshot = snapshot.with_budgets(charged_budgets(snapshot.budgets, want.candidate.victims))
+            snapshot = snapshot.with_pdbs(charged_pdbs(snapshot.pdbs, want.candidate.victims))
     assert min(seen[0], seen[1]) > 20, seen
 
 
@@ -327,7 +327,7 @@ def test_how_many_fit_on_equal_nodes(spec: dict[str, Any], total: int | None) ->
         node.label("kubernetes.io/hostname", node.obj["metadata"]["name"])
     pod = make_pod("p").labels(app="w").request(cpu="1").spec(**spec).obj
     state = cluster(*nodes)
-    found = room_for(state.scheduling, policies.predict(state, pod).pod)
+    found = capacity_for(state.scheduling, policies.predict(state, pod).pod)
     assert (found.total if found else None) == total
 
 
@@ -337,6 +337,6 @@ def test_the_smallest_zone_says_how_many_fit_in_the_others(skew: int, total: int
     constraint = spread(whenUnsatisfiable="DoNotSchedule", maxSkew=skew)
     pod = make_pod("p").labels(app="w").request(cpu="1").spec(**constraint).obj
     state = cluster(*nodes)
-    found = room_for(state.scheduling, policies.predict(state, pod).pod)
+    found = capacity_for(state.scheduling, policies.predict(state, pod).pod)
     assert found is not None
     assert found.total == total

@@ -15,8 +15,8 @@ from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import DEFAULT
-from forewarn.policies.scheduling.vectorized.budgets import MatchingBudgets
 from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses
+from forewarn.policies.scheduling.vectorized.pdbs import MatchingPdbs
 from forewarn.policies.selectors import parse_label_selector
 from tests.cases import cases
 
@@ -57,7 +57,7 @@ def known_pods() -> tuple[EquivalenceClasses, NDArray[np.intp]]:
 
 
 def check(
-    known: MatchingBudgets, numbers: NDArray[np.intp], table: Mapping[str, tuple[PodDisruptionBudget, ...]]
+    known: MatchingPdbs, numbers: NDArray[np.intp], table: Mapping[str, tuple[PodDisruptionBudget, ...]]
 ) -> list[int]:
     """What is told of all pods against a look at every budget; the numbers of the budgets, pod after pod."""
     lengths, found = known.of_kinds(numbers, table)
@@ -77,7 +77,7 @@ def check(
 @given(st.lists(TABLES, min_size=1, max_size=6))
 def test_what_is_kept_is_what_a_look_at_every_budget_gives(drawn: list[dict[str, list[tuple[int, int, bool]]]]) -> None:
     kinds, numbers = known_pods()
-    known, table = MatchingBudgets(kinds), Table()
+    known, table = MatchingPdbs(kinds), Table()
     for one in drawn:
         table = table_of(one, table)
         check(known, numbers, table)
@@ -85,7 +85,7 @@ def test_what_is_kept_is_what_a_look_at_every_budget_gives(drawn: list[dict[str,
 
 def test_a_budget_that_only_allows_less_keeps_its_number() -> None:
     kinds, numbers = known_pods()
-    known = MatchingBudgets(kinds)
+    known = MatchingPdbs(kinds)
     table = {name: (budget(name, 0, 0, 3), budget(name, 1, 2, 1)) for name in NAMESPACES}
     before = check(known, numbers, table)
     charged = {**table, "a": (replace(table["a"][0], disruptions_allowed=2), table["a"][1])}
@@ -96,9 +96,9 @@ def test_a_budget_that_only_allows_less_keeps_its_number() -> None:
 
 
 def test_numbers_of_budgets_that_are_gone_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.policies.scheduling.vectorized.budgets._MOST_NUMBERS", 16)
+    monkeypatch.setattr("forewarn.policies.scheduling.vectorized.pdbs._MAX_NUMBERS", 16)
     kinds, numbers = known_pods()
-    known = MatchingBudgets(kinds)
+    known = MatchingPdbs(kinds)
     for turn in range(40):
         check(known, numbers, {"a": tuple(budget("a", number, turn % 2, 1) for number in range(3))})
         assert len(known.allowed) <= 16 + 3
@@ -106,7 +106,7 @@ def test_numbers_of_budgets_that_are_gone_do_not_pile_up(monkeypatch: pytest.Mon
 
 def test_what_was_cut_short_goes_on() -> None:
     kinds, numbers = known_pods()
-    known = MatchingBudgets(kinds)
+    known = MatchingPdbs(kinds)
     table = {"a": tuple(budget("a", number, number % 4, 1) for number in range(2000))}
     with pytest.raises(CutShort), metered(lambda: True):
         known.of_kinds(numbers, table)

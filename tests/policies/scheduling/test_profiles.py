@@ -47,10 +47,10 @@ def profile(given: dict[str, Any], name: str = "default-scheduler", meant: Seman
     return found
 
 
-def refusal(given: Any) -> str:
-    with pytest.raises(InvalidConfiguration) as refused:
+def rejection(given: Any) -> str:
+    with pytest.raises(InvalidConfiguration) as rejected:
         scheduler_configuration(given, DEFAULT)
-    return str(refused.value)
+    return str(rejected.value)
 
 
 DEFAULT_FILTERS = [
@@ -145,14 +145,14 @@ REFUSED = [
 
 @pytest.mark.parametrize(("given", "text"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
 def test_what_kube_scheduler_would_not_start_with(given: Any, text: str) -> None:
-    assert text in refusal(given)
+    assert text in rejection(given)
 
 
 def test_weights_below_zero_in_sum_are_refused_as_upstream_refuses_them() -> None:
     """Its check for an overflow overflows itself."""
     text = "total score of Score plugins could overflow"
     weighed = point(("ImageLocality", -1), ("NodeAffinity", 2), disabled=("*",))
-    assert text in refusal(config({"schedulerName": "a", "plugins": {"score": weighed}}))
+    assert text in rejection(config({"schedulerName": "a", "plugins": {"score": weighed}}))
     last = point(("NodeAffinity", 2), ("ImageLocality", -1), disabled=("*",))
     every = point("PrioritySort", "DefaultBinder", disabled=("*",))
     last_of_all = {"schedulerName": "a", "plugins": {"multiPoint": every, "score": last}}
@@ -162,13 +162,13 @@ def test_weights_below_zero_in_sum_are_refused_as_upstream_refuses_them() -> Non
 def test_plugins_that_look_at_nodes_can_be_named_at_pre_filter_since_1_37() -> None:
     given = config({"schedulerName": "a", "plugins": {"preFilter": point("NodeName")}})
     assert "NodeName" in profile(given, "a", Semantics(37)).at("preFilter")
-    assert "does not extend PreFilterPlugin" in refusal(given)
+    assert "does not extend PreFilterPlugin" in rejection(given)
 
 
 def test_an_extender_that_ignores_resources_needs_a_profile_with_their_plugin() -> None:
     extender = {"urlPrefix": "http://x/", "managedResources": [{"name": "example.com/gpu", "ignoredByScheduler": True}]}
     plugins = {"multiPoint": point(disabled=("NodeResourcesFit",))}
-    told = refusal(config({"schedulerName": "a", "plugins": plugins}, extenders=[extender]))
+    told = rejection(config({"schedulerName": "a", "plugins": plugins}, extenders=[extender]))
     assert "can't find NodeResourcesFitArgs in plugin config" in told
 
 

@@ -17,13 +17,13 @@ from forewarn.policies.cow_table import Table
 from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.scheduling import recurring_requests, whole_answer
+from forewarn.policies.scheduling import full_prediction, recurring_requests
 from forewarn.policies.scheduling.large_cycle import Cycle
 from forewarn.policies.scheduling.preemption import TERMINATING
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot
-from forewarn.policies.scheduling.vectorized.kept_costs import KeptCosts
+from forewarn.policies.scheduling.vectorized.cost_cache import CostCache
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.nominations import Nominations
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
@@ -49,7 +49,7 @@ def crowded(seed: str, kinds: int = 12) -> DumpCache:
     """A small cluster of workloads on full nodes, with budgets. `kinds`: of specs, see `varied`."""
     rng = random.Random(seed)
     cache, templates, counts = DumpCache(), dict[tuple[str, str], Obj](), Counter[tuple[str, str]]()
-    for obj in objects(Size(nodes=rng.randint(8, 14), pods_per_node=10, workloads=14, budgets=6), rng.randrange(999)):
+    for obj in objects(Size(nodes=rng.randint(8, 14), pods_per_node=10, workloads=14, pdbs=6), rng.randrange(999)):
         if obj["kind"] == "Pod":
             key = obj["metadata"]["namespace"], obj["metadata"]["labels"]["app"]
             template = templates.setdefault(key, varied(obj["spec"], key[1], kinds, rng))
@@ -154,8 +154,8 @@ class Watched(RecurringCycles):
             self.seen["scored"] += self._scores_are_those(found, anew)
         else:
             assert found.rejection() == anew.rejection()
-            assert found.waits() == anew.waits()
-        if fits or found.waits() or pod.preemption_policy == "Never":
+            assert found.has_terminating_victims() == anew.has_terminating_victims()
+        if fits or found.has_terminating_victims() or pod.preemption_policy == "Never":
             self.seen["fits" if fits else "rejected"] += 1
             return found
         assert found.best_nodes() == anew.best_nodes()
@@ -173,7 +173,7 @@ class Watched(RecurringCycles):
     def _scores_are_those(self, kept: RecurringCycle, anew: Cycle) -> bool:
         """Of sums that go on from snapshot to snapshot."""
         rows = np.flatnonzero(anew.feasible)
-        with anew.snapshot.derived.taken():
+        with anew.snapshot.derived.locked():
             assert kept.scores(rows).tolist() == anew.scores(rows).tolist()
         return len(rows) > 1
 
@@ -297,9 +297,9 @@ class Walked(RecurringCycles):
         fresh = Snapshot.build(snapshot.objects)
         try:
             cycle = Cycle(fresh, pod)
-            with fresh.derived.taken():
+            with fresh.derived.locked():
                 feasible = {name for name, row in fresh.rows.items() if cycle.feasible[row]}
-                rejection, waits = (None, False) if feasible else (cycle.rejection(), cycle.waits())
+                rejection, waits = (None, False) if feasible else (cycle.rejection(), cycle.has_terminating_victims())
                 best = [] if feasible or waits else cycle.best_nodes()
                 is_unhelped = not (feasible or waits or best or pod.preemption_policy == "Never")
                 unhelped = cycle.unhelped() if is_unhelped else None
@@ -327,7 +327,7 @@ class Walked(RecurringCycles):
 
 def test_cycles_in_columns_are_those_of_plugins_asked_node_by_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulated_cycle, "MIN_FEASIBLE_NODES", 0)
-    monkeypatch.setattr(whole_answer, "LEAST_NODES", 10**6)
+    monkeypatch.setattr(full_prediction, "LEAST_NODES", 10**6)
     seen: Counter[str] = Counter()
     for number in range(8):
         cache = crowded(f"{SEED} in columns {number}")
@@ -346,13 +346,13 @@ def test_kept_costs_are_those_of_everybody_anew(monkeypatch: pytest.MonkeyPatch)
     """One node after the other, or many at once: the costs of every node are the same."""
     few = []
     for most in (0, 1000):
-        monkeypatch.setattr("forewarn.policies.scheduling.vectorized.kept_costs._FEW", most)
-        few.append([cost for number in range(4) for cost in kept_costs(f"{SEED} costs {number}")])
+        monkeypatch.setattr("forewarn.policies.scheduling.vectorized.cost_cache._FEW", most)
+        few.append([cost for number in range(4) for cost in cost_cache(f"{SEED} costs {number}")])
     assert few[0] == few[1]
     assert few[0]
 
 
-def kept_costs(seed: str) -> list[Any]:
+def cost_cache(seed: str) -> list[Any]:
     """The best nodes for Pods like those of a cluster, and the costs of all nodes where preemption helps."""
     snapshot, found = crowded(seed, kinds=3).snapshot().scheduling, []
     for pod in [pod for info in snapshot.node_infos for pod in info.pods][::3]:
@@ -362,7 +362,7 @@ def kept_costs(seed: str) -> list[Any]:
         rows, nodes = asked.node_fit.clearable()
         nodes = nodes[~asked.feasible[nodes]]
         if len(nodes):
-            kept = KeptCosts(lower, len(rows))
+            kept = CostCache(lower, len(rows))
             found.append((kept.best(rows, nodes, matrix).nodes.tolist(), kept.costs[:, nodes].tolist()))
     return found
 

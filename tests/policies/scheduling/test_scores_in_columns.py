@@ -145,7 +145,7 @@ def compare(state: ClusterSnapshot, asked: MadePod, rng: random.Random, where: o
     """Which plugins told nodes apart. All feasible nodes, and some of them: what is found first is scored."""
     prediction = policies.predict(state, asked.obj, reasons=True)
     snapshot, told = state.scheduling, set[str]()
-    with snapshot.derived.taken():
+    with snapshot.derived.locked():
         cycle = Cycle(snapshot, prediction.pod)
         rows = np.flatnonzero(cycle.feasible)
         names = [snapshot.node_infos[row].name for row in rows.tolist()]

@@ -74,7 +74,7 @@ def test_random_clusters_get_the_answer_of_the_walk(chunk: int) -> None:
 @pytest.mark.parametrize("kind", ["plain", "anti-affinity", "spread"])
 def test_larger_clusters_that_change_get_the_answer_of_the_walk(kind: str) -> None:
     rng = random.Random(f"{SEED} {kind}")
-    size = Size(nodes=40, pods_per_node=27, workloads=24, budgets=16)
+    size = Size(nodes=40, pods_per_node=27, workloads=24, pdbs=16)
     cache = policies.Cache()
     for obj in objects(size):
         cache.add(obj)
@@ -185,7 +185,7 @@ def test_an_older_snapshot_still_gets_its_own_answer() -> None:
 
 def test_threads_that_ask_different_snapshots_do_not_disturb_each_other() -> None:
     cache = policies.Cache()
-    for obj in objects(Size(nodes=12, pods_per_node=27, workloads=12, budgets=6)):
+    for obj in objects(Size(nodes=12, pods_per_node=27, workloads=12, pdbs=6)):
         cache.add(obj)
     snapshots = [cache.snapshot()]
     apps = [workload(number, random.Random(number)) for number in range(4)]
@@ -202,7 +202,7 @@ def test_threads_that_ask_different_snapshots_do_not_disturb_each_other() -> Non
 
 
 def test_kinds_of_pods_that_are_gone_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.policies.scheduling.vectorized.pod_matrix.MOST_NEW_KINDS", 20)
+    monkeypatch.setattr("forewarn.policies.scheduling.vectorized.pod_matrix.MAX_NEW_KINDS", 20)
     cache = policies.Cache()
     cache.add(make_node("n1").obj)
     for number in range(60):
@@ -228,16 +228,16 @@ def test_what_was_read_of_pods_that_are_gone_is_forgotten(monkeypatch: pytest.Mo
 
 def test_tables_that_were_not_finished_are_finished_by_those_who_ask_next() -> None:
     cache = policies.Cache()
-    for obj in objects(Size(nodes=3 * BLOCK, pods_per_node=6, budgets=24)):
+    for obj in objects(Size(nodes=3 * BLOCK, pods_per_node=6, pdbs=24)):
         cache.add(obj)
     snapshot = cache.snapshot().scheduling
-    with snapshot.derived.taken():
+    with snapshot.derived.locked():
         assert _times(lambda: lower_priority_pods_of(pod_matrix_of(snapshot), snapshot, 20_000)) > 10
         check(snapshot)
     cache.add(pod(workload(1, random.Random(1)), "n00001", 5000, random.Random(1)))
     after = cache.snapshot().scheduling
     assert after.derived is snapshot.derived
-    with after.derived.taken():
+    with after.derived.locked():
         assert _times(lambda: lower_priority_pods_of(pod_matrix_of(after), after, 20_000)) == 1, "one node has changed"
         check(after)
 

@@ -9,7 +9,7 @@ import pytest
 
 from forewarn import policies
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.scheduling.bulk import on_each_node, room_for
+from forewarn.policies.scheduling.bulk import capacity_for, on_each_node
 from forewarn.policies.scheduling.schedule_one import Prediction
 from tests.builders import (
     Made,
@@ -366,7 +366,7 @@ def test_room_for_many_pods_with_a_claim_is_left_to_one_after_the_other() -> Non
     found = cluster(make_node("n1"), *made)
     pod = policies.predict(found, make_pod("asked").claim("c").obj).pod
     assert outcome_in_columns(found.scheduling, pod) is not None
-    assert room_for(found.scheduling, pod) is None
+    assert capacity_for(found.scheduling, pod) is None
     assert on_each_node(found.scheduling, pod, ["n1"]) is None
 
 

@@ -11,7 +11,7 @@ from forewarn import policies
 from forewarn.policies.commands.recorded_cases import prediction_of_case
 from forewarn.policies.releases.release import known_minor
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.scheduling import whole_answer
+from forewarn.policies.scheduling import full_prediction
 from forewarn.policies.scheduling.schedule_one import Prediction
 from tests.benchmarks.clusters import Size, objects, pod, preemptor, workload
 from tests.builders import Made, cluster, make_node, make_pod
@@ -81,7 +81,7 @@ def test_a_cluster_that_changes_gets_the_whole_answer_of_the_walk(number: int) -
 def test_larger_clusters_get_the_whole_answer_of_the_walk(kind: str) -> None:
     rng = random.Random(f"{SEED} {kind}")
     cache = policies.Cache()
-    for obj in objects(Size(nodes=130, pods_per_node=20, workloads=24, budgets=16)):
+    for obj in objects(Size(nodes=130, pods_per_node=20, workloads=24, pdbs=16)):
         cache.add(obj)
     apps = [workload(number, random.Random(number)) for number in range(10)]
     outcomes = Counter[str]()
@@ -121,7 +121,7 @@ def _meets(case: Any, answer: Any, semantics: Semantics, *, every_score: bool) -
 
 
 def test_of_small_clusters_the_plugins_themselves_are_asked() -> None:
-    nodes: list[Made] = [make_node(f"n{number}").has(cpu="1") for number in range(whole_answer.LEAST_NODES)]
+    nodes: list[Made] = [make_node(f"n{number}").has(cpu="1") for number in range(full_prediction.LEAST_NODES)]
     asked = make_pod("new").priority(10).request(cpu="2").obj
     small, large = (policies.predict(cluster(*some), asked, reasons=True) for some in (nodes[1:], nodes))
     assert [found.outcome for found in (small, large)] == ["pending", "pending"]

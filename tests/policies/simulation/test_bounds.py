@@ -89,7 +89,7 @@ def test_a_job_with_more_pods_than_are_simulated(run: Run) -> None:
 
 
 def test_a_workload_of_the_cluster_that_asks_for_so_many(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.policies.simulation.simulation.MOST_PODS", 1500)
+    monkeypatch.setattr("forewarn.policies.simulation.simulation.MAX_PODS", 1500)
     status, out, _ = run(
         "--until", "1h", new=[workload("Deployment", "new")], cluster=[workload("ReplicaSet", "many", 2 * 10**9)]
     )
@@ -120,7 +120,7 @@ def test_a_time_that_is_too_far(run: Run, until: str) -> None:
 
 
 def test_a_job_every_minute_is_given_up(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.policies.simulation.simulation.MOST_STEPS", 3000)
+    monkeypatch.setattr("forewarn.policies.simulation.simulation.MAX_STEPS", 3000)
     status, out, _ = run("--until", "744h", new=[cron_job()])
     assert status == 0
     assert "simulation stopped after 3,000 steps, at " in out
@@ -130,7 +130,7 @@ def test_a_job_every_minute_is_given_up(run: Run, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("pods", [1, 100])
 def test_who_loads_more_may_ask_for_more(run: Run, monkeypatch: pytest.MonkeyPatch, pods: int) -> None:
     """A number that a large cluster's question exceeds protects nobody: its bound goes by the nodes and pods of it."""
-    monkeypatch.setattr("forewarn.policies.simulation.simulation.MOST_STEPS", 3000)
+    monkeypatch.setattr("forewarn.policies.simulation.simulation.MAX_STEPS", 3000)
     monkeypatch.setattr("forewarn.policies.simulation.simulation.STEPS_EACH", 100)
     there = [workload("ReplicaSet", "web", pods), *(owned("ReplicaSet", "web", number) for number in range(pods))]
     status, out, _ = run("--until", "744h", new=[cron_job()], cluster=there)
@@ -278,12 +278,12 @@ def test_a_budget_of_any_number_or_percentage(run: Run, limit: object) -> None:
 
 def test_ten_thousand_budgets_of_one_pod(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look at one is a step: a run is given up, and does not last."""
-    monkeypatch.setattr("forewarn.policies.simulation.simulation.MOST_STEPS", 20_000)
+    monkeypatch.setattr("forewarn.policies.simulation.simulation.MAX_STEPS", 20_000)
     there = [workload("ReplicaSet", "web", 4), *(owned("ReplicaSet", "web", number) for number in range(4))]
-    budgets = [budget(number, maxUnavailable=1) for number in range(10_000)]
+    pdbs = [budget(number, maxUnavailable=1) for number in range(10_000)]
     events = [{"at": 5, "scale": {"kind": "ReplicaSet", "name": "web", "replicas": 6}}]
     started = time.process_time()
-    status, out, _ = run("--events", run.file("events.json", json.dumps(events)), cluster=[*there, *budgets])
+    status, out, _ = run("--events", run.file("events.json", json.dumps(events)), cluster=[*there, *pdbs])
     assert status == 0
     assert "simulation stopped after 20,000 steps" in out
     assert time.process_time() - started < 30

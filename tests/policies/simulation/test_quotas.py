@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
-from forewarn.policies.render.simulation import ending, timeline
+from forewarn.policies.render.simulation import summary_lines, timeline
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
@@ -114,7 +114,7 @@ def test_the_end_says_whose_pods_are_missing() -> None:
     assert [(each.group, each.pods) for each in summary.missing] == [("default/web", 3)]
     assert summary.to_dict()["rejectedByQuota"] == {"default/web": 3}
     told = "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
-    assert f"default/web: a ResourceQuota rejects 3 Pods: {told}" in list(ending(summary))
+    assert f"default/web: a ResourceQuota rejects 3 Pods: {told}" in list(summary_lines(summary))
     assert any(line.endswith(f"a ResourceQuota rejects a Pod of default/web: {told}") for line in timeline(simulation))
 
 

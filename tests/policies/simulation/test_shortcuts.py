@@ -14,7 +14,7 @@ import pytest
 from forewarn.policies.controllers import reconcile
 from forewarn.policies.controllers.actions import Requeue
 from forewarn.policies.selectors import parse_label_selector
-from forewarn.policies.simulation.api_server import BUDGET, Change, controller_of
+from forewarn.policies.simulation.api_server import PDB, Change, controller_of
 from forewarn.policies.simulation.controller_manager import ControllerManager
 from forewarn.policies.simulation.controller_queue import Sync
 from forewarn.policies.simulation.controller_workers import ControllerWorkers
@@ -42,7 +42,7 @@ def test_who_is_idle_would_do_nothing(seed: int | None, monkeypatch: pytest.Monk
         if idle:
             owner = controller_of(state.pod)
             above = self.api.workloads[owner].controller if owner else None
-            for key in (*self.api.budgets_of(state.pod.namespace, state.pod.labels), owner, above):
+            for key in (*self.api.pdbs_of(state.pod.namespace, state.pod.labels), owner, above):
                 actions = reconcile(self.view, key, self.api.seconds) if key else []
                 for action in actions:
                     assert isinstance(action, Requeue)
@@ -80,9 +80,9 @@ def test_a_budget_whose_status_changes_keeps_its_selector() -> None:
     cluster = filled(12)
     arrivals = questions.nodes_lost(cluster.snapshot(), ["n00001"]).arrivals
     simulation = Simulation(world_of(cluster, arrivals, until=900.0))
-    before = dict(simulation.cache.snapshot().objects.budgets)
+    before = dict(simulation.cache.snapshot().objects.pdbs)
     simulation.run()
-    after = simulation.cache.snapshot().objects.budgets
+    after = simulation.cache.snapshot().objects.pdbs
     assert before.keys() == after.keys()
     assert all(after[key].selector is budget.selector for key, budget in before.items())
     assert any(after[key].disruptions_allowed != budget.disruptions_allowed for key, budget in before.items())
@@ -97,14 +97,14 @@ def test_budgets_of_a_namespace_are_those_of_the_last_snapshot_while_none_of_the
         nonlocal before, same, others
         found = kept(self)
         anew = defaultdict[str, list[object]](list)
-        for (namespace, _), budget in sorted(found.objects.budgets.items()):
+        for (namespace, _), budget in sorted(found.objects.pdbs.items()):
             anew[namespace].append(budget)
-        assert found.budgets == {namespace: tuple(budgets) for namespace, budgets in anew.items()}
-        for namespace, budgets in found.budgets.items():
-            same += budgets is before.get(namespace)
-            others += budgets != before.get(namespace)
-            assert (budgets is before.get(namespace)) == (budgets == before.get(namespace))
-        before = dict(found.budgets)
+        assert found.pdbs == {namespace: tuple(pdbs) for namespace, pdbs in anew.items()}
+        for namespace, pdbs in found.pdbs.items():
+            same += pdbs is before.get(namespace)
+            others += pdbs != before.get(namespace)
+            assert (pdbs is before.get(namespace)) == (pdbs == before.get(namespace))
+        before = dict(found.pdbs)
         return found
 
     monkeypatch.setattr(SchedulerCache, "snapshot", watched)
@@ -117,11 +117,11 @@ def test_budgets_of_a_namespace_are_those_of_the_last_snapshot_while_none_of_the
 def test_a_budget_that_is_written_anew_is_read_anew() -> None:
     cluster = filled(12)
     simulation = Simulation(world_of(cluster, (), until=9.0))
-    state = next(state for key, state in simulation.api.workloads.items() if key[0] == BUDGET)
+    state = next(state for key, state in simulation.api.workloads.items() if key[0] == PDB)
     selector = {"matchLabels": {"app": "another"}}
     changed = {**state.object, "spec": {**state.object["spec"], "selector": selector}}
     simulation.api.put_workload(replace(state, object=changed))
-    budget = simulation.cache.snapshot().objects.budgets[state.key[1:]]
+    budget = simulation.cache.snapshot().objects.pdbs[state.key[1:]]
     assert budget.selector == parse_label_selector(selector)
 
 

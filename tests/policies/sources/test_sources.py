@@ -87,12 +87,12 @@ def test_a_directory_that_cannot_be_opened_is_named_and_reading_it_says_why(
 ) -> None:
     scandir = os.scandir
 
-    def refuse(path: str) -> Any:
+    def reject(path: str) -> Any:
         if str(path).endswith("/c"):
             raise PermissionError(13, "Permission denied", str(path))
         return scandir(path)
 
-    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(os, "scandir", reject)
     assert _below(tree) == ["a.yml", "b.yaml", "c"]
     with pytest.raises(SourceError, match="is a directory"):
         read_file(str(tree / "c"))

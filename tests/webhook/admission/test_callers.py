@@ -43,26 +43,26 @@ def test_one_of_the_tokens_is_asked_for_and_no_other(token: str) -> None:
 def test_who_brings_two_needs_one_that_is_right() -> None:
     """The path is what the configuration says, the header what the API server's own does."""
     assert Callers(required=lambda: (TWO,)).may_ask((ONE, TWO))
-    assert Callers(told=lambda: {ONE: EVERYTHING}).are_known((ONE, TWO))
+    assert Callers(grants=lambda: {ONE: EVERYTHING}).are_known((ONE, TWO))
     assert not Callers(required=lambda: (TWO,)).may_ask(())
-    assert not Callers(told=lambda: {ONE: EVERYTHING}).are_known(())
+    assert not Callers(grants=lambda: {ONE: EVERYTHING}).are_known(())
 
 
 @given(texts)
 def test_a_token_that_the_configuration_tells_is_asked_for_a_reservation_and_for_nothing_else(token: str) -> None:
-    callers = Callers(told=lambda: {ONE: EVERYTHING})
+    callers = Callers(grants=lambda: {ONE: EVERYTHING})
     assert callers.may_ask((token,))
     assert callers.are_known((token,)) is (token == ONE)
 
 
 def test_who_is_proven_otherwise_needs_no_token_that_is_told() -> None:
-    assert Callers(told=lambda: {ONE: EVERYTHING}, proven=True).are_known(("",))
-    assert Callers(told=lambda: {ONE: EVERYTHING}, required=lambda: (TWO,)).are_known((TWO,))
+    assert Callers(grants=lambda: {ONE: EVERYTHING}, proven=True).are_known(("",))
+    assert Callers(grants=lambda: {ONE: EVERYTHING}, required=lambda: (TWO,)).are_known((TWO,))
 
 
 def test_a_token_is_good_for_the_resources_of_its_webhook_alone() -> None:
     pods = Grant(frozenset({("", "pods", ""), ("apps", "*", "scale"), ("batch", "jobs", "*")}))
-    callers = Callers(told=lambda: {ONE: pods})
+    callers = Callers(grants=lambda: {ONE: pods})
     assert callers.grant((TWO,)) is NOTHING
     granted = callers.grant(("", ONE))
     for asked, covered in {

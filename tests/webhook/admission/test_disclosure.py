@@ -253,7 +253,7 @@ def test_no_answer_names_what_the_requester_may_not_read(world: World) -> None:
     for hook in Hook:
         decision = _decided(world, hook)
         patience = WarningLimiter(lambda: 0.0)
-        told = [shown(patience.told(request, decision, world.config)) for _ in range(4)]  # in full, and in short
+        told = [shown(patience.limited(request, decision, world.config)) for _ in range(4)]  # in full, and in short
         for text in (shown(decision), *told):
             assert [secret for secret in world.secrets if secret in text] == []
 

@@ -248,8 +248,8 @@ def _(_: Running) -> None:
     for hook, obj in ((Hook.MUTATE, pod("gold")), (Hook.VALIDATE, DANGLING)):
         _is_exempt(decided(hook, review(obj, namespace="broken-glass")), "2030-01-02")
     own = namespace("broken-glass", exempt_until="2030-01-03T00:00:00Z", default_priority_class="nothing")
-    judged = decided(Hook.VALIDATE, review(own, namespace="broken-glass"))
-    assert rules(judged) == {"exemption-not-allowed", "unknown-default-class"}
+    evaluated = decided(Hook.VALIDATE, review(own, namespace="broken-glass"))
+    assert rules(evaluated) == {"exemption-not-allowed", "unknown-default-class"}
 
 
 def _is_exempt(decision: Decision, reason: str) -> None:
@@ -369,18 +369,19 @@ def _(_: Running) -> None:
 )
 def _(_: Running) -> None:
     said = "no message from the API server for 121 s (--max-cache-age 120)"
-    late = endpoint(late=lambda: said)
+    staleness = endpoint(staleness=lambda: said)
     for hook, obj in ((Hook.MUTATE, pod("gold")), (Hook.VALIDATE, DANGLING), (Hook.VALIDATE, deployment("nothing"))):
         response, fresh = (
-            json.loads(e.answer_now(_call(hook, body(obj))).body)["response"] for e in (late, endpoint())
+            json.loads(e.answer_now(_call(hook, body(obj))).body)["response"] for e in (staleness, endpoint())
         )
         audit = response.pop("auditAnnotations")
         assert audit.pop("stale-cache") == said
         assert {**response, **({"auditAnnotations": audit} if audit else {})} == fresh
     assert (
-        "auditAnnotations" not in json.loads(late.answer_now(_call(Hook.VALIDATE, body(CONFIG_MAP))).body)["response"]
+        "auditAnnotations"
+        not in json.loads(staleness.answer_now(_call(Hook.VALIDATE, body(CONFIG_MAP))).body)["response"]
     )
-    assert decided(Hook.MUTATE, review(pod("gold")), state=None, late=said).response.audit == {}
+    assert decided(Hook.MUTATE, review(pod("gold")), state=None, staleness=said).response.audit == {}
 
 
 @row("past-deadline", "forewarn.webhook.admission.deadlines.Deadline.expired")
@@ -393,8 +394,8 @@ def _(_: Running) -> None:
     (operation,) = decided(Hook.MUTATE, too_big, state=state, expired=True).response.patch
     assert '"incomplete":true,"newPods":1,"predicted":0' in str(operation)
     for hook, obj in ((Hook.MUTATE, pod(namespace="odd")), (Hook.VALIDATE, DANGLING)):
-        late = decided(hook, review(obj), confirm=pytest.fail, expired=True)
-        assert "confirm" in late.response.warnings[0]
+        staleness = decided(hook, review(obj), confirm=pytest.fail, expired=True)
+        assert "confirm" in staleness.response.warnings[0]
     reply = endpoint().answer_now(_call(Hook.VALIDATE, body(DANGLING), received=-1e6))
     assert not json.loads(reply.body)["response"]["allowed"]
 
@@ -440,7 +441,7 @@ def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, review(denied), state=state, expired=lambda: False).verdict is Verdict.DENIED
 
 
-@row("too-much-stored", "forewarn.policies.evaluation.evaluator._asks_for_no_more")
+@row("too-much-stored", "forewarn.policies.evaluation.evaluator._adds_nothing")
 def _(_: Running) -> None:
     obj, state = (
         _asking("1"),
@@ -460,7 +461,7 @@ def _(_: Running) -> None:
 @row(
     "too-large-to-keep",
     "forewarn.policies.objects.bounded.bounded",
-    "forewarn.policies.cluster.cache.ClusterSnapshot.check_kept",
+    "forewarn.policies.cluster.cache.ClusterSnapshot.check_retained",
 )
 def _(_: Running) -> None:
     stored = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "team"}}
@@ -478,9 +479,9 @@ def _(_: Running) -> None:
 def _(_: Running) -> None:
     asked, state, config = review(_asking("1")), cluster(NODE, _running()), _doing("deny", "violates-expectation")
     assert denied_by(decided(Hook.VALIDATE, asked, state=state, config=config)) == {"violates-expectation"}
-    late = decided(Hook.VALIDATE, asked, state=state, config=config, expired=True)
-    assert late.response.allowed
-    assert "expectation not checked" in late.response.audit["violates-expectation"]
+    staleness = decided(Hook.VALIDATE, asked, state=state, config=config, expired=True)
+    assert staleness.response.allowed
+    assert "expectation not checked" in staleness.response.audit["violates-expectation"]
 
 
 @row("expectation-with-fewer-replicas", "forewarn.policies.rules.pod.violates_expectation._takes_replicas_away")
@@ -503,7 +504,7 @@ def _(served: Running) -> None:
 NEW_DEFAULT = priority_class("normal", 100, globalDefault=True)
 
 
-@row("default-reserved", "forewarn.webhook.admission.global_default.refuse_default")
+@row("default-reserved", "forewarn.webhook.admission.global_default.deny_default")
 def _(_: Running) -> None:
     taken = endpoint(reserve=lambda _claim, _seconds: 'PriorityClass "other" has the place')
     answer = json.loads(taken.answer_now(_call(Hook.VALIDATE, body(NEW_DEFAULT))).body)["response"]
@@ -535,7 +536,7 @@ def _(_: Running) -> None:
         return ""
 
     token = "0123456789abcdef" * 4
-    callers = Callers(told=lambda: {token: EVERYTHING})
+    callers = Callers(grants=lambda: {token: EVERYTHING})
     with running(endpoint(reserve=reserve, callers=callers)) as told:
         by_it = told.post(f"/validate/{token}", body(deployment("nothing")))
         assert "warnings" in json.loads(by_it[2])["response"]
@@ -560,7 +561,7 @@ def _call(hook: Hook, data: bytes, received: float | None = None) -> AdmissionCa
 # Transport
 
 
-@row("no-content-type", "forewarn.webhook.admission.endpoint.Endpoint.refuse")
+@row("no-content-type", "forewarn.webhook.admission.endpoint.Endpoint.reject")
 def _(served: Running) -> None:
     data = body(pod("gold"))
     with served.connect() as connection:
@@ -572,14 +573,14 @@ def _(served: Running) -> None:
     assert patch_of(answer)
 
 
-@row("wrong-content-type", "forewarn.webhook.admission.endpoint.Endpoint.refuse")
+@row("wrong-content-type", "forewarn.webhook.admission.endpoint.Endpoint.reject")
 def _(served: Running) -> None:
     for given in ("text/html", "application/yaml", "application/jsonx", "x" * 500):
         is_status(served.post("/mutate", b"{}", **{"Content-Type": given}), 415)
     assert served.post("/mutate", body(pod()), **{"Content-Type": "Application/JSON; charset=utf-8"})[0] == 200
 
 
-@row("content-encoding", "forewarn.webhook.admission.endpoint.Endpoint.refuse")
+@row("content-encoding", "forewarn.webhook.admission.endpoint.Endpoint.reject")
 def _(served: Running) -> None:
     is_status(served.post("/mutate", b"x", **{"Content-Encoding": "gzip"}), 415)
 
@@ -613,7 +614,7 @@ def _bodies_that_are_too_large(served: Running) -> None:
 @row("no-memory", "forewarn.webhook.http.overload.InFlightLimiter.reserve")
 def _(_: Running) -> None:
     large = body(pod("gold", 1000, uid="x" * 2 * MAX_SMALL))
-    with running(endpoint(), replace(PATIENT, large_room=3 * MAX_SMALL)) as busy, busy.tls() as first:
+    with running(endpoint(), replace(PATIENT, large_capacity=3 * MAX_SMALL)) as busy, busy.tls() as first:
         begin(first, large, 10)
         _until(lambda: busy.endpoint.gate.inside == 1)
         denied = reviewed(busy.post("/validate?timeout=1s", large))
@@ -728,17 +729,17 @@ def _(_: Running) -> None:
 def _(_: Running) -> None:
     data, room = body(pod("gold", 1000)), 150_000 * PARSED
     padded = data + b" " * (60_000 - len(data))
-    with _with_slow_bodies(endpoint(), replace(PATIENT, room=room), padded, 54_000) as (busy, _first, _second):
+    with _with_slow_bodies(endpoint(), replace(PATIENT, capacity=room), padded, 54_000) as (busy, _first, _second):
         is_status(busy.post("/validate", padded), 503)
         assert busy.post("/validate", data)[0] == 200
-    with _with_slow_bodies(endpoint(), replace(IMPATIENT, room=room), padded, 54_000) as (busy, first, second):
+    with _with_slow_bodies(endpoint(), replace(IMPATIENT, capacity=room), padded, 54_000) as (busy, first, second):
         time.sleep(IMPATIENT.patience)
         assert busy.post("/validate", padded)[0] == 200
         is_status(read_answer(first), 408)
         second.sendall(padded[54_000:])
         assert read_answer(second)[0] == 200
     with ExitStack() as stack:
-        busy = stack.enter_context(running(endpoint(), replace(IMPATIENT, room=room, body=2)))
+        busy = stack.enter_context(running(endpoint(), replace(IMPATIENT, capacity=room, body=2)))
         slow = [stack.enter_context(busy.tls()) for _ in range(12)]
         for connection in slow:
             begin(connection, padded, 54_000)
@@ -1081,15 +1082,15 @@ def _is_confirmed(rule: str) -> None:
 def _warns_while_late(rule: str) -> None:
     given, more = WARNS_WHILE_LATE[rule]
 
-    def answer(state: Any, late: str = "") -> Decision:
+    def answer(state: Any, staleness: str = "") -> Decision:
         return decided(
-            Hook.VALIDATE, given, state=state, config=_doing("deny", rule), confirm=lambda: OTHERS, late=late
+            Hook.VALIDATE, given, state=state, config=_doing("deny", rule), confirm=lambda: OTHERS, staleness=staleness
         )
 
     assert rule in denied_by(answer(cluster(*more)))
-    late = answer(cluster(*more), "no news")
-    assert late.response.allowed
-    assert "the cluster state is stale" in " ".join(late.response.warnings)
+    staleness = answer(cluster(*more), "no news")
+    assert staleness.response.allowed
+    assert "the cluster state is stale" in " ".join(staleness.response.warnings)
     assert rule not in rules(answer(None))
 
 

@@ -170,17 +170,20 @@ def test_without_time_nothing_is_predicted_and_that_is_said() -> None:
 @pytest.mark.parametrize("obj", [pod("gold", 1000), deployment()], ids=["pod", "deployment"])
 def test_what_is_predicted_by_late_cluster_state_says_so(obj: dict[str, Any], cpu: str) -> None:
     given, said = review(_with_cpu(obj, cpu)), "no news for 130 s"
-    for late in ("", said):
-        response = decided(Hook.VALIDATE, given, state=STATE, late=late).response
+    for staleness in ("", said):
+        response = decided(Hook.VALIDATE, given, state=STATE, staleness=staleness).response
         (warning,) = response.warnings
-        assert (". The cluster state is stale. " in warning) == bool(late)
+        assert (". The cluster state is stale. " in warning) == bool(staleness)
         told = json.loads(response.audit["preemption-impact"])
-        assert told.pop("staleCache", False) is bool(late)
+        assert told.pop("staleCache", False) is bool(staleness)
         assert "staleCache" not in told
-        assert response.audit.get("stale-cache", "") == late
-        assert json.loads(_annotation(given, late=late)) == {**told, **({"staleCache": True} if late else {})}
+        assert response.audit.get("stale-cache", "") == staleness
+        assert json.loads(_annotation(given, staleness=staleness)) == {
+            **told,
+            **({"staleCache": True} if staleness else {}),
+        }
     harmless = review(_with_cpu(pod("gold"), "0"))
-    assert _annotation(harmless, late=said) is None
+    assert _annotation(harmless, staleness=said) is None
 
 
 @pytest.mark.parametrize(
@@ -287,7 +290,7 @@ def test_what_brings_no_pod_counts_as_no_prediction() -> None:
     assert not re.findall(r"^forewarn_predictions_total{.*} [1-9]", told, re.MULTILINE)
 
 
-class Asked:
+class ReleaseSet:
     """A memory that is told what is worked out: "1", "2", …"""
 
     def __init__(self) -> None:
@@ -313,7 +316,7 @@ class Asked:
 
 
 def test_an_object_that_comes_back_with_what_was_written_on_it_keeps_that_for_a_while() -> None:
-    asked, obj = Asked(), _with_cpu(pod("gold"), "1")
+    asked, obj = ReleaseSet(), _with_cpu(pod("gold"), "1")
     assert asked.about(obj) == "1"
     asked.now = 29
     assert asked.about(obj, "1") == "1"
@@ -324,7 +327,7 @@ def test_an_object_that_comes_back_with_what_was_written_on_it_keeps_that_for_a_
 
 
 def test_an_object_without_our_annotation_is_a_new_one_though_it_looks_like_one_before() -> None:
-    asked, obj = Asked(), _with_cpu(pod("gold"), "1")
+    asked, obj = ReleaseSet(), _with_cpu(pod("gold"), "1")
     obj["metadata"] = {"generateName": "web-", "namespace": "team"}
     assert [asked.about(obj), asked.about(obj), asked.about(obj)] == ["1", "2", "3"]
     assert asked.about(obj, "a text of somebody else") == "4"
@@ -347,7 +350,7 @@ TEMPLATE = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "t",
     ids=["labels", "annotations", "name", "a sidecar", "a PodTemplate's template", "replicas"],
 )
 def test_an_annotation_is_not_kept_on_an_object_that_is_another_one(one: dict[str, Any], other: dict[str, Any]) -> None:
-    asked = Asked()
+    asked = ReleaseSet()
     assert asked.about(one) == "1"
     assert asked.about(other, "1") == "2"
     assert asked.about(one, "1") == "1"
@@ -496,9 +499,9 @@ def test_what_is_remembered_is_bounded_by_its_size() -> None:
     for subject in subjects:
         memory.note(written_on(subject, "x" * 100_000))
         memory.note(written_on(subject, "x" * 100_000))
-    kept = [memory.recent(_carrying(subject, "x" * 100_000)) is not None for subject in subjects]
-    assert sum(kept) == 83
-    assert all(kept[-83:])
+    retained = [memory.recent(_carrying(subject, "x" * 100_000)) is not None for subject in subjects]
+    assert sum(retained) == 83
+    assert all(retained[-83:])
 
 
 def _named(name: str) -> ReviewedObject:

@@ -79,12 +79,12 @@ def test_the_same_review_has_the_same_answer_or_one_that_is_marked(
     answers: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "forewarn.webhook.admission.endpoint._AT_MOST", dict.fromkeys(Cost, 30.0)
+        "forewarn.webhook.admission.endpoint._MAX_SECONDS", dict.fromkeys(Cost, 30.0)
     )  # the machine may be busy
     made, change = world()
     complete = asked(made, change, None)[1]()
     assert complete["preemptions"]
-    monkeypatch.setattr("forewarn.policies.metering.LOOK_EVERY", 50)
+    monkeypatch.setattr("forewarn.policies.metering.CHECK_INTERVAL", 50)
     predictors = Forking(answers=answers)
     _, impact = asked(made, change, predictors)
     for looks in (2, 3, 5, 8, 12, 20, 40, 60, 80, 100, 150, 200):
@@ -98,7 +98,7 @@ def test_no_later_request_gets_what_was_cut_short(monkeypatch: pytest.MonkeyPatc
     """Neither from the impacts, nor from the answers that are kept for a moment."""
     made, change = world()
     complete = asked(made, change, None)[1]()
-    monkeypatch.setattr("forewarn.policies.metering.LOOK_EVERY", 50)
+    monkeypatch.setattr("forewarn.policies.metering.CHECK_INTERVAL", 50)
     served, impact = asked(made, change, Forking(answers=False))
     for looks in (2, 20, 80):
         runs_out(monkeypatch, looks)
@@ -108,9 +108,9 @@ def test_no_later_request_gets_what_was_cut_short(monkeypatch: pytest.MonkeyPatc
     assert impact() == complete
 
 
-@pytest.mark.parametrize(("timeout", "late"), [("10s", 0.3), ("3s", 0.0)])
+@pytest.mark.parametrize(("timeout", "staleness"), [("10s", 0.3), ("3s", 0.0)])
 def test_a_process_whose_time_is_up_may_still_answer_if_the_api_server_waits(
-    timeout: str, late: float, monkeypatch: pytest.MonkeyPatch
+    timeout: str, staleness: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, change = world()
     times = list[float]()
@@ -124,4 +124,4 @@ def test_a_process_whose_time_is_up_may_still_answer_if_the_api_server_waits(
     runs_out(monkeypatch, 2)
     body = json.dumps(review(change, "UPDATE", oldObject=made[0].obj)).encode()
     served.answer_now(AdmissionCall(Hook.VALIDATE, body, monotonic(), timeout))
-    assert times == [pytest.approx(late)]
+    assert times == [pytest.approx(staleness)]

@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.findings import NO_OBJECT, NOWHERE, Action, Finding, Severity, Text, one_line
+from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Action, Finding, Severity, Text, one_line
 from forewarn.webhook.admission.messages import (
     BEST,
     MAX_WARNING,
     MAX_WARNINGS,
     audit_of,
     denial_of,
-    ended_early,
+    truncated_text,
     warnings_of,
 )
 
 RULES = st.sampled_from(["unknown-priority-class", "priority-drift", "x" * 80, "odd/rule id"])
 FINDINGS = st.builds(
     Finding,
-    location=st.just(NOWHERE),
+    location=st.just(NO_LOCATION),
     severity=st.sampled_from(Severity),
     rule=RULES,
     object=st.just(NO_OBJECT),
@@ -37,7 +37,7 @@ FINDINGS = st.builds(
 
 def finding(message: str, rule: str = "a-rule", severity: Severity = Severity.ERROR, remediation: str = "") -> Finding:
     problem, *more = message.split(". ")
-    return Finding(NOWHERE, severity, rule, NO_OBJECT, Text(problem, remediation, tuple(more)))
+    return Finding(NO_LOCATION, severity, rule, NO_OBJECT, Text(problem, remediation, tuple(more)))
 
 
 @given(st.lists(FINDINGS, max_size=8))
@@ -211,14 +211,14 @@ def test_what_is_left_of_a_warning_are_whole_words_and_the_whole_fix(sentences: 
     told, fix, rest = warning.removesuffix(" [a-rule]").rpartition(" Fix: ")
     assert (fix, rest) == (" Fix: ", remedy)
     for part in told.split("… "):
-        kept = part.removesuffix("…").removesuffix(".")
-        assert kept in message
-        after = {message[at + len(kept) :][:1] for at in range(len(message)) if message.startswith(kept, at)}
-        assert after & {"", " ", ";", ",", ":", "."}, (kept, message)
+        retained = part.removesuffix("…").removesuffix(".")
+        assert retained in message
+        after = {message[at + len(retained) :][:1] for at in range(len(message)) if message.startswith(retained, at)}
+        assert after & {"", " ", ";", ",", ":", "."}, (retained, message)
 
 
 @given(st.text(" ;,:ab(", max_size=60), st.integers(-5, 60))
 def test_a_text_that_ends_early_is_a_beginning_of_it(text: str, most: int) -> None:
-    short = ended_early(text, most)
+    short = truncated_text(text, most)
     assert short == text or len(short) <= max(most, 1)
     assert text.startswith(short.removesuffix("…"))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.forecast import forecast
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.objects.extent import MOST_CHARACTERS, MOST_QUOTAS
+from forewarn.policies.objects.extent import MAX_CHARACTERS, MAX_QUOTAS
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.webhook.admission.call import Hook
@@ -101,7 +101,7 @@ PADDING: Mapping[str, tuple[Callable[[Obj, int], None], int]] = {
     "resources": (_resources, 65),
     "containers": (_containers, 501),
     "topology spread constraints": (_spread, 17),
-    "characters that count": (_text, MOST_CHARACTERS),
+    "characters that count": (_text, MAX_CHARACTERS),
 }
 """What the denial names -> how a template is padded with so many of it, and the number that is too many."""
 CASES = {
@@ -183,17 +183,17 @@ def test_what_is_not_denied_is_said(action: str) -> None:
 
 
 def test_the_clock_denies_nobody() -> None:
-    late = decided(
+    staleness = decided(
         Hook.VALIDATE, padded("violates-expectation"), state=cluster(NODE, _running()),
         config=_doing("deny", "violates-expectation"), expired=True,
     )  # fmt: skip
-    assert late.response.allowed
+    assert staleness.response.allowed
 
 
 @pytest.mark.parametrize("rule", ["quota-exceeded", "quota-requirement-missing"])
 def test_a_namespace_padded_with_quotas_gets_nothing_past_a_denial(rule: str) -> None:
     given, more = CASES[rule]
-    others = [{**_quota("other"), "metadata": {"name": f"q{n}", "namespace": "team"}} for n in range(MOST_QUOTAS)]
+    others = [{**_quota("other"), "metadata": {"name": f"q{n}", "namespace": "team"}} for n in range(MAX_QUOTAS)]
     denied = answered(rule, given, *more, *others)
     assert denied_by(denied) == {rule}
     assert says(denied, rule) == "not evaluated: the namespace has 201 ResourceQuotas; forewarn evaluates at most 200"
@@ -220,7 +220,7 @@ def test_a_quota_that_is_too_large_may_be_made_smaller() -> None:
 
 def test_replicas_beyond_the_bound_get_nothing_past_a_promise(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first of them fit, and fill what is evaluated."""
-    monkeypatch.setattr(forecast, "MOST_PLACED", 3)
+    monkeypatch.setattr(forecast, "MAX_PLACED", 3)
     asking, free = _asking("100m"), {**NODE, "metadata": {"name": "node-2"}}
     for replicas, denied in ((10, set()), (11, {"violates-expectation"})):
         asking["spec"]["replicas"] = replicas
@@ -232,7 +232,7 @@ def test_much_work_denies_whatever_the_time() -> None:
     rule, given = "violates-expectation", padded("violates-expectation", tolerations=400)
     found = evaluate(EvaluationRequest(
         ChangeSet((ReviewedObject(given["request"]["object"]),)), cluster(NODE, _running()), _doing("deny", rule),
-        phase=Phase.VALIDATE, now=NOW, expired=lambda: False, most_work=1,
+        phase=Phase.VALIDATE, now=NOW, expired=lambda: False, max_work=1,
     ))  # fmt: skip
     (finding,) = (f for f in found if f.rule == rule)
     assert (finding.action.value, finding.not_evaluated) == ("deny", True)

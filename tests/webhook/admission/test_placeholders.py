@@ -37,7 +37,12 @@ def _found(*victims: dict[str, Any], config: Config | None = None) -> tuple[Seve
     state, subject = cluster(NODE, *victims), ReviewedObject(ASKING, namespace="team")
     found = evaluate(
         EvaluationRequest(
-            ChangeSet((subject,)), state, config or Config(), phase=Phase.LINT, now=datetime.now(UTC), judged=(subject,)
+            ChangeSet((subject,)),
+            state,
+            config or Config(),
+            phase=Phase.LINT,
+            now=datetime.now(UTC),
+            evaluated=(subject,),
         )
     )
     [finding] = [finding for finding in found if finding.rule == "preempts-running-pods"]

@@ -11,10 +11,10 @@ import pytest
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config import Config
 from forewarn.policies.objects.reviewed_object import ReviewedObject
-from forewarn.webhook.admission import pods_to_come
+from forewarn.webhook.admission import admitted_pods
+from forewarn.webhook.admission.admitted_pods import AdmittedPods
 from forewarn.webhook.admission.answer_cache import AnswerCache
 from forewarn.webhook.admission.call import AdmissionCall, Hook
-from forewarn.webhook.admission.pods_to_come import PodsToCome
 from tests.builders import Made, make_node, make_pod
 from tests.policies.test_rollouts import deployment
 from tests.webhook.admission.test_incomplete_answers import Forking
@@ -36,9 +36,9 @@ class World:
         for obj in (*OBJECTS, priority_class("mid", 500), *(objects or NODES)):
             self.cache.add(obj)
         self.state = self.cache.snapshot()
-        self.to_come = PodsToCome(lambda: self.seconds)
+        self.admitted_pods = AdmittedPods(lambda: self.seconds)
         config = Config()
-        self.endpoint = endpoint(lambda: self.state, lambda: config, to_come=self.to_come, **more)
+        self.endpoint = endpoint(lambda: self.state, lambda: config, admitted_pods=self.admitted_pods, **more)
 
     def add(self, *objects: Obj) -> None:
         for obj in objects:
@@ -110,7 +110,7 @@ def test_what_was_not_stored_counts_for_nobody_else_and_not_for_long() -> None:
     world.asks(made("first", "gold"))
     assert not is_preempted(world.asks(second, "sam", dryRun=True))
     assert is_preempted(world.asks(second, dryRun=True))
-    world.seconds += pods_to_come.UNSEEN_SECONDS + 1
+    world.seconds += admitted_pods.UNSEEN_SECONDS + 1
     assert not is_preempted(world.asks(second, dryRun=True))
 
 
@@ -119,16 +119,16 @@ def test_pods_that_do_not_come_count_for_some_seconds() -> None:
     world.asks(first)
     world.add(first)
     assert is_preempted(world.asks(second, "sam", dryRun=True))
-    world.seconds += pods_to_come.SECONDS + 1
+    world.seconds += admitted_pods.SECONDS + 1
     assert not is_preempted(world.asks(second, "sam", dryRun=True))
 
 
 def test_what_was_deleted_before_anybody_saw_it_does_not_count() -> None:
     world = World()
     world.asks(made("first", "gold"))
-    world.to_come.deleted(("apps/Deployment", "team", "another"))
+    world.admitted_pods.deleted(("apps/Deployment", "team", "another"))
     assert is_preempted(world.asks(made("second", "mid"), dryRun=True))
-    world.to_come.deleted(("apps/Deployment", "team", "first"))
+    world.admitted_pods.deleted(("apps/Deployment", "team", "first"))
     assert not is_preempted(world.asks(made("third", "mid"), dryRun=True))
 
 
@@ -140,7 +140,7 @@ def test_a_dry_run_counts_for_nobody() -> None:
 
 def test_what_is_denied_counts_for_nobody() -> None:
     world = World()
-    world.to_come.note = lambda *_: pytest.fail("it was denied")  # type: ignore[method-assign]
+    world.admitted_pods.note = lambda *_: pytest.fail("it was denied")  # type: ignore[method-assign]
     denied: Obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "first", "namespace": "team"}}
     denied["spec"] = {**made("", "gold")["spec"]["template"]["spec"], "priority": 1}
     given = review(denied, userInfo={"username": "kim", "groups": []})
@@ -183,14 +183,14 @@ def test_answers_to_other_requests_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_nobody_makes_it_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    to_come = PodsToCome(lambda: 0.0)
+    to_come = AdmittedPods(lambda: 0.0)
     state: ClusterSnapshot = World().state
     for number in range(200):
         obj = made(f"d-{number}", "gold", namespace=f"ns-{number % 50}")
         to_come.note(ReviewedObject(obj), f"user-{number % 40}", 1, 100)
-    to_come.note(ReviewedObject(made("large", "gold")), "large", 1, pods_to_come.MOST_BYTES + 1)
+    to_come.note(ReviewedObject(made("large", "gold")), "large", 1, admitted_pods.MAX_BYTES + 1)
     every = [admitted for n in range(40) for admitted in to_come.of(f"user-{n}", ("", "", ""), state)]
-    assert len(every) == pods_to_come.MOST_OBJECTS
+    assert len(every) == admitted_pods.MAX_OBJECTS
     assert not to_come.of("large", ("", "", ""), state)
 
 
@@ -199,39 +199,39 @@ def test_a_flood_of_one_user_leaves_those_of_others() -> None:
     world.asks(made("first", "gold"))
     for number in range(500):
         obj = made(f"d-{number}", "gold", namespace=f"ns-{number}")
-        world.to_come.note(ReviewedObject(obj), "mallory", 1, 100)
+        world.admitted_pods.note(ReviewedObject(obj), "mallory", 1, 100)
     assert is_preempted(world.asks(made("second", "mid"), dryRun=True))
-    assert len(world.to_come.of("mallory", ("", "", ""), world.state)) == pods_to_come.MOST_OF_ONE
+    assert len(world.admitted_pods.of("mallory", ("", "", ""), world.state)) == admitted_pods.MAX_OF_ONE
 
 
 def test_many_pods_are_counted_in_part_and_the_audit_log_says_so() -> None:
     world = World(make_node("n").has(cpu="100", pods="1000").obj)
-    world.asks(made("first", "gold", replicas=pods_to_come.MOST_PODS + 1, cpu="1"))
+    world.asks(made("first", "gold", replicas=admitted_pods.MAX_PODS + 1, cpu="1"))
     world.asks(made("second", "mid"))
-    assert world.audit[pods_to_come.AUDIT_KEY] == "Pods of 1 object just admitted"
+    assert world.audit[admitted_pods.AUDIT_KEY] == "Pods of 1 object just admitted"
 
 
 def test_pods_that_fit_nowhere_cost_one_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
     world, placed = World(), list[object]()
-    with_ = pods_to_come._with
+    with_ = admitted_pods._with
 
     def counted(*given: Any) -> Any:
         placed.append(given)
         return with_(*given)
 
-    monkeypatch.setattr(pods_to_come, "_with", counted)
+    monkeypatch.setattr(admitted_pods, "_with", counted)
     world.asks(made("first", "gold", replicas=30, cpu="50"))
     world.asks(made("second", "mid", cpu="1"))
     assert len(placed) == 1
 
 
 def test_too_much_work_is_left_out_and_marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pods_to_come, "MOST_WORK", 0)
-    monkeypatch.setattr("forewarn.policies.metering.LOOK_EVERY", 1)
+    monkeypatch.setattr(admitted_pods, "MAX_WORK", 0)
+    monkeypatch.setattr("forewarn.policies.metering.CHECK_INTERVAL", 1)
     world = World()
     world.asks(made("first", "gold"))
     assert not is_preempted(world.asks(made("second", "mid")))
-    assert pods_to_come.AUDIT_KEY in world.audit
+    assert admitted_pods.AUDIT_KEY in world.audit
 
 
 def test_a_rollout_is_not_counted() -> None:
@@ -241,4 +241,4 @@ def test_a_rollout_is_not_counted() -> None:
     change["spec"]["template"]["spec"]["priority"] = 0
     change["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
     world.asks(change, operation="UPDATE", oldObject=objects[0])
-    assert not world.to_come.of("kim", ("", "", ""), world.state)
+    assert not world.admitted_pods.of("kim", ("", "", ""), world.state)

@@ -195,10 +195,10 @@ def test_a_prediction_that_takes_long_comes_to_the_same_in_a_process_of_its_own(
 
 
 def test_where_no_process_can_be_had_the_answer_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> int:
+    def reject() -> int:
         raise BlockingIOError("no more processes")
 
-    monkeypatch.setattr("os.fork", refuse)
+    monkeypatch.setattr("os.fork", reject)
     made, workers = serving(1)
     with running(made, workers=workers) as served:
         status, _, body = served.post("/mutate", json.dumps(review(spread(200))).encode(), **JSON)

@@ -50,8 +50,8 @@ def running(**metadata: Any) -> Obj:
 STATE = cluster(NODE, SET, running(ownerReferences=[MADE]))
 
 
-def promising(pushed_out: str, by: str = "{}", action: str = "deny") -> Config:
-    expect = f"{{noPreemption: {pushed_out}, by: {by}}}"
+def promising(preempted: str, by: str = "{}", action: str = "deny") -> Config:
+    expect = f"{{noPreemption: {preempted}, by: {by}}}"
     text = f"actions: {{violates-expectation: {action}}}\n"
     text += "expectations:\n- name: n\n  expect: {noPreemption: {class: x}}\n"
     return read_config(f"{text}- name: the nights are quiet\n  expect: {expect}\n", "c")
@@ -66,7 +66,7 @@ def breaks(decision: Decision) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("pushed_out", "by", "broken"),
+    ("preempted", "by", "broken"),
     [
         ("{}", "{}", True),
         ("{namespace: batch}", "{namespace: team}", True),
@@ -83,8 +83,8 @@ def breaks(decision: Decision) -> list[str]:
         ("{}", "{workload: team/q}", False),
     ],
 )
-def test_whom_it_is_about(pushed_out: str, by: str, broken: bool) -> None:
-    assert breaks(answered(review(ASKING), promising(pushed_out, by))) == (["deny"] if broken else [])
+def test_whom_it_is_about(preempted: str, by: str, broken: bool) -> None:
+    assert breaks(answered(review(ASKING), promising(preempted, by))) == (["deny"] if broken else [])
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "ReplicaSet", "Job"])

@@ -41,7 +41,7 @@ FIX = "Fix: ask for permission to list Pods there"
 UNLIMITED = PredictionBudget(Budget(1_000_000, 0), Budget(1_000_000, 0))
 ONLY_COARSE = PredictionBudget(Budget(0, 1_000_000), Budget(0, 1_000_000))
 NOTHING = PredictionBudget(Budget(0, 0), Budget(0, 0))
-MOST_CPU = 16_000
+MAX_CPU = 16_000
 """Millicores of a node: what is free of it takes 14 questions."""
 
 
@@ -107,14 +107,14 @@ def of_free_cpu(free: Sequence[int]) -> ClusterSnapshot:
     made: list[Made] = []
     for number, left in enumerate(free):
         made.append(make_node(f"node-{number}").has(cpu="16"))
-        used = make_pod(f"used-{number}", OTHER).request(cpu=f"{MOST_CPU - left}m").priority(500)
+        used = make_pod(f"used-{number}", OTHER).request(cpu=f"{MAX_CPU - left}m").priority(500)
         made.append(used.on(f"node-{number}"))
     return cluster(priority_class(HIGH, 10_000), *(each.obj for each in made))
 
 
 def bisected(tenant: Tenant, node: str) -> tuple[int, int]:
     """The lowest and highest free CPU that a node may have, by all that is answered."""
-    lowest, highest = 0, MOST_CPU
+    lowest, highest = 0, MAX_CPU
     while lowest < highest:
         middle = (lowest + highest + 1) // 2
         answer = tenant.read(question(middle, node))
@@ -126,11 +126,11 @@ def bisected(tenant: Tenant, node: str) -> tuple[int, int]:
 
 
 def bits(candidates: Sequence[tuple[int, int]]) -> float:
-    return sum(log2((MOST_CPU + 1) / (highest - lowest + 1)) for lowest, highest in candidates)
+    return sum(log2((MAX_CPU + 1) / (highest - lowest + 1)) for lowest, highest in candidates)
 
 
 def test_without_a_budget_bisection_tells_the_free_cpu_of_every_node() -> None:
-    free = [Random(30).randrange(1, MOST_CPU) for _ in range(3)]
+    free = [Random(30).randrange(1, MAX_CPU) for _ in range(3)]
     tenant = Tenant(of_free_cpu(free), UNLIMITED)
     assert [bisected(tenant, f"node-{number}") for number in range(3)] == [(left, left) for left in free]
     assert tenant.asked <= 3 * 15
@@ -138,11 +138,11 @@ def test_without_a_budget_bisection_tells_the_free_cpu_of_every_node() -> None:
 
 def test_bisection_tells_the_free_cpu_of_as_many_nodes_as_the_budget_has_questions_for() -> None:
     random = Random(30)
-    free = [random.randrange(1, MOST_CPU) for _ in range(50)]
+    free = [random.randrange(1, MAX_CPU) for _ in range(50)]
     tenant = Tenant(of_free_cpu(free))
     found = [bisected(tenant, f"node-{number}") for number in range(len(free))]
     known = [(left, left) == candidates for left, candidates in zip(free, found, strict=True)]
-    assert (sum(known), found.count((0, MOST_CPU))) == (35, 14)
+    assert (sum(known), found.count((0, MAX_CPU))) == (35, 14)
     assert bits(found) < 501  # a bit a question, and what halves of odd ranges differ by
     assert tenant.shown("exact") + tenant.shown("coarse") == 2 * 500
     tenant.endpoint = replace(tenant.endpoint, answers=AnswerCache(monotonic))  # without the answers of the last second
@@ -151,7 +151,7 @@ def test_bisection_tells_the_free_cpu_of_as_many_nodes_as_the_budget_has_questio
 
 
 def test_many_accounts_of_a_namespace_learn_no_more_than_its_budget() -> None:
-    free = [Random(number).randrange(1, MOST_CPU) for number in range(20)]
+    free = [Random(number).randrange(1, MAX_CPU) for number in range(20)]
     tenant = Tenant(of_free_cpu(free), PredictionBudget(Budget(5, 20), Budget(10, 40)))
     found = []
     for number in range(len(free)):

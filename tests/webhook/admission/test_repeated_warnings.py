@@ -152,7 +152,7 @@ class Told:
     def about(self, obj: Obj, user: str = "kim", **more: Any) -> Decision:
         given = review(obj, userInfo={"username": user}, **more)
         decision = decided(Hook.VALIDATE, given, state=STATE, config=self.config)
-        return self.patience.told(parse_review(json.dumps(given).encode()), decision, self.config)
+        return self.patience.limited(parse_review(json.dumps(given).encode()), decision, self.config)
 
 
 def test_thirty_objects_at_once_are_a_few_warnings_short_ones_and_a_count() -> None:
@@ -220,8 +220,8 @@ def test_configuration_can_have_every_warning_in_full() -> None:
 def test_no_number_of_users_makes_it_grow() -> None:
     patience = WarningLimiter(lambda: 0.0)
     for number in range(3 * REMEMBERED):
-        patience.turn(f"user-{number}", "rule")
-    assert len(patience._heard) == REMEMBERED
+        patience.count(f"user-{number}", "rule")
+    assert len(patience._last_warned) == REMEMBERED
 
 
 @given(st.lists(st.floats(0, 30), max_size=60))
@@ -232,19 +232,19 @@ def test_as_many_are_told_or_counted_as_there_were(pauses: list[float]) -> None:
     full: list[float] = []
     spoken: list[float] = []
     heard: list[float] = []
-    held_back = 0
+    suppressed = 0
     for pause in pauses:
         now[0] += pause
-        held_back *= any(time > now[0] - SECONDS for time in heard)
+        suppressed *= any(time > now[0] - SECONDS for time in heard)
         heard.append(now[0])
-        turn = patience.turn("kim", "rule")
+        turn = patience.count("kim", "rule")
         if turn.is_full or turn.is_short:
             spoken.append(now[0])
             full += [now[0]] if turn.is_full else []
         else:
-            held_back += 1
-            assert turn.held_back == held_back
-            assert turn.is_count is (held_back % EACH == 0)
+            suppressed += 1
+            assert turn.suppressed == suppressed
+            assert turn.is_count is (suppressed % EACH == 0)
     for times, most in ((full, FULL), (spoken, FULL + SHORT)):
         assert all(later - earlier >= SECONDS for earlier, later in zip(times, times[most:], strict=False))
 

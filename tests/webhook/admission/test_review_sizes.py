@@ -108,7 +108,7 @@ def test_without_a_rule_that_denies_it_is_a_warning() -> None:
 
 
 def test_each_rejection_of_an_api_server_is_counted() -> None:
-    with running(endpoint(callers=Callers(told=lambda: {TOKEN: EVERYTHING}))) as server:
+    with running(endpoint(callers=Callers(grants=lambda: {TOKEN: EVERYTHING}))) as server:
         assert server.post(f"/validate/{TOKEN}", b"{", **JSON)[0] == 400
         assert server.post("/validate", b"{", **JSON)[0] == 400
         text = server.endpoint.metrics.exposition("")[0].decode()
@@ -117,7 +117,7 @@ def test_each_rejection_of_an_api_server_is_counted() -> None:
 
 def test_a_stranger_sends_little_and_waits_for_the_others() -> None:
     state = cluster()
-    served = endpoint(lambda: state, callers=Callers(told=lambda: {TOKEN: EVERYTHING}))
+    served = endpoint(lambda: state, callers=Callers(grants=lambda: {TOKEN: EVERYTHING}))
     large = body(pod("gold", uid="x" * MAX_SMALL))
     with running(served, PATIENT) as server, server.tls() as slow:
         status, headers, _ = server.post("/validate", large, **JSON)

@@ -51,9 +51,9 @@ def test_where_nothing_is_denied_it_is_said() -> None:
 
 @pytest.mark.parametrize("replicas", [9, 0])
 def test_what_nobody_reads_may_be_large(replicas: int) -> None:
-    kept, small = scaled(large("variables"), replicas), scaled(_asking("1"), replicas)
-    assert [f.message for f in kept.findings] == [f.message for f in small.findings]
-    assert denied_by(kept) == ({"violates-expectation"} if replicas else set())
+    retained, small = scaled(large("variables"), replicas), scaled(_asking("1"), replicas)
+    assert [f.message for f in retained.findings] == [f.message for f in small.findings]
+    assert denied_by(retained) == ({"violates-expectation"} if replicas else set())
 
 
 def test_the_rollout_of_what_nobody_reads_is_predicted() -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 PODS, NODES, CLASSES = BY_NAME["pods"], BY_NAME["nodes"], BY_NAME["priorityclasses"]
-SOON = Timeouts(connect=2, read=0.1, whole=2)
+SOON = Timeouts(connect=2, read=0.1, total=2)
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_an_expired_list_raises_unless_it_need_not_be_consistent(api: ScriptedAp
     api.script("list", "pods", first, gone)
     pages = list(client().pages(PODS, 2, consistent=False))
     assert [obj["metadata"]["name"] for page in pages for obj in page.objects] == ["p0", "p1", "p2", "p3", "p4"]
-    api.script("list", "pods", api.refuse(410))
+    api.script("list", "pods", api.reject(410))
     with pytest.raises(Expired):
         list(client().pages(PODS, 2, consistent=False))
 
@@ -171,7 +171,7 @@ def test_what_is_no_list_is_an_error_that_says_what_it_is(
         list(client().pages(PODS))
     assert says in str(raised.value)
     assert raised.value.status == (status if status != 200 else 0)
-    assert raised.value.refused == (status in (401, 403))
+    assert raised.value.rejected == (status in (401, 403))
 
 
 def test_null_items_are_an_empty_list(api: ScriptedApi) -> None:
@@ -230,7 +230,7 @@ def test_nobody_there_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_server_may_ask_to_be_left_alone(api: ScriptedApi) -> None:
-    api.script("list", "pods", api.refuse(429, Retry_After="7"), api.refuse(429, Retry_After="soon"))
+    api.script("list", "pods", api.reject(429, Retry_After="7"), api.reject(429, Retry_After="soon"))
     for seconds in (7, 0):
         with pytest.raises(ApiError) as raised:
             list(client().pages(PODS))
@@ -314,7 +314,7 @@ def test_an_error_event_is_raised_as_what_it_tells(api: ScriptedApi) -> None:
         with pytest.raises(kind) as raised:
             list(watch)
         assert raised.value.status == code
-    api.script("watch", "pods", api.refuse(410))
+    api.script("watch", "pods", api.reject(410))
     with pytest.raises(Expired):
         watching(api)
 
@@ -385,7 +385,7 @@ def test_after_a_401_the_kubeconfig_is_read_again_but_not_all_the_time(
     now = [0.0]
     server = ApiServer(connect, QUICK, lambda: now[0]).open()
     kubeconfig(tmp_path / "config", api.url, {"token": "renewed"})
-    api.script("list", "pods", *[api.refuse(401)] * 2)
+    api.script("list", "pods", *[api.reject(401)] * 2)
     for now[0] in (1, 11):
         with pytest.raises(ApiError, match="401"):
             list(server.pages(PODS))
@@ -517,7 +517,7 @@ def test_the_live_classes_are_asked_for_anew_each_time(api: ScriptedApi) -> None
 def test_after_a_failure_the_live_classes_are_left_alone_for_a_second(api: ScriptedApi) -> None:
     now = [0.0]
     live = LiveClasses(client(), lambda: now[0])
-    api.script("list", "priorityclasses", api.refuse(500))
+    api.script("list", "priorityclasses", api.reject(500))
     for now[0] in (0, 0.9):
         with pytest.raises(ApiError, match="500"):
             live()

@@ -289,8 +289,8 @@ def test_an_emptied_configuration_is_not_the_defaults(cluster_file: Path) -> Non
         server.process.terminate()
         code, log = server.ends()
     assert code == 0
-    [refused] = [line for line in log if line.get("outcome") == "rejected"]
-    assert "write {} to use the defaults" in refused["reason"]
+    [rejected] = [line for line in log if line.get("outcome") == "rejected"]
+    assert "write {} to use the defaults" in rejected["reason"]
 
 
 def test_an_empty_configuration_at_the_start_is_the_defaults(cluster_file: Path) -> None:
@@ -408,7 +408,7 @@ def test_serving_by_watches_it_is_ready_once_every_list_is_in_and_denials_are_co
         config = kubeconfig(tmp_path / "config", api.url)
         for obj in OBJECTS:
             api.put(obj)
-        api.script("list", "nodes", *[api.refuse(403, "nodes is forbidden")] * 1000)
+        api.script("list", "nodes", *[api.reject(403, "nodes is forbidden")] * 1000)
         server = Started("live:here", "--drain", "0", scratch=tmp_path, KUBECONFIG=str(config))
         try:
             lacking = (503, "cluster state not synced: nodes (nodes is forbidden)\n")
@@ -430,7 +430,7 @@ def test_serving_by_watches_it_is_ready_once_every_list_is_in_and_denials_are_co
             api.put(priority_class("late", 7))
             assert verdict() == (True, [])  # the watch has not told of it
             api.objects["priorityclasses"].clear()
-            api.script("list", "priorityclasses", api.refuse(500))
+            api.script("list", "priorityclasses", api.reject(500))
             allowed, warnings = verdict()
             assert allowed
             assert "did not confirm" in warnings[0]

@@ -19,8 +19,8 @@ import pytest
 from forewarn.policies import VERSION
 from forewarn.policies.kinds.registry import KINDS
 from forewarn.webhook.commands.doctor import main
+from forewarn.webhook.doctor.client import Client
 from forewarn.webhook.doctor.examination import examine
-from forewarn.webhook.doctor.looking import Looks
 from forewarn.webhook.doctor.registration import MUTATING, VALIDATING, shipped
 from forewarn.webhook.x509 import Authority, self_signed
 from tests.webhook.scripted_api import client, kubeconfig, scripted_api
@@ -190,7 +190,7 @@ def playing(world: World) -> Iterator[ScriptedApi]:
             api.routes["POST", path] = play(answer, world.warnings if path == TRIED else ())
         proxied = f"{OURS}/services/http:forewarn:health/proxy"
         for path in (f"{proxied}/readyz", f"{proxied}/metrics", f"{VALIDATE}/forewarn", f"{MUTATE}/forewarn"):
-            api.routes.setdefault(("GET", path), api.refuse(404, "not found"))
+            api.routes.setdefault(("GET", path), api.reject(404, "not found"))
         yield api
 
 
@@ -291,7 +291,7 @@ def quiet(configuration: str) -> Callable[[World], None]:
     return made
 
 
-def left_out(world: World) -> None:
+def omitted(world: World) -> None:
     silent(world)
     world.webhook(MAIN)["namespaceSelector"] = {"matchLabels": {"a": "b"}}
     world.get["/api/v1/namespaces/default"] = {"metadata": {"name": "default", "labels": {"a": "c"}}}
@@ -363,7 +363,7 @@ NOT_PREDICTED = {
         "annotations": {"forewarn.dev/preemption-impact": '{"notPredicted":"too many predictions"}'},
     }
 }
-ENDED = NOW - timedelta(days=400)
+PREEMPTED_COLUMNS = NOW - timedelta(days=400)
 OVER = {"metadata": {"name": "q", "namespace": "shop"}, "spec": {"hard": {"pods": "1"}, "scopes": ["None"]}}
 UNKNOWN_DEFAULT = {"metadata": {"name": "shop", "annotations": {"forewarn.dev/default-priority-class": "wbe"}}}
 
@@ -429,7 +429,7 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
     ("two bundles", called("mutate.forewarn.dev", caBundle="AAAA"), "caBundle", "warning", "differs between"),
     (
         "injector is away",
-        change(LEASE, "spec", "renewTime", to=ENDED.isoformat()),
+        change(LEASE, "spec", "renewTime", to=PREEMPTED_COLUMNS.isoformat()),
         "CA injector",
         "problem",
         "has not renewed its Lease",
@@ -452,7 +452,7 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
     ("empty secret", change(SECRET, to={}), "certificate", "problem", "no replica has a certificate"),
     ("no certificate", change(SECRET, to=secret(b"x")), "certificate", "problem", "no PEM certificate"),
     ("another CA", change(SECRET, to=secret(self_signed(NOW).chain)), "certificate", "problem", "not signed by a CA"),
-    ("ended", change(SECRET, to=secret(self_signed(ENDED).chain)), "certificate", "problem", "expired at"),
+    ("ended", change(SECRET, to=secret(self_signed(PREEMPTED_COLUMNS).chain)), "certificate", "problem", "expired at"),
     (
         "another name",
         change(SECRET, to=secret(self_signed(NOW, ("localhost",)).chain)),
@@ -611,7 +611,7 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         "problem",
         "nothing exempts it",
     ),
-    ("a namespace left out", left_out, "dry run of a Deployment", "warning", "excludes the namespace"),
+    ("a namespace left out", omitted, "dry run of a Deployment", "warning", "excludes the namespace"),
     (
         "unreadable configuration",
         unreadable,
@@ -862,7 +862,7 @@ def test_without_time_the_rest_is_not_looked_at(tmp_path: Path, monkeypatch: pyt
     ticks = iter([0.0, 0.0, 0.5])
     with playing(World()) as api:
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config", api.url)))
-        lines = examine(Looks(client(), 1.0, lambda: next(ticks, 2.0)), {"gitVersion": "v1.36.3"}, "default", NOW)
+        lines = examine(Client(client(), 1.0, lambda: next(ticks, 2.0)), {"gitVersion": "v1.36.3"}, "default", NOW)
     assert [line.status for line in lines if line.area == "registration"] == ["ok", "ok"]
     assert [line.status for line in lines if line.area == "trust"] == ["unknown", "unknown"]
     assert all(line.message.startswith("no time left") for line in lines if line.area == "trust")

@@ -75,7 +75,7 @@ class Machine:
 def test_an_unreachable_and_a_forbidden_cluster_among_others(api: ScriptedApi, tmp_path: Path) -> None:
     with scripted_api() as forbidden:
         why = 'nodes is forbidden: User "x" cannot list resource "nodes"'
-        forbidden.script("list", "nodes", *[forbidden.refuse(403, why)] * 5)
+        forbidden.script("list", "nodes", *[forbidden.reject(403, why)] * 5)
         contexts = {"prod-a": api.url, "prod-b": "http://127.0.0.1:1", "prod-c": forbidden.url, "test": api.url}
         machine = Machine(tmp_path, contexts)
         status, found = machine.clusters("classes", "--context", "prod-*")

@@ -100,7 +100,7 @@ def contents(snapshot: ClusterSnapshot) -> dict[str, Any]:
     held = {
         name: dict(getattr(objects, name))
         for name in objects.__slots__
-        if name not in ("semantics", "devices_known", "unlisted", "left_out")
+        if name not in ("semantics", "devices_known", "unlisted", "omitted")
     }
     for name in ("priority_classes", "namespaces", "resource_quotas", "pods", "workloads"):
         held[name] = dict(getattr(snapshot, name))
@@ -189,7 +189,7 @@ def test_why_reads_the_events_of_a_namespace_page_by_page_for_a_workload(
 def test_why_answers_without_the_right_to_read_events_and_says_so(
     api: ScriptedApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    api.routes["GET", EVENTS] = api.refuse(403, 'events is forbidden: User "x" cannot list resource "events"')
+    api.routes["GET", EVENTS] = api.reject(403, 'events is forbidden: User "x" cannot list resource "events"')
     said = 'live: cannot list events: events is forbidden: User "x" cannot list resource "events" (403)'
     assert main(["why", "team/low", "--cluster", "live"]) == 0
     out, err = capsys.readouterr()
@@ -286,7 +286,7 @@ def test_a_failure_leaves_an_older_file_as_it_was(
     path = tmp_path / "cluster.json.gz"
     path.write_text("older")
     before = sorted(tmp_path.iterdir())
-    api.script("list", "pods", api.refuse(403, 'pods is forbidden: User "x" cannot list resource "pods"'))
+    api.script("list", "pods", api.reject(403, 'pods is forbidden: User "x" cannot list resource "pods"'))
     assert main(["snapshot", "-o", str(path)]) == 3
     assert path.read_text() == "older"
     assert sorted(tmp_path.iterdir()) == before
@@ -362,7 +362,7 @@ def test_a_failure_prints_nothing_that_reads_as_a_cluster(
     api: ScriptedApi, capfdbinary: pytest.CaptureFixture[bytes], plural: str
 ) -> None:
     """Nothing at all, also where a later kind than the first fails."""
-    api.script("list", plural, api.refuse(403, f"{plural} is forbidden"))
+    api.script("list", plural, api.reject(403, f"{plural} is forbidden"))
     assert main(["snapshot", "-o", "-"]) == 3
     said = capfdbinary.readouterr()
     assert f"cannot list {plural}".encode() in said.err
@@ -433,7 +433,7 @@ def test_a_server_that_does_not_answer_is_exit_3(
 
 def test_a_snapshot_tells_empty_lists_from_lists_that_may_not_be_read(api: ScriptedApi, tmp_path: Path) -> None:
     path = tmp_path / "cluster.json"
-    api.script("list", "devicetaintrules", api.refuse(403))
+    api.script("list", "devicetaintrules", api.reject(403))
     assert main(["snapshot", "-o", str(path)]) == 0
     cluster = load_cluster(str(path)).snapshot()
     assert cluster.objects.unlisted == {"resource.k8s.io/DeviceTaintRule"}

@@ -19,8 +19,8 @@ from forewarn.webhook.admission.prediction_process import Unanswered
 from forewarn.webhook.admission.workers import Workers
 from forewarn.webhook.apiserver.object_api import Forbidden, NotFound
 from forewarn.webhook.controllers.audit.auditor import Auditor
-from forewarn.webhook.controllers.audit.looking import MOST_TOLD, SHARE, Audited, Found, Throttle, look
-from forewarn.webhook.controllers.audit.reports import GROUP, MOST_EVENTS, MOST_REPORTS, publish
+from forewarn.webhook.controllers.audit.reports import GROUP, MAX_EVENTS, MAX_REPORTS, publish
+from forewarn.webhook.controllers.audit.scan import MAX_REPORTED, SHARE, Audited, Found, Throttle, scan
 from forewarn.webhook.controllers.installation import Installation
 from forewarn.webhook.controllers.replica import ReplicaControllers
 from forewarn.webhook.metrics import Metrics
@@ -271,11 +271,11 @@ def test_without_the_kinds_there_are_events_which_are_made_once() -> None:
 def test_without_the_right_to_write_there_are_the_metrics() -> None:
     api = installed()
 
-    def refused(verb: str, path: str) -> None:
+    def rejected(verb: str, path: str) -> None:
         if GROUP in path and path != GROUP:
             raise Forbidden(f"{verb} {path}: no")
 
-    api.before = refused
+    api.before = rejected
     replica = Replica(api)
     replica.turn()
     assert replica.findings()
@@ -288,22 +288,22 @@ def found(number: int, namespace: str, text: str = "m") -> Found:
 
 
 def audited(*every: Found) -> Audited:
-    return Audited(every, {("restart-preempts", "warning"): len(every)}, 0, whole=True, seconds=0.0)
+    return Audited(every, {("restart-preempts", "warning"): len(every)}, 0, is_complete=True, seconds=0.0)
 
 
 def test_objects_are_few_and_small_however_much_is_found() -> None:
-    many = audited(*(found(n, f"ns-{n:04}", "é" * 600) for n in range(MOST_TOLD)))
+    many = audited(*(found(n, f"ns-{n:04}", "é" * 600) for n in range(MAX_REPORTED)))
     api = installed()
     publish(api, many, NOW, "r")
     reports = [path for path in api.objects if path.endswith(f"/reports/{NAME}")]
-    assert len(reports) == MOST_REPORTS
+    assert len(reports) == MAX_REPORTS
     report = api.objects[CLUSTER]
-    assert 100 < len(report["results"]) < MOST_TOLD
-    assert report["summary"]["warn"] == MOST_TOLD
+    assert 100 < len(report["results"]) < MAX_REPORTED
+    assert report["summary"]["warn"] == MAX_REPORTED
     assert len(json.dumps(report)) < 1_000_000
     api = installed(reports=False)
     publish(api, many, NOW, "r")
-    assert len(events(api)) == MOST_EVENTS
+    assert len(events(api)) == MAX_EVENTS
     assert all(len(event["message"]) <= 1024 for event in events(api))
 
 
@@ -352,16 +352,16 @@ def test_an_audit_is_over_when_its_time_is_and_rests_no_longer_than_that() -> No
 
 
 def test_what_had_no_time_is_not_counted_as_found_and_the_rest_is() -> None:
-    result = look(neglected(), Config(), until=0.0)
-    assert not result.whole
+    result = scan(neglected(), Config(), until=0.0)
+    assert not result.is_complete
     assert not any("restart" in rule for rule, _ in result.counts)
     assert ("unknown-priority-class", "error") in result.counts
-    assert look(neglected(), Config(), until=time.monotonic() + 60, share=1.0).whole
+    assert scan(neglected(), Config(), until=time.monotonic() + 60, share=1.0).is_complete
 
 
 def test_an_audit_without_time_is_counted_as_cut_short() -> None:
     replica = Replica(installed())
-    replica.auditor._audited = lambda cluster: look(cluster, Config(), until=0.0)  # type: ignore[method-assign]
+    replica.auditor._audited = lambda cluster: scan(cluster, Config(), until=0.0)  # type: ignore[method-assign]
     replica.turn()
     assert value_of(replica.metrics, 'forewarn_audits_total{outcome="incomplete"}') == "1.0"
 

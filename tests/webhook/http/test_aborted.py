@@ -53,8 +53,8 @@ def test_refused_requests_of_strangers_are_logged_a_few_times_a_second(caplog: p
         for _ in range(50):
             with server.tls() as client:
                 client.sendall(b"hello\r\n\r\n")
-    refused = [record for record in caplog.records if record.getMessage() == "connection rejected"]
-    assert 1 <= len(refused) < 50
+    rejected = [record for record in caplog.records if record.getMessage() == "connection rejected"]
+    assert 1 <= len(rejected) < 50
 
 
 def test_what_is_left_out_is_counted(caplog: pytest.LogCaptureFixture) -> None:

@@ -79,17 +79,17 @@ def test_other_methods_and_paths_get_a_status(method: str, path: str, status: in
 
 
 def test_what_is_judged_is_never_judged_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    judged: list[str] = []
+    evaluated: list[str] = []
 
     def decided(*given: Any) -> Any:
-        judged.append(current_thread().name)
+        evaluated.append(current_thread().name)
         return evaluate_review(*given)
 
     monkeypatch.setattr("forewarn.webhook.admission.evaluation.evaluate_review", decided)
     for data in (BODIES["a pod to patch"], body(deployment("nothing")), body(priority_class("a", 1))):
         by_asgi(endpoint(), "/validate", data, JSON)
-    assert set(judged) == {"evaluate"}
-    assert len(judged) == 3
+    assert set(evaluated) == {"evaluate"}
+    assert len(evaluated) == 3
 
 
 def test_work_that_fails_on_a_worker_is_a_500() -> None:

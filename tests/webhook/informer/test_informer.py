@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kinds.registry import KindSpec
 
-NOW = Pace(watch=300, silence=10, least=0.001, most=0.01)
+NOW = Pace(watch=300, silence=10, least=0.001, longest=0.01)
 
 
 @pytest.fixture
@@ -40,17 +40,17 @@ class Following:
 
     def __init__(self, pace: Pace) -> None:
         self.troubles: list[tuple[str, str]] = []
-        self.refused: list[str] = []
+        self.rejected: list[str] = []
         self.informer = Informer(
             client(),
             KINDS,
             pace,
             trouble=lambda resource, word: self.troubles.append((resource.name, word)),
-            refused=self._refuse,
+            rejected=self._reject,
         )
 
-    def _refuse(self, resource: KindSpec) -> None:
-        self.refused.append(resource.name)
+    def _reject(self, resource: KindSpec) -> None:
+        self.rejected.append(resource.name)
 
     def pods(self) -> set[str]:
         state = self.informer.cluster()
@@ -174,7 +174,7 @@ def test_a_version_too_old_or_a_dead_stream_lists_anew_and_what_vanished_goes(by
         if by == "an event":
             stream.error(410)
         elif by == "a status":
-            api.script("watch", "pods", api.refuse(410))
+            api.script("watch", "pods", api.reject(410))
             stream.end()
         until(lambda: followed.pods() == (P | {"fresh"}) - {"p3"})
         assert ("pods", "silent" if by == "silence" else "expired") in followed.troubles
@@ -196,7 +196,7 @@ def test_garbage_on_a_stream_or_an_object_that_is_refused_stops_nothing(api: Scr
         stream.send("ADDED", {"metadata": {"name": "bad", "namespace": "team", "resourceVersion": "201"}, "spec": 5})
         stream.send("ADDED", pod(name="good", resourceVersion="202"))
         until(lambda: followed.pods() == P | {"good"})
-        assert followed.refused == ["pods"]
+        assert followed.rejected == ["pods"]
         stream.lines.put(b"\0\xff garbage\n")
         again = api.stream("pods", 1)
         assert again.query["resourceVersion"] == "202"
@@ -222,7 +222,7 @@ def test_lists_that_fail_are_tried_again(api: ScriptedApi) -> None:
     def page_then_expired(handler: Any) -> None:
         handler.answer(410, {"kind": "Status", "code": 410, "message": "the continue token is too old"})
 
-    api.script("list", "pods", api.refuse(500), api.refuse(429, Retry_After="0"), page_then_expired)
+    api.script("list", "pods", api.reject(500), api.reject(429, Retry_After="0"), page_then_expired)
     api.script("list", "nodes", lambda handler: handler.answer(200, b"<html>"))
     with following() as followed:
         assert followed.pods() == P
@@ -230,7 +230,7 @@ def test_lists_that_fail_are_tried_again(api: ScriptedApi) -> None:
 
 
 def test_a_kind_that_may_not_be_listed_makes_it_unready_and_is_named(api: ScriptedApi) -> None:
-    api.script("list", "nodes", *[api.refuse(403, "nodes is forbidden")] * 1000)
+    api.script("list", "nodes", *[api.reject(403, "nodes is forbidden")] * 1000)
     with following(synced=False) as followed:
         until(lambda: followed.informer.fault(60) == "cluster state not synced: nodes (nodes is forbidden)")
         assert ("nodes", "403") in followed.troubles
@@ -241,7 +241,7 @@ def test_a_kind_that_may_not_be_listed_makes_it_unready_and_is_named(api: Script
 
 def test_of_many_kinds_that_are_lacking_a_few_are_named(api: ScriptedApi) -> None:
     for resource in KINDS:
-        api.script("list", resource.plural, *[api.refuse(401, "Unauthorized")] * 100)
+        api.script("list", resource.plural, *[api.reject(401, "Unauthorized")] * 100)
     with following(synced=False) as followed:
         until(lambda: len({name for name, _ in followed.troubles}) == len(KINDS))
         fault = followed.informer.fault(60)
@@ -254,7 +254,7 @@ def test_of_many_kinds_that_are_lacking_a_few_are_named(api: ScriptedApi) -> Non
 def test_a_kind_that_is_refused_later_makes_it_unready_once_the_state_is_too_old(api: ScriptedApi) -> None:
     with following() as followed:
         stream = api.stream("pods")
-        api.script("watch", "pods", *[api.refuse(401, "Unauthorized")] * 1000)
+        api.script("watch", "pods", *[api.reject(401, "Unauthorized")] * 1000)
         stream.end()
         until(lambda: ("pods", "401") in followed.troubles)
         assert followed.informer.fault(60) == ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.objects.bounded import as_kept, is_left_out
+from forewarn.policies.objects.bounded import is_omitted, retained_part
 from forewarn.webhook.apiserver import ApiServer, connect
 from forewarn.webhook.apiserver.list_stream import NoList, NoObject, read_list
 from tests.policies.objects.test_bounded import deployment, terms
@@ -23,14 +23,14 @@ MIB = 1 << 20
 FOLLOW = """
 import sys
 from pathlib import Path
-from forewarn.policies.objects.bounded import as_kept
+from forewarn.policies.objects.bounded import retained_part
 from forewarn.webhook.apiserver import ApiServer, connect
 from forewarn.webhook.informer import Informer
 
 def peak():
     return int(next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line).split()[1])
 
-informer = Informer(ApiServer(connect, keep=as_kept))
+informer = Informer(ApiServer(connect, keep=retained_part))
 before = peak()
 informer.start()
 assert informer.wait(100), informer.fault(0)
@@ -69,13 +69,13 @@ def test_fifteen_large_deployments_cost_a_replica_little(tmp_path: Path, monkeyp
 def test_a_page_that_is_too_large_is_asked_for_again_in_smaller_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forewarn.webhook.apiserver.client._MOST_OF_A_PAGE", 3 * MIB)
+    monkeypatch.setattr("forewarn.webhook.apiserver.client._MAX_PAGE_BYTES", 3 * MIB)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     with scripted_api() as api:
         kubeconfig(tmp_path / "config", api.url)
         for number in range(40):
             api.put(json.loads(large(number, empty=40_000)))
-        pages = list(ApiServer(connect, QUICK, keep=as_kept).pages(_kind(api), 500))
+        pages = list(ApiServer(connect, QUICK, keep=retained_part).pages(_kind(api), 500))
         limits = [query["limit"] for query in api.asked("list", "deployments")]
     assert sorted(obj["metadata"]["name"] for page in pages for obj in page.objects) == sorted(
         f"d{n}" for n in range(40)
@@ -87,14 +87,14 @@ def test_what_a_watch_brings_is_bounded_too(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     with scripted_api() as api:
         kubeconfig(tmp_path / "config", api.url)
-        watch = iter(ApiServer(connect, QUICK, keep=as_kept).watch(_kind(api), "7", 60, 5))
+        watch = iter(ApiServer(connect, QUICK, keep=retained_part).watch(_kind(api), "7", 60, 5))
         stream = api.stream("deployments")
         stream.send("ADDED", json.loads(large(0, empty=40_000)))
         (event,) = [next(watch)]
         stream.end()
     affinity: Any = event.object["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
     (required,) = affinity.values()
-    assert is_left_out(required["nodeSelectorTerms"])
+    assert is_omitted(required["nodeSelectorTerms"])
 
 
 def _kind(_: ScriptedApi) -> Any:

@@ -108,7 +108,7 @@ def test_a_dump_has_them_where_all_of_them_may_be_listed(tmp_path: Path, monkeyp
         kinds = [obj["kind"] for obj in read_all(client(), "live")]
         assert [kind for kind in kinds if not kind.endswith("List")] == ["ResourceSlice"]
         assert "ResourceClaimList" in kinds
-        api.script("list", "resourceclaims", api.refuse(403))
+        api.script("list", "resourceclaims", api.reject(403))
         kinds = [obj["kind"] for obj in read_all(client(), "live")]
         assert not {"ResourceSlice", "ResourceClaimList"} & set(kinds), "a part of it tells nothing"
 

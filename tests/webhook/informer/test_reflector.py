@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from forewarn.policies.kinds.registry import KindSpec
 from forewarn.webhook.apiserver import ApiError, Event, EventType, Expired, Page, Silent
 from forewarn.webhook.informer import Backoff, Pace, Reflector
-from forewarn.webhook.informer.deltas import Changed, Heard, ListBegins, Listed, ListEnds
+from forewarn.webhook.informer.deltas import Changed, ListCompleted, Listed, ListStarted, Responded
 from forewarn.webhook.informer.reflector import Outlets
 from tests.webhook.builders import pod
 from tests.webhook.scripted_api import BY_NAME
@@ -81,10 +81,10 @@ def test_a_list_then_a_watch_from_there_then_a_watch_from_where_that_ended() -> 
     reflector = played.reflector(chance=0.5)
     assert [reflector.step() for _ in range(3)] == [0.0, 0.0, 0.0]
     assert played.calls == [("list", 500), ("watch", "10", 450.0), ("watch", "21", 450.0)]
-    kinds = [ListBegins, Listed, Listed, ListEnds, Heard, Changed, Heard, Changed, Heard]
+    kinds = [ListStarted, Listed, Listed, ListCompleted, Responded, Changed, Responded, Changed, Responded]
     assert [type(delta) for delta in played.deltas] == kinds
     changed = [delta for delta in played.deltas if isinstance(delta, Changed)]
-    assert [(c.object["metadata"]["name"], c.gone) for c in changed] == [("c", False), ("a", True)]
+    assert [(c.object["metadata"]["name"], c.deleted) for c in changed] == [("c", False), ("a", True)]
     assert played.troubles == []
 
 
@@ -153,7 +153,7 @@ def test_watches_that_end_at_once_are_not_asked_for_in_a_loop() -> None:
 def test_a_list_without_a_version_is_a_failure() -> None:
     played = Played([[page(version="")]], [])
     assert played.reflector().step() > 0
-    assert not any(isinstance(delta, ListEnds) for delta in played.deltas)
+    assert not any(isinstance(delta, ListCompleted) for delta in played.deltas)
 
 
 def test_a_fault_of_ours_is_a_failure_like_any_other(caplog: pytest.LogCaptureFixture) -> None:
@@ -180,7 +180,7 @@ def test_what_rbac_lacks_is_named_once_and_so_is_that_it_is_there(caplog: pytest
         for _ in range(2):
             reflector.step()
         assert reflector.fault is not None
-        assert reflector.fault.refused
+        assert reflector.fault.rejected
         for _ in range(3):
             reflector.step()
     assert reflector.fault is None
@@ -221,6 +221,6 @@ def test_waiting_grows_to_its_bound_with_jitter_and_never_goes_under_what_was_as
     backoff = Backoff(lambda: next(drawn))
     pace = Pace()
     for failures in range(len(chances)):
-        longest = min(pace.most, pace.least * 2.0**failures)
+        longest = min(pace.longest, pace.least * 2.0**failures)
         seconds = backoff.next(least)
         assert max(least, longest / 2) <= seconds <= max(least, longest)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.kinds.registry import KINDS, KindSpec
 from forewarn.policies.releases.release import Release
-from forewarn.webhook.informer.deltas import Changed, Heard, ListBegins, Listed, ListEnds, Runs
+from forewarn.webhook.informer.deltas import Changed, ListCompleted, Listed, ListStarted, Responded, Runs
 from forewarn.webhook.informer.state import ClusterState
 from tests.webhook.builders import deployment, namespace, pod, priority_class
 from tests.webhook.scripted_api import BY_NAME
@@ -27,9 +27,9 @@ SYSTEM = {"system-cluster-critical", "system-node-critical"}
 
 
 def listed(state: ClusterState, resource: KindSpec, *objects: dict[str, Any], at: float = 0.0) -> None:
-    state.take(ListBegins(resource))
+    state.take(ListStarted(resource))
     state.take(Listed(resource, list(objects), at))
-    state.take(ListEnds(resource, at))
+    state.take(ListCompleted(resource, at))
 
 
 def names(state: ClusterState) -> set[str]:
@@ -54,7 +54,7 @@ def test_without_news_the_same_state_stays() -> None:
     listed(state, PODS, pod())
     assert state.publish()
     before = state.latest
-    state.take(Heard(PODS, 5.0))
+    state.take(Responded(PODS, 5.0))
     assert not state.publish()
     assert state.latest is before
 
@@ -97,7 +97,7 @@ def test_a_list_takes_out_what_has_vanished_and_nothing_of_other_kinds(resource:
 def test_a_list_that_broke_off_takes_nothing_out_and_does_not_count_in_the_next() -> None:
     state = ClusterState((PODS,))
     listed(state, PODS, pod(name="a"), pod(name="b"))
-    state.take(ListBegins(PODS))
+    state.take(ListStarted(PODS))
     state.take(Listed(PODS, [pod(name="c")], 1.0))
     state.publish()
     assert names(state) == {"a", "b", "c"}
@@ -120,8 +120,8 @@ REFUSED: list[dict[str, Any]] = [
 def test_an_object_that_cannot_be_read_is_counted_and_logged_once(
     bad: dict[str, Any], gone: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    refused: list[KindSpec] = []
-    state = ClusterState((PODS,), refused.append)
+    rejected: list[KindSpec] = []
+    state = ClusterState((PODS,), rejected.append)
     with caplog.at_level(logging.WARNING, "forewarn"):
         listed(state, PODS, pod(name="a"), bad, pod(name="b"))
         if gone:
@@ -130,7 +130,7 @@ def test_an_object_that_cannot_be_read_is_counted_and_logged_once(
             state.take(Changed(PODS, bad, False, 1.0))
     state.publish()
     assert names(state) == {"a", "b"}
-    assert len(refused) in ((1, 2) if gone else (2,))
+    assert len(rejected) in ((1, 2) if gone else (2,))
     assert len(caplog.records) == 1
     assert caplog.records[0].fields["resource"] == "pods"  # type: ignore[attr-defined]
 
@@ -138,8 +138,8 @@ def test_an_object_that_cannot_be_read_is_counted_and_logged_once(
 def test_a_fault_of_ours_does_not_stop_the_owner(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    refused: list[KindSpec] = []
-    state = ClusterState((PODS,), refused.append)
+    rejected: list[KindSpec] = []
+    state = ClusterState((PODS,), rejected.append)
 
     def broken(self: Cache, obj: Any) -> bool:
         raise RuntimeError("a fault of ours")
@@ -149,7 +149,7 @@ def test_a_fault_of_ours_does_not_stop_the_owner(
         listed(state, PODS, pod())
     listed(state, PODS, pod())
     state.publish()
-    assert refused == [PODS]
+    assert rejected == [PODS]
     assert names(state) == {"p"}
     assert "a fault of ours" in caplog.text
 
@@ -170,10 +170,10 @@ def test_the_age_is_since_anything_was_heard_kind_by_kind() -> None:
     state = ClusterState((PODS, CLASSES), clock=lambda: now[0])
     assert set(state.ages().values()) == {float("inf")}
     listed(state, PODS, at=90.0)
-    state.take(Heard(CLASSES, 95.0))
+    state.take(Responded(CLASSES, 95.0))
     assert state.ages() == {PODS: 10.0, CLASSES: 5.0}
     state.take(Changed(PODS, pod(), False, 99.0))
-    state.take(ListBegins(CLASSES))
+    state.take(ListStarted(CLASSES))
     assert state.ages() == {PODS: 1.0, CLASSES: 5.0}
 
 
@@ -210,7 +210,7 @@ def test_whatever_comes_the_state_is_what_a_dict_would_hold(steps: list[tuple[st
             listed(state, PODS, *(made(int(name[1:]), value) for name in chosen))
             model = dict(chosen)
         elif step == "half a list":
-            state.take(ListBegins(PODS))
+            state.take(ListStarted(PODS))
             state.take(Listed(PODS, [made(int(name[1:]), value) for name in chosen], 0.0))
             model |= chosen
         else:

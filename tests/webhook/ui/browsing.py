@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
-MOST_SECONDS = 120.0
+MAX_SECONDS = 120.0
 
 
 class Served(NamedTuple):
@@ -34,7 +34,7 @@ def served(cluster: Path | str) -> Iterator[Served]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            readable, _, _ = select.select([process.stdout], [], [], MOST_SECONDS)
+            readable, _, _ = select.select([process.stdout], [], [], MAX_SECONDS)
             first = process.stdout.readline().split()[-1] if readable else ""
             assert first.startswith("http://127.0.0.1:"), "forewarn ui does not start"
             yield Served(first, first.partition("/?")[0])
@@ -65,7 +65,7 @@ def opened(browser: Any, ui: Served, **context: Any) -> Iterator[Any]:
         dialog.dismiss()
 
     made = browser.new_context(**context)
-    made.set_default_timeout(MOST_SECONDS * 1000)
+    made.set_default_timeout(MAX_SECONDS * 1000)
     page = made.new_page()
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("dialog", dismiss)
@@ -88,6 +88,6 @@ def until(page: Any, condition: str) -> float:
     """Milliseconds until a script is true; Playwright's own function for this needs a policy that allows eval."""
     began = time.monotonic()
     while not page.evaluate(condition):
-        assert time.monotonic() - began < MOST_SECONDS, condition
+        assert time.monotonic() - began < MAX_SECONDS, condition
         page.wait_for_timeout(5)
     return (time.monotonic() - began) * 1000

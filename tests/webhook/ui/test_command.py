@@ -9,16 +9,16 @@ import pytest
 from forewarn.webhook.commands import ui as command
 from forewarn.webhook.ui.server import bound
 from tests.in_process import forewarn
-from tests.webhook.ui.browsing import MOST_SECONDS, served
+from tests.webhook.ui.browsing import MAX_SECONDS, served
 from tests.webhook.ui.desk import CLUSTER
 
 
 def test_the_printed_address_shows_the_cluster() -> None:
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
     with served(CLUSTER) as ui:
-        with opener.open(ui.first, timeout=MOST_SECONDS) as answer:
+        with opener.open(ui.first, timeout=MAX_SECONDS) as answer:
             assert b"Continue" in answer.read()
-        with opener.open(f"{ui.base}/api/risk", timeout=MOST_SECONDS) as answer:
+        with opener.open(f"{ui.base}/api/risk", timeout=MAX_SECONDS) as answer:
             assert b'"workload": "shop/web"' in answer.read(), "a process has answered"
 
 

@@ -13,15 +13,15 @@ import pytest
 
 from forewarn.webhook.ui.processes import Processes, Unanswered
 
-MOST_SECONDS = 120.0
+MAX_SECONDS = 120.0
 """A busy machine needs longer than a page."""
 
 
-def run(question: dict[str, Any], say: Callable[[str], None]) -> Any:
+def run(question: dict[str, Any], print_notice: Callable[[str], None]) -> Any:
     """Do what a question says."""
     if question["do"] == "sleep":
         Path(question["file"]).write_text(str(os.getpid()))
-        time.sleep(MOST_SECONDS)
+        time.sleep(MAX_SECONDS)
     if question["do"] == "fail":
         raise Unanswered("no node matches zone c")
     if question["do"] == "break":
@@ -32,7 +32,7 @@ def run(question: dict[str, Any], say: Callable[[str], None]) -> Any:
         os._exit(1)
     if question["do"] == "say":
         time.sleep(0.3)
-        say("half")
+        print_notice("half")
     return question
 
 
@@ -45,7 +45,7 @@ def processes(most: int = 2) -> Iterator[Processes]:
         made.close()
 
 
-def answer(made: Processes, seconds: float = MOST_SECONDS, **question: Any) -> Any:
+def answer(made: Processes, seconds: float = MAX_SECONDS, **question: Any) -> Any:
     *_, last = made.ask(question, seconds)
     return last.answer
 
@@ -59,7 +59,7 @@ def is_there(pid: int) -> bool:
 
 
 def wait_until(condition: Callable[[], Any]) -> Any:
-    end = time.monotonic() + MOST_SECONDS
+    end = time.monotonic() + MAX_SECONDS
     while not (found := condition()):
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -74,7 +74,7 @@ def test_answers_of_any_length_and_several_one_after_the_other() -> None:
 
 def test_progress_precedes_the_answer() -> None:
     with processes() as made:
-        said = [step.progress for step in made.ask({"do": "say"}, MOST_SECONDS) if step.progress]
+        said = [step.progress for step in made.ask({"do": "say"}, MAX_SECONDS) if step.progress]
         assert said == ["half"]
 
 
@@ -105,7 +105,7 @@ def test_a_question_ends_at_its_time_limit(tmp_path: Path) -> None:
 def test_a_page_that_disconnects_ends_its_question(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     with processes(most=1) as made:
-        steps = made.ask({"do": "sleep", "file": str(file)}, MOST_SECONDS)
+        steps = made.ask({"do": "sleep", "file": str(file)}, MAX_SECONDS)
         wait_until(lambda: [next(steps), file.exists() and file.read_text()][1])
         pid = int(file.read_text())
         assert is_there(pid)
@@ -116,9 +116,9 @@ def test_a_page_that_disconnects_ends_its_question(tmp_path: Path) -> None:
 
 def test_more_questions_wait(tmp_path: Path) -> None:
     with processes(most=1) as made:
-        first = made.ask({"do": "sleep", "file": str(tmp_path / "pid")}, MOST_SECONDS)
+        first = made.ask({"do": "sleep", "file": str(tmp_path / "pid")}, MAX_SECONDS)
         next(first)
-        second = made.ask({"do": "echo"}, MOST_SECONDS)
+        second = made.ask({"do": "echo"}, MAX_SECONDS)
         assert next(second).progress == "waiting for other questions"
         first.close()
         assert [step.answer for step in second][-1] == {"do": "echo"}

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from forewarn.webhook.ui.access import Access
-from forewarn.webhook.ui.answers import MOST_ANSWERS, Answers
+from forewarn.webhook.ui.answers import MAX_ANSWERS, Answers
 from forewarn.webhook.ui.app import Shown, create_ui_app
 from forewarn.webhook.ui.links import Asked
 from forewarn.webhook.ui.processes import Step
 from forewarn.webhook.ui.server import bound, serving
 
-MOST_SECONDS = 120.0
+MAX_SECONDS = 120.0
 
 
 class Endless:
@@ -47,12 +47,12 @@ def endless() -> Iterator[tuple[Endless, Access, int]]:
         thread.start()
         yield processes, access, port
         server.shutdown()
-        thread.join(MOST_SECONDS)
+        thread.join(MAX_SECONDS)
         server.server_close()
 
 
 def cookie(access: Access, port: int) -> str:
-    with socket.create_connection(("127.0.0.1", port), MOST_SECONDS) as client:
+    with socket.create_connection(("127.0.0.1", port), MAX_SECONDS) as client:
         client.sendall(f"GET /?token={access.token} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
         answer = b"".join(iter(lambda: client.recv(1 << 16), b""))
     (line,) = [line for line in answer.split(b"\r\n") if line.startswith(b"Set-Cookie: ")]
@@ -65,12 +65,12 @@ def test_a_closed_connection_stops_the_question(endless: tuple[Endless, Access, 
     head = f"{request_line} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: {cookie(access, port)}\r\n"
     body = '{"manifest": "kind: Pod"}'
     head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if "POST" in request_line else ""
-    with socket.create_connection(("127.0.0.1", port), MOST_SECONDS) as client:
+    with socket.create_connection(("127.0.0.1", port), MAX_SECONDS) as client:
         client.sendall(f"{head}\r\n{body if 'POST' in request_line else ''}".encode())
         if "GET" in request_line:
             assert client.recv(1 << 16).startswith(b"HTTP/1.1 200")
         assert not processes.stopped.is_set()
-    assert processes.stopped.wait(MOST_SECONDS)
+    assert processes.stopped.wait(MAX_SECONDS)
 
 
 def test_the_server_listens_on_this_machine_alone() -> None:
@@ -80,7 +80,7 @@ def test_the_server_listens_on_this_machine_alone() -> None:
 
 def test_recent_answers_are_stored_and_old_ones_removed() -> None:
     answers = Answers()
-    asked = [Asked("whatif", ("lose", "node", f"n-{number}")) for number in range(MOST_ANSWERS + 1)]
+    asked = [Asked("whatif", ("lose", "node", f"n-{number}")) for number in range(MAX_ANSWERS + 1)]
     for question in asked[:-1]:
         answers.put(question, {"title": "t", "markup": "", "scripts": [], "document": {}})
     assert answers.get(asked[0]) is not None
@@ -89,7 +89,7 @@ def test_recent_answers_are_stored_and_old_ones_removed() -> None:
 
 
 def test_large_answers_replace_older_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.webhook.ui.answers.MOST_BYTES", 1000)
+    monkeypatch.setattr("forewarn.webhook.ui.answers.MAX_BYTES", 1000)
     answers = Answers()
     for name in ("risk", "audit"):
         answers.put(Asked(name), {"title": "t", "markup": "x" * 900, "scripts": [], "document": {}})

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from forewarn.webhook.admission.prediction_process import Unanswered
 from forewarn.webhook.apiserver.object_api import ObjectApiError
-from forewarn.webhook.controllers.audit.looking import Audited, look
 from forewarn.webhook.controllers.audit.reports import publish
+from forewarn.webhook.controllers.audit.scan import Audited, scan
 from forewarn.webhook.controllers.leader import Election
 from forewarn.webhook.logs import LOGGER, log_event
 
@@ -28,7 +28,7 @@ _LONGEST: Final = 3_600.0
 """Maximum seconds of one audit, if the interval is not shorter; the remaining objects are not evaluated."""
 _SLACK: Final = 30.0
 """Seconds after the deadline at which the audit's process is killed: steps between two clock checks may be slow."""
-_LOOK_SECONDS: Final = 1.0
+_CHECK_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 30.0
 """Seconds to the next attempt after a failure; doubled after each further failure, up to the interval."""
 
@@ -73,7 +73,7 @@ class Auditor:
         def end() -> None:
             self._stop.set()
             self._end_process()
-            thread.join(2 * _LOOK_SECONDS)
+            thread.join(2 * _CHECK_SECONDS)
             try:
                 self._election.resign()
             except ObjectApiError as error:
@@ -110,17 +110,17 @@ class Auditor:
             self._failed(type(error).__name__)
         else:
             self._failures, self._due = 0, began + self._interval
-            self._tell(audited, written, self._clock() - began)
+            self._log(audited, written, self._clock() - began)
 
     def _run(self) -> None:
-        while not self._stop.wait(_LOOK_SECONDS):
+        while not self._stop.wait(_CHECK_SECONDS):
             self.reconcile()
 
     def _audited(self, cluster: ClusterSnapshot) -> Audited:
         """Audit in a forked process, which shares the cluster state."""
         config = self._config()
         until = monotonic() + min(self._interval, _LONGEST)
-        process = self._fork(lambda _: look(cluster, config, until))
+        process = self._fork(lambda _: scan(cluster, config, until))
         with self._lock:
             self._process = process
         try:
@@ -138,7 +138,7 @@ class Auditor:
         if process is not None:
             process.end()
 
-    def _tell(self, audited: Audited, written: str, seconds: float) -> None:
+    def _log(self, audited: Audited, written: str, seconds: float) -> None:
         if not self._election.is_leader:
             self._withdraw()  # it took so long that another replica is elected
             return
@@ -146,7 +146,7 @@ class Auditor:
         for (rule, severity), count in audited.counts.items():
             self._metrics.audit_findings.labels(rule, severity).set(count)
         self._published = True
-        self._metrics.count(self._metrics.audits, "completed" if audited.whole else "incomplete")
+        self._metrics.count(self._metrics.audits, "completed" if audited.is_complete else "incomplete")
         self._metrics.audit_last_run.set(datetime.now(UTC).timestamp())
         told = {
             "findings": sum(audited.counts.values()),
@@ -155,7 +155,7 @@ class Auditor:
             "seconds": round(seconds, 1),
             "cpu_seconds": round(audited.seconds, 1),
         }
-        log_event("audit completed" if audited.whole else "audit incomplete", told)
+        log_event("audit completed" if audited.is_complete else "audit incomplete", told)
 
     def _failed(self, why: str) -> None:
         self._failures += 1

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.webhook.apiserver.object_api import ObjectApi
-    from forewarn.webhook.controllers.audit.looking import Audited, Found
+    from forewarn.webhook.controllers.audit.scan import Audited, Found
 
 GROUP: Final = "/apis/openreports.io/v1alpha1"
-MOST_REPORTS: Final = 200
+MAX_REPORTS: Final = 200
 """Maximum namespaces that get a Report; those with the worst findings first."""
-MOST_EVENTS: Final = 20
+MAX_EVENTS: Final = 20
 """Maximum Events of one audit; the worst findings first."""
 _WRITTEN: Final = "forewarn.dev/reported-namespaces"
 _EVENT_MESSAGE: Final = 1_000
@@ -45,7 +45,7 @@ def publish(api: ObjectApi, audited: Audited, now: datetime, identity: str) -> s
         if _knows_reports(api):
             _report(api, audited)
             return "reports"
-        _tell_events(api, audited, now, identity)
+        _create_events(api, audited, now, identity)
     except Forbidden:
         return ""
     return "events"
@@ -67,9 +67,9 @@ def _report(api: ObjectApi, audited: Audited) -> None:
     for found in audited.found:
         if found.object.namespace:
             by_namespace.setdefault(found.object.namespace, []).append(found)
-    now = sorted(by_namespace)[:MOST_REPORTS] if len(by_namespace) <= MOST_REPORTS else [*by_namespace][:MOST_REPORTS]
+    now = sorted(by_namespace)[:MAX_REPORTS] if len(by_namespace) <= MAX_REPORTS else [*by_namespace][:MAX_REPORTS]
     had = at(before or {}, "metadata", "annotations", _WRITTEN) or ""
-    left = [name for name in dict.fromkeys(had.split()) if name not in now][:MOST_REPORTS]
+    left = [name for name in dict.fromkeys(had.split()) if name not in now][:MAX_REPORTS]
     body = _body("ClusterReport", audited.found, in_full=True)
     body["summary"] = _summary(audited.counts)
     # The names come first: a Report that is written and not listed would never be emptied again.
@@ -116,7 +116,7 @@ def _body(kind: str, found: Iterable[Found], *, in_full: bool) -> dict[str, Any]
 
 
 def _result(found: Found, *, in_full: bool) -> dict[str, Any]:
-    message, fix = (found.message, found.fix) if in_full else (found.told, found.told_fix)
+    message, fix = (found.message, found.fix) if in_full else (found.warning, found.warning_fix)
     return result_of(found.severity, found.rule, found.object, message, fix)
 
 
@@ -129,7 +129,7 @@ def _summary(counts: Mapping[tuple[str, str], int]) -> dict[str, int]:
     return summary_of(total.elements())
 
 
-def _tell_events(api: ObjectApi, audited: Audited, now: datetime, identity: str) -> None:
+def _create_events(api: ObjectApi, audited: Audited, now: datetime, identity: str) -> None:
     """Create an Event for each of the worst findings that are not notes, except for Events that already exist."""
     for namespace, event in _events(audited.found, now, identity):
         try:
@@ -141,12 +141,14 @@ def _tell_events(api: ObjectApi, audited: Audited, now: datetime, identity: str)
 def _events(found: Sequence[Found], now: datetime, identity: str) -> Iterator[tuple[str, dict[str, Any]]]:
     time = now.isoformat(timespec="seconds").replace("+00:00", "Z")
     serious = [one for one in found if one.severity is not Severity.NOTE and one.object.name]
-    for one in serious[:MOST_EVENTS]:
+    for one in serious[:MAX_EVENTS]:
         namespace = one.object.namespace or _DEFAULT
-        text = cut(f"{one.told} [{one.rule}]" + (f" Fix: {one.told_fix}" if one.told_fix else ""), _EVENT_MESSAGE)
+        text = cut(
+            f"{one.warning} [{one.rule}]" + (f" Fix: {one.warning_fix}" if one.warning_fix else ""), _EVENT_MESSAGE
+        )
         ref = one.object
         about = {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
-        mark = hashlib.sha256(json.dumps([*ref, one.rule, one.told]).encode()).hexdigest()[:16]
+        mark = hashlib.sha256(json.dumps([*ref, one.rule, one.warning]).encode()).hexdigest()[:16]
         yield (
             namespace,
             {

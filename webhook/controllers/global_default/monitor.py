@@ -21,7 +21,7 @@ class GlobalDefaults:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._told: tuple[str, ...] = ()
+        self._reported: tuple[str, ...] = ()
 
     def reconcile(self, classes: Mapping[str, PriorityClass]) -> None:
         """Update the metric with the number of global defaults, and log their names if there are several."""
@@ -29,9 +29,9 @@ class GlobalDefaults:
         counts, message = default_priority_class(classes.values()), several(classes.values())
         self._metrics.global_defaults.set(len(names))
         if counts is None or not message:
-            self._told = ()
-        elif names != self._told:
+            self._reported = ()
+        elif names != self._reported:
             log_event(
                 "multiple global default PriorityClasses", {"classes": names, "effective": counts.name}, logging.ERROR
             )
-            self._told = names
+            self._reported = names

@@ -95,12 +95,12 @@ class Reserver:
         """Reserve the global default for a class; returns why that is impossible, or "". Raises ApiError."""
         until = self._clock() + seconds
         try:
-            refusal, outcome = self._reserve(candidate, until)
+            rejection, outcome = self._reserve(candidate, until)
         except ObjectApiError:
             self._metrics.count(self._metrics.reservations, "failed")
             raise
         self._metrics.count(self._metrics.reservations, outcome)
-        return refusal
+        return rejection
 
     def _reserve(self, candidate: DefaultCandidate, until: float) -> tuple[str, str]:
         for _ in range(_ATTEMPTS):
@@ -175,7 +175,7 @@ class Reserver:
     def _write(self, reservation: Reservation, name: str, request: str) -> Reservation | None:
         """Write the reservation, and return it; None if another replica has changed the Lease."""
         annotations = {REQUEST: request} if request else {}
-        held = reservation.lease.held(name, LEASE_SECONDS, datetime.now(UTC), annotations)
+        held = reservation.lease.held_by(name, LEASE_SECONDS, datetime.now(UTC), annotations)
         try:
             return Reservation(Lease(self._api.replace(self._path, held)))
         except Conflict:

@@ -64,9 +64,9 @@ def test_another_class_is_refused_by_every_replica_and_told_who_has_the_place() 
     replicas = Replicas()
     replicas.reserve("normal")
     for replica in (0, 1):
-        refusal = replicas.reserve("standard", replica=replica)
-        assert 'PriorityClass "normal"' in refusal
-        assert "within 40 seconds" in refusal
+        rejection = replicas.reserve("standard", replica=replica)
+        assert 'PriorityClass "normal"' in rejection
+        assert "within 40 seconds" in rejection
 
 
 def test_the_same_class_may_try_again() -> None:

@@ -231,5 +231,5 @@ def _write_over(self: Reserver, place: module.Reservation, name: str, request: s
     api = self._api
     assert isinstance(api, FakeApi)
     api.before("replace", LEASE)
-    held = place.lease.held(name, 40, datetime.now(UTC), {module.REQUEST: request})
+    held = place.lease.held_by(name, 40, datetime.now(UTC), {module.REQUEST: request})
     return module.Reservation(Lease(api.put(LEASE, held)))

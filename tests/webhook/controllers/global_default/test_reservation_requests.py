@@ -117,8 +117,8 @@ def test_a_class_whose_place_is_taken_is_denied_with_all_that_the_audit_log_was_
     config = read_config("actions: {below-autoscaler-cutoff: audit}", "c")
     low = {**NEW, "value": -50}
     taken = Reserving('PriorityClass "other" has the place')
-    audit = response(asked(taken, low, late=lambda: "no news", config=lambda: config))["auditAnnotations"]
-    allowed = response(asked(Reserving(), low, late=lambda: "no news", config=lambda: config))["auditAnnotations"]
+    audit = response(asked(taken, low, staleness=lambda: "no news", config=lambda: config))["auditAnnotations"]
+    allowed = response(asked(Reserving(), low, staleness=lambda: "no news", config=lambda: config))["auditAnnotations"]
     assert audit == allowed
     assert audit["stale-cache"] == "no news"
     assert len(audit) == 2
@@ -165,7 +165,7 @@ def test_who_forges_reviews_keeps_no_legal_default_out(history: list[tuple[str, 
     """
     api = FakeApi(LEASE)
     reservations = Reserver(api, LEASE, Metrics())
-    asked = endpoint(reserve=reservations.reserve, callers=Callers(told=lambda: {TOKEN: EVERYTHING}))
+    asked = endpoint(reserve=reservations.reserve, callers=Callers(grants=lambda: {TOKEN: EVERYTHING}))
     holds = ""
     for number, (kind, same, token) in enumerate(history):
         name = f"class-{number}"

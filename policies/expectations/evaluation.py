@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from forewarn.policies.expectations.document import Expectation, When
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.simulation.scenario import Arrival, World
-    from forewarn.policies.whatif.answer import Answer, Bound, Push, Standing
+    from forewarn.policies.whatif.answer import Answer, Bound, Preemption, WorkloadCount
     from forewarn.policies.whatif.questions import Question
 
 _NAMED: Final = 5
@@ -32,14 +32,14 @@ _EMPTY: Final = '""'
 
 class Setting(NamedTuple):
     """The input for expectations. `world`: the cluster with these arrivals. `objects`: the objects that a file
-    applies at time 0. `workloads`: the Pods and workloads of a file, with the resulting cluster. `most`: maximum
+    applies at time 0. `workloads`: the Pods and workloads of a file, with the resulting cluster. `max_cases`: maximum
     cases of one expectation."""
 
     cluster: ClusterSnapshot
     world: Callable[[Sequence[Arrival]], World]
     objects: Callable[[str], Sequence[Arrival]]
     workloads: Callable[[str], tuple[Sequence[ApiObject], ClusterSnapshot]]
-    most: int
+    max_cases: int
 
 
 class Verdict(NamedTuple):
@@ -59,7 +59,7 @@ class Verdict(NamedTuple):
     notes: Sequence[str] = ()
 
 
-def judge(expectation: Expectation, setting: Setting) -> Verdict:
+def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
     """Evaluate an expectation. Raises InvalidObject, SourceError, ValueError.
 
     Errors: a referenced object is absent, or there are too many cases.
@@ -67,7 +67,7 @@ def judge(expectation: Expectation, setting: Setting) -> Verdict:
     assumed: dict[str, None] = {}
     if expectation.fit is not None:
         broken = list(_not_fitting(expectation, setting, assumed))
-        if broken or not _asks_for_more(expectation):
+        if broken or not _needs_more(expectation):
             return Verdict(expectation, 1, "current cluster" if broken else "", broken, notes=list(assumed))
     count, of_nobody, not_modelled = 0, _patterns(expectation), dict[str, None]()
     for question in _questions(expectation.when, setting):
@@ -78,7 +78,7 @@ def judge(expectation: Expectation, setting: Setting) -> Verdict:
         if broken:
             return Verdict(expectation, count, question.title, broken, answer, list(assumed))
         not_modelled |= dict.fromkeys(answer.not_modelled)
-        of_nobody = _of_nobody(of_nobody, answer) if of_nobody else of_nobody
+        of_nobody = _without_pods(of_nobody, answer) if of_nobody else of_nobody
     unanswered, notes = list[str](), list[str]()
     for what, pattern in of_nobody.items():
         (notes if _may_be_empty(what, pattern, setting.cluster) else unanswered).append(_no_pod(what, pattern))
@@ -92,7 +92,7 @@ def _may_be_empty(what: str, pattern: PodPattern, cluster: ClusterSnapshot) -> b
 
 
 def _no_pod(what: str, pattern: PodPattern) -> str:
-    return f"{what}: no Pod{_told(pattern)} exists"
+    return f"{what}: no Pod{_described(pattern)} exists"
 
 
 def _patterns(expectation: Expectation) -> dict[str, PodPattern]:
@@ -101,20 +101,20 @@ def _patterns(expectation: Expectation) -> dict[str, PodPattern]:
     parts = {
         "run": expectation.run,
         "noPending": expectation.pending,
-        "noPreemption": expectation.pushed_out,
+        "noPreemption": expectation.preempted,
         "by": by,
     }
     return {what: pattern for what, pattern in parts.items() if pattern is not None}
 
 
-def _of_nobody(patterns: Mapping[str, PodPattern], answer: Answer) -> dict[str, PodPattern]:
+def _without_pods(patterns: Mapping[str, PodPattern], answer: Answer) -> dict[str, PodPattern]:
     """The patterns that match no Pod, before or after the event."""
     origins = answer.simulation.timeline.origins.values()
     pods = {(origin.namespace, origin.priority_class, origin.group) for origin in origins}
     return {what: pattern for what, pattern in patterns.items() if not any(pattern.matches(*pod) for pod in pods)}
 
 
-def _told(pattern: PodPattern) -> str:
+def _described(pattern: PodPattern) -> str:
     """A pattern as a phrase: ` of class gold of workload shop/* in namespace shop`."""
     of_class = " without a class" if pattern.priority_class == "" else _named(" of class", pattern.priority_class)
     return of_class + _named(" of workload", pattern.workload) + _named(" in namespace", pattern.namespace)
@@ -124,8 +124,8 @@ def _named(what: str, name: str | None) -> str:
     return "" if name is None else f"{what} {cut(name, _LONGEST) or _EMPTY}"
 
 
-def _asks_for_more(expectation: Expectation) -> bool:
-    return any(part is not None for part in (expectation.run, expectation.pending, expectation.pushed_out))
+def _needs_more(expectation: Expectation) -> bool:
+    return any(part is not None for part in (expectation.run, expectation.pending, expectation.preempted))
 
 
 def _questions(when: When, setting: Setting) -> Iterator[Question]:
@@ -157,8 +157,8 @@ def _names(when: When, setting: Setting) -> list[str]:
     names = sorted(zones if when.what == "zone" else {node.name for node in nodes})
     if not names:
         raise InvalidObject(f"the cluster has no {when.what}s")
-    if len(names) > setting.most:
-        raise ValueError(f"any {when.what}: {len(names)} exist, more than --most {setting.most}")
+    if len(names) > setting.max_cases:
+        raise ValueError(f"any {when.what}: {len(names)} exist, more than --most {setting.max_cases}")
     return names
 
 
@@ -179,41 +179,41 @@ def _broken(expectation: Expectation, answer: Answer) -> Iterator[str]:
         yield from _not_running(expectation.run, expectation.within, answer)
     if expectation.pending is not None:
         for standing in answer.standings:
-            if standing.pending and _is_meant(expectation.pending, standing, answer):
+            if standing.pending and _is_selected(expectation.pending, standing, answer):
                 yield f"{standing.workload}: {plural(standing.pending, 'Pod')} Pending: {standing.message}"
-    if expectation.pushed_out is not None:
-        yield from _pushed_out(expectation, answer)
+    if expectation.preempted is not None:
+        yield from _preempted(expectation, answer)
 
 
-def _is_meant(selector: PodPattern, pod: Standing | Bound | Push, answer: Answer) -> bool:
+def _is_selected(selector: PodPattern, pod: WorkloadCount | Bound | Preemption, answer: Answer) -> bool:
     """True if the pattern matches the Pods of a workload; the workload's kind does not matter."""
     return selector.matches(pod.namespace, pod.priority_class, answer.summary.names.group(pod.workload))
 
 
 def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> Iterator[str]:
     for standing in answer.standings:
-        if standing.missed and _is_meant(selector, standing, answer):
+        if standing.missed and _is_selected(selector, standing, answer):
             reason = standing.message or standing.failure or sentence(standing.again, standing.kind)
             why = f": {reason}" if reason else ""
             yield f"{standing.workload}: {standing.before} → {standing.after} running Pods{why}"
     if not answer.summary.settled:
         yield f"no steady state after {answer.summary.settled_at:.0f} s"
     for bound in answer.bound:
-        if within is not None and bound.t > within and _is_meant(selector, bound, answer):
+        if within is not None and bound.t > within and _is_selected(selector, bound, answer):
             yield f"{bound.workload}: its last Pod is scheduled after {bound.t:.0f} s, not within {within:.0f} s"
 
 
-def _pushed_out(expectation: Expectation, answer: Answer) -> Iterator[str]:
-    assert expectation.pushed_out is not None
+def _preempted(expectation: Expectation, answer: Answer) -> Iterator[str]:
+    assert expectation.preempted is not None
     group = answer.summary.names.group
     hit = [
-        push
-        for push in answer.pushes
-        if _is_meant(expectation.pushed_out, push, answer)
-        and expectation.by.matches(push.by_namespace, push.by_class, group(push.by_workload))
+        preemption
+        for preemption in answer.preemptions
+        if _is_selected(expectation.preempted, preemption, answer)
+        and expectation.by.matches(preemption.by_namespace, preemption.by_class, group(preemption.by_workload))
     ]
     if hit:
-        named = listed([f"{push.victim} by {push.by}" for push in hit], _NAMED)
+        named = listed([f"{preemption.victim} by {preemption.by}" for preemption in hit], _NAMED)
         yield f"{plural(len(hit), 'Pod is', 'Pods are')} preempted: {named}"
 
 

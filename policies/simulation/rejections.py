@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 _BACK_OFF: Final = (0.005, 1000.0)
 """(first, longest) back-off in seconds; it doubles with each failure."""
 _JOB_BACK_OFF: Final = (1.0, 60.0)
-_MOST_DOUBLED: Final = 20
+_MAX_DOUBLINGS: Final = 20
 
 
-class Refused(NamedTuple):
+class RejectedWorkload(NamedTuple):
     """A workload with rejected Pods.
 
     `failures`: consecutive failed syncs. `missing`: Pods that the last sync could not create. `message`: of the quota.
@@ -32,20 +32,20 @@ class Refused(NamedTuple):
     gone: int
 
 
-class Refusals:
+class Rejections:
     """The workloads whose last sync failed because a quota rejected a Pod."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
         self._syncs: dict[Key, _Sync] = {}
-        self._now: dict[Key, Refused] = {}
+        self._now: dict[Key, RejectedWorkload] = {}
 
     def begin(self, key: Key, wanted: int) -> None:
         """Begin a sync that creates `wanted` Pods."""
         if self._api.quotas is not None:
             self._syncs[key] = _Sync(wanted)
 
-    def refused(self, key: Key, message: str) -> None:
+    def rejected(self, key: Key, message: str) -> None:
         """Record that a quota rejected a Pod in the current sync."""
         sync = self._syncs.get(key)
         if sync is None:
@@ -73,11 +73,11 @@ class Refusals:
             return None
         failures = before.failures if before is not None else 0
         gone = self._api.quotas.given_back if self._api.quotas is not None else 0
-        self._now[key] = Refused(failures + 1, sync.wanted - sync.made, sync.message, gone)
+        self._now[key] = RejectedWorkload(failures + 1, sync.wanted - sync.made, sync.message, gone)
         first, longest = _JOB_BACK_OFF if key[0] == "batch/Job" else _BACK_OFF
-        return float(min(first * 2 ** min(failures, _MOST_DOUBLED), longest))
+        return float(min(first * 2 ** min(failures, _MAX_DOUBLINGS), longest))
 
-    def is_refused(self, key: Key) -> bool:
+    def is_rejected(self, key: Key) -> bool:
         """Return True if the previous sync failed."""
         return key in self._now
 
@@ -98,7 +98,7 @@ class Refusals:
             each.gone < quotas.given_back for key, each in self._now.items() if key in self._api.workloads
         )
 
-    def by_workload(self) -> Iterator[tuple[tuple[str, str], Refused]]:
+    def by_workload(self) -> Iterator[tuple[tuple[str, str], RejectedWorkload]]:
         """Return ((kind, `namespace/name`) of the top workload, Refused) for each existing workload, unordered."""
         return ((self._workload(key), each) for key, each in self._now.items() if key in self._api.workloads)
 

@@ -19,7 +19,12 @@ from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPri
 from forewarn.policies.scheduling.vectorized.node_fit import NodeFit
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized.problem import NotValid
-from forewarn.policies.scheduling.vectorized.rejections import Present, first_rejections, left_out, static_rejections
+from forewarn.policies.scheduling.vectorized.rejections import (
+    Present,
+    excluded_reason,
+    first_rejections,
+    static_rejections,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +43,7 @@ def pays(nodes: int) -> bool:
     return nodes >= LEAST_NODES
 
 
-class WholeAnswer:
+class FullPrediction:
     """The answer in columns for one Pod on one Snapshot."""
 
     def __init__(self, framework: Framework, pod: Pod, fit: NodeFit | None = None) -> None:
@@ -46,7 +51,7 @@ class WholeAnswer:
         self._framework, self._pod = framework, pod
         _check_plugins(framework, pod)
         snapshot = framework.snapshot
-        with snapshot.derived.taken():
+        with snapshot.derived.locked():
             fit = self._fit = fit or NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework)
             self._left_by_pre_filter, self._restricting, self._static = static_rejections(fit)
             self._found = first_rejections(fit, self._static, Present())
@@ -56,7 +61,7 @@ class WholeAnswer:
         """The nodes that pass the filters, and why the others do not. Source: upstream `findNodesThatFitPod`."""
         infos, statuses = self._framework.snapshot.node_infos, NodeToStatus()
         if self._restricting:
-            statuses.absent = unresolvable(left_out(self._restricting))
+            statuses.absent = unresolvable(excluded_reason(self._restricting))
         passing = self._found.codes < 0
         nodes = [infos[row] for row in np.flatnonzero(passing & self._left_by_pre_filter).tolist()]
         rows = np.flatnonzero(~passing & self._left_by_pre_filter).tolist()
@@ -73,7 +78,7 @@ class WholeAnswer:
         framework, pod, snapshot = self._framework, self._pod, self._framework.snapshot
         potential = self._found.where(Code.UNSCHEDULABLE) & self._left_by_pre_filter
         rows = np.flatnonzero(potential)
-        with snapshot.derived.taken():
+        with snapshot.derived.locked():
             matrix = pod_matrix_of(snapshot)  # it may have been another snapshot's meanwhile
             fit = self._fit if self._fit.is_valid(matrix) else NodeFit(snapshot, pod, matrix, framework)
             lower = lower_priority_pods_of(matrix, snapshot, pod.effective_priority)
@@ -112,7 +117,7 @@ class WithoutLower(Present):
 
     def affinity_met(self, affinity: RequiredAffinity) -> NDArray[np.bool_]:
         """Return [node], bool: whether the Pod's required affinity is met."""
-        return affinity.when_gone(np.arange(len(affinity.now)), self._lower.kind)
+        return affinity.when_removed(np.arange(len(affinity.now)), self._lower.kind)
 
     def affinity_met_with_nominated(self, problem: NodeFitProblem, affinity: RequiredAffinity) -> NDArray[np.bool_]:
         """Return [node], bool: as `affinity_met`. Raises NotValid if a nominated Pod matches the affinity."""

@@ -22,39 +22,39 @@ if TYPE_CHECKING:
 
 SHARE: Final = 0.2
 """Maximum share of one core, on average since the start."""
-MOST_TOLD: Final = 2_000
+MAX_REPORTED: Final = 2_000
 """Maximum findings with texts, the worst first; the others are only counted."""
 _LONGEST: Final = 600
 """Maximum characters of a text."""
 _SLICE: Final = 0.02
 """Seconds of CPU time by which the audit may exceed its share before it sleeps."""
-_MOST_WORK: Final = 10**12
+_MAX_WORK: Final = 10**12
 """Maximum units of work: so high that only the deadline stops an audit."""
 _NICE: Final = 14
 """Niceness in addition to the 5 of every forked process: 19, the lowest priority."""
 
 
 class Found(NamedTuple):
-    """A finding. `message` and `fix` contain all names; `told` and `told_fix` none of other namespaces."""
+    """A finding. `message` and `fix` contain all names; `warning` and `warning_fix` none of other namespaces."""
 
     severity: Severity
     rule: str
     object: ObjectRef
     message: str
     fix: str
-    told: str
-    told_fix: str
+    warning: str
+    warning_fix: str
 
 
 class Audited(NamedTuple):
-    """The result of an audit. `counts`: (rule, severity) -> number of all findings. `whole`: False if time was used up
-    before the end, so there may be more findings.
+    """The result of an audit. `counts`: (rule, severity) -> number of all findings. `is_complete`: False if time was
+    used up before the end, so there may be more findings.
     """
 
     found: tuple[Found, ...]
     counts: Mapping[tuple[str, str], int]
     suppressed: int
-    whole: bool
+    is_complete: bool
     seconds: float
     """CPU time of the audit."""
 
@@ -87,21 +87,21 @@ class Throttle:
         return self.is_over
 
 
-def look(cluster: ClusterSnapshot, config: Config, until: float, share: float = SHARE) -> Audited:
+def scan(cluster: ClusterSnapshot, config: Config, until: float, share: float = SHARE) -> Audited:
     """Audit a cluster. `until`: deadline on the monotonic clock. `share`: maximum share of one core."""
     with suppress(OSError):
         os.nice(_NICE)
     expired, now = Throttle(share, until), datetime.now(UTC)
     began = process_time()
     subjects = tuple(stored_objects(cluster))
-    every = audit(cluster, subjects, config, now=now, expired=expired, most_work=_MOST_WORK, disclose=Disclose.COUNTS)
+    every = audit(cluster, subjects, config, now=now, expired=expired, max_work=_MAX_WORK, disclose=Disclose.COUNTS)
     findings, suppressed = unsuppressed(every, subjects, config, now)
-    judged = [finding for finding in findings if not finding.not_evaluated]
+    evaluated = [finding for finding in findings if not finding.not_evaluated]
     return Audited(
-        tuple(_found(finding) for finding in judged[:MOST_TOLD]),
-        dict(Counter((finding.rule, str(finding.severity)) for finding in judged)),
+        tuple(_found(finding) for finding in evaluated[:MAX_REPORTED]),
+        dict(Counter((finding.rule, str(finding.severity)) for finding in evaluated)),
         suppressed,
-        len(judged) == len(findings) and not expired.is_over,
+        len(evaluated) == len(findings) and not expired.is_over,
         process_time() - began,
     )
 

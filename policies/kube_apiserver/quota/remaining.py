@@ -22,7 +22,7 @@ _CHECKING: Final = 50
 """Units of work to compare a Pod with a quota."""
 
 
-class QuotaRoom:
+class RemainingQuota:
     """The ResourceQuotas of namespaces, charged for new Pods and credited for deleted Pods.
 
     `quotas_of`: the initial quotas of a namespace, by name; called once for each namespace. A Pod is charged until its
@@ -42,15 +42,15 @@ class QuotaRoom:
 
         A quota without a status rejects nothing.
         """
-        return not self.refusal(namespace, pod)
+        return not self.rejection(namespace, pod)
 
-    def refusal(self, namespace: str, pod: ApiObject) -> str:
+    def rejection(self, namespace: str, pod: ApiObject) -> str:
         """Charge a Pod; if a quota rejects it, return upstream's message instead of "". Raises InvalidObject."""
         charge(_CHECKING * len(self._of(namespace)))
         check = check_request(pod, self._of(namespace), evaluator=self._evaluator)
-        refused = next((fault for fault in check.faults if fault.kind is not FaultKind.STATUS_UNKNOWN), None)
-        if refused is not None:
-            return refused.message
+        rejected = next((fault for fault in check.faults if fault.kind is not FaultKind.STATUS_UNKNOWN), None)
+        if rejected is not None:
+            return rejected.message
         self._now[namespace] = check.quotas
         return ""
 

@@ -38,7 +38,7 @@ class Best(NamedTuple):
     violations: int
 
 
-class KeptCosts:
+class CostCache:
     """The costs of one request at one priority. `lower`: the Pods below this priority, whose versions show changed
     nodes.
     """

@@ -48,15 +48,15 @@ class Seen(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """The objects of a list. `is_whole`: true if all pages were read."""
+    """The objects of a list. `is_complete`: true if all pages were read."""
 
     objects: list[dict[str, Any]]
-    is_whole: bool
+    is_complete: bool
     why: str = ""
     status: int = 200
 
 
-class Looks:
+class Client:
     """Sends requests to an API server until the time limit. Raises nothing."""
 
     def __init__(self, api: ApiServer, seconds: float, clock: Callable[[], float] = monotonic) -> None:
@@ -64,13 +64,13 @@ class Looks:
         self._until = clock() + seconds
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Remaining seconds, at least 0."""
         return max(0.0, self._until - self._clock())
 
     def get(self, path: str, what: str) -> Seen:
         """The object at a path. `what`: its description for messages."""
-        return self._asked(lambda times: self._made("GET", path, None, None, times), what)
+        return self._within_limit(lambda times: self._made("GET", path, None, None, times), what)
 
     def create(self, path: str, obj: ApiObject, what: str, *, dry_run: bool = False) -> Seen:
         """Create an object, and return the result.
@@ -78,11 +78,11 @@ class Looks:
         Only for dry runs and reviews, which the API server does not store.
         """
         query = {"dryRun": "All"} if dry_run else None
-        return self._asked(lambda times: self._made("POST", path, obj, query, times), what)
+        return self._within_limit(lambda times: self._made("POST", path, obj, query, times), what)
 
     def text(self, path: str, what: str) -> Seen:
         """The text at a path that is not an object."""
-        return self._asked(lambda times: Seen({}, text=self._api.text(path, _LARGEST, times)), what)
+        return self._within_limit(lambda times: Seen({}, text=self._api.text(path, _LARGEST, times)), what)
 
     def all(self, path: str, what: str, query: dict[str, str] | None = None) -> Listed:
         """The objects of a list, up to PAGES pages."""
@@ -90,7 +90,7 @@ class Looks:
         token = ""
         for _ in range(PAGES):
             asked = {**(query or {}), "limit": str(PAGE), **({"continue": token} if token else {})}
-            seen = self._asked(lambda times, asked=asked: self._made("GET", path, None, asked, times), what)  # type: ignore[misc]
+            seen = self._within_limit(lambda times, asked=asked: self._made("GET", path, None, asked, times), what)  # type: ignore[misc]
             if not seen.there:
                 return Listed(found, False, seen.why, seen.status)
             items, metadata = seen.object.get("items"), seen.object.get("metadata")
@@ -106,14 +106,14 @@ class Looks:
         answer = self._api.ask(method, path, query, body, timeouts=times)
         return Seen(answer.object, warnings=answer.warnings)
 
-    def _asked(self, ask: Callable[[Timeouts], Seen], what: str) -> Seen:
-        left = self.left
+    def _within_limit(self, ask: Callable[[Timeouts], Seen], what: str) -> Seen:
+        left = self.remaining
         if not left:
             return Seen({}, f"no time left to read {what}", 0)
         try:
             return ask(Timeouts(min(_CONNECT, left), min(_READ, left), min(_READ, left)))
         except ApiError as error:
-            if error.refused:
+            if error.rejected:
                 return Seen({}, f"no permission to read {what} ({error.status})", error.status, text=error.problem)
             problem = cut(one_line(error.problem), 250)
             told = f"{what}: {problem}" + (f" ({error.status})" if error.status else "")

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _FEW: Final = 32
 """Up to this number, changed PDBs are counted one by one: numpy reads all Pods for each of them."""
-_MOST_NUMBERS: Final = 4096
+_MAX_NUMBERS: Final = 4096
 """Number of PDB numbers above which all PDBs are numbered again, if there are more than twice as many numbers as
 PDBs.
 """
-_KEPT: Final = 256
+_CACHE_SIZE: Final = 256
 """Maximum number of PDBs with cached results for all equivalence classes."""
 
 
@@ -35,12 +35,12 @@ class _Numbered(NamedTuple):
     `first`: number of the first PDB. `kinds`: the equivalence classes matched so far.
     """
 
-    budgets: Sequence[PodDisruptionBudget]
+    pdbs: Sequence[PodDisruptionBudget]
     first: int
     kinds: list[int]
 
 
-class MatchingBudgets:
+class MatchingPdbs:
     """The PDBs that each equivalence class matches, cached while their selectors stay the same.
 
     PDBs have numbers, consecutive within a namespace. A PDB that only allows more or fewer disruptions keeps its
@@ -60,20 +60,20 @@ class MatchingBudgets:
         self._names_pods: NDArray[np.bool_] = np.zeros(64, np.bool_)
         self._count = 0
 
-    def of(self, pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> Iterable[PodDisruptionBudget]:
-        """Return the PDBs that match a Pod. `budgets`: the PDBs of its namespace."""
-        if not budgets:
+    def of(self, pod: Pod, pdbs: Sequence[PodDisruptionBudget]) -> Iterable[PodDisruptionBudget]:
+        """Return the PDBs that match a Pod. `pdbs`: the PDBs of its namespace."""
+        if not pdbs:
             return ()
-        numbered = self._numbered(pod.namespace, budgets)
-        return [budgets[number - numbered.first] for number in self._matching(self._kinds.number(pod), pod)]
+        numbered = self._numbered(pod.namespace, pdbs)
+        return [pdbs[number - numbered.first] for number in self._matching(self._kinds.number(pod), pod)]
 
     def of_kinds(
-        self, kinds: NDArray[np.intp], budgets: Mapping[str, Sequence[PodDisruptionBudget]]
+        self, kinds: NDArray[np.intp], pdbs: Mapping[str, Sequence[PodDisruptionBudget]]
     ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """Return ([index in `kinds`], number of matching PDBs; the numbers of these PDBs, class after class). Raises
         CutShort.
         """
-        self._learn(budgets)
+        self._learn(pdbs)
         work = meter()
         found = list(map(self._of_kind.get, kinds.tolist()))
         work.charge(len(found) // 16)
@@ -100,37 +100,37 @@ class MatchingBudgets:
         """[PDB number], bool: whether the PDB lists disrupted Pods in its status."""
         return self._names_pods[: self._count]
 
-    def _learn(self, budgets: Mapping[str, Sequence[PodDisruptionBudget]]) -> None:
-        if budgets is self._all:
+    def _learn(self, pdbs: Mapping[str, Sequence[PodDisruptionBudget]]) -> None:
+        if pdbs is self._all:
             return
-        if self._count > _MOST_NUMBERS and self._count > 2 * sum(map(len, budgets.values())):
+        if self._count > _MAX_NUMBERS and self._count > 2 * sum(map(len, pdbs.values())):
             self._forget()
-        charge((len(budgets) + len(self._namespaces)) // 16)
-        for namespace in [name for name, known in self._namespaces.items() if known.budgets and name not in budgets]:
+        charge((len(pdbs) + len(self._namespaces)) // 16)
+        for namespace in [name for name, known in self._namespaces.items() if known.pdbs and name not in pdbs]:
             self._drop(namespace)
-        for namespace, found in budgets.items():
+        for namespace, found in pdbs.items():
             self._numbered(namespace, found)
-        self._all = budgets
+        self._all = pdbs
 
-    def _numbered(self, namespace: str, budgets: Sequence[PodDisruptionBudget]) -> _Numbered:
+    def _numbered(self, namespace: str, pdbs: Sequence[PodDisruptionBudget]) -> _Numbered:
         """Return the PDBs of a namespace with their numbers, updated to these states."""
         known = self._namespaces.get(namespace)
-        if known is not None and known.budgets is budgets:
+        if known is not None and known.pdbs is pdbs:
             return known
         self._all = None
-        if known is not None and _same_selectors(known.budgets, budgets):
-            known = known._replace(budgets=budgets)
+        if known is not None and _same_selectors(known.pdbs, pdbs):
+            known = known._replace(pdbs=pdbs)
         else:
             self._drop(namespace)
-            known = _Numbered(budgets, self._count, [])
-            self._count += len(budgets)
+            known = _Numbered(pdbs, self._count, [])
+            self._count += len(pdbs)
             if self._count > len(self._allowed):
                 more = 0, self._count
                 self._allowed, self._names_pods = np.pad(self._allowed, more), np.pad(self._names_pods, more)
-        charge(len(budgets) // 8)
-        here = slice(known.first, known.first + len(budgets))
-        self._allowed[here] = [budget.disruptions_allowed for budget in budgets]
-        self._names_pods[here] = [bool(budget.disrupted_pods) for budget in budgets]
+        charge(len(pdbs) // 8)
+        here = slice(known.first, known.first + len(pdbs))
+        self._allowed[here] = [pdb.disruptions_allowed for pdb in pdbs]
+        self._names_pods[here] = [bool(pdb.disrupted_pods) for pdb in pdbs]
         self._namespaces[namespace] = known
         return known
 
@@ -143,9 +143,9 @@ class MatchingBudgets:
         """Return the numbers of the PDBs that match an equivalence class; cached. The namespace must be numbered."""
         found = self._of_kind.get(kind)
         if found is None:
-            budgets, first, kinds = self._namespaces.setdefault(pod.namespace, _Numbered((), 0, []))
-            here = enumerate(each(budgets, 1.5), first)
-            found = tuple(number for number, budget in here if budget.matches(pod.namespace, pod.labels))
+            pdbs, first, kinds = self._namespaces.setdefault(pod.namespace, _Numbered((), 0, []))
+            here = enumerate(each(pdbs, 1.5), first)
+            found = tuple(number for number, pdb in here if pdb.matches(pod.namespace, pod.labels))
             self._of_kind[kind] = found
             kinds.append(kind)
         return found
@@ -155,24 +155,24 @@ def _same_selectors(one: Sequence[PodDisruptionBudget], other: Sequence[PodDisru
     return len(one) == len(other) and all(a.selector is b.selector for a, b in zip(one, other, strict=True))
 
 
-def concerned(
+def affected(
     matrix: PodMatrix, kind: NDArray[np.int32], changed: Sequence[tuple[int, PodDisruptionBudget]]
 ) -> NDArray[np.bool_]:
     """Return [node], bool: whether Pods in the table `kind` ([rank, node]) may violate other PDBs than before.
 
-    `changed`: see `changed_budgets`. A PDB that allows at least as many disruptions as it has Pods on a node, before
+    `changed`: see `changed_pdbs`. A PDB that allows at least as many disruptions as it has Pods on a node, before
     and after, is not violated there.
     """
     if len(changed) > _FEW:
         by_namespace: dict[str, list[PodDisruptionBudget]] = {}
-        for _, budget in changed:
-            by_namespace.setdefault(budget.namespace, []).append(budget)
+        for _, pdb in changed:
+            by_namespace.setdefault(pdb.namespace, []).append(pdb)
         touched = np.array(
             [pod is not None and _any(by_namespace.get(pod.namespace, ()), pod) for pod in each(matrix.kinds.members)]
         )
         return np.asarray(touched[kind].any(axis=0))
     charge((2 + len(changed)) * kind.size // VECTOR)
-    counted = [matching_kinds(matrix, budget)[: len(matrix.kinds)] > 0 for _, budget in changed]
+    counted = [matching_kinds(matrix, pdb)[: len(matrix.kinds)] > 0 for _, pdb in changed]
     found = np.zeros(kind.shape[1], np.bool_)
     # Few pods match any of them: these are picked out once, and counted for each.
     place = np.flatnonzero(np.logical_or.reduce(counted).take(kind)) if counted else np.zeros(0, np.intp)
@@ -182,20 +182,20 @@ def concerned(
     return found
 
 
-def may_concern(matrix: PodMatrix, changed: Sequence[tuple[int, PodDisruptionBudget]]) -> NDArray[np.bool_]:
-    """Return [node], bool: an upper bound of `concerned`, which counts Pods of any priority."""
+def may_affect(matrix: PodMatrix, changed: Sequence[tuple[int, PodDisruptionBudget]]) -> NDArray[np.bool_]:
+    """Return [node], bool: an upper bound of `affected`, which counts Pods of any priority."""
     found = np.zeros(len(matrix.serials), np.bool_)
-    for allowed, budget in changed:
+    for allowed, pdb in changed:
 
-        def counted(pod: Pod, budget: PodDisruptionBudget = budget) -> int:
-            return int(budget.matches(pod.namespace, pod.labels))
+        def counted(pod: Pod, pdb: PodDisruptionBudget = pdb) -> int:
+            return int(pdb.matches(pod.namespace, pod.labels))
 
-        key = "budget", budget.namespace, id(budget.selector)
-        found |= matrix.counts(key, budget, counted, budget.namespace).here > allowed
+        key = "budget", pdb.namespace, id(pdb.selector)
+        found |= matrix.counts(key, pdb, counted, pdb.namespace).here > allowed
     return found
 
 
-def changed_budgets(
+def changed_pdbs(
     old: Mapping[str, tuple[PodDisruptionBudget, ...]], new: Mapping[str, tuple[PodDisruptionBudget, ...]]
 ) -> Iterator[tuple[int, PodDisruptionBudget]]:
     """Yield (n, PDB) for added, changed and deleted PDBs: nodes with up to n of its Pods are not affected."""
@@ -212,21 +212,21 @@ def changed_budgets(
                 if one.disruptions_allowed != other.disruptions_allowed:
                     yield min(one.disruptions_allowed, other.disruptions_allowed), other
             else:
-                yield from ((0, budget) for budget in (one, other) if budget)
+                yield from ((0, pdb) for pdb in (one, other) if pdb)
 
 
-def matching_kinds(matrix: PodMatrix, budget: PodDisruptionBudget) -> NDArray[np.int64]:
+def matching_kinds(matrix: PodMatrix, pdb: PodDisruptionBudget) -> NDArray[np.int64]:
     """Return [class]: 1 if the PDB matches the Pods of the equivalence class."""
-    key = budget.namespace, id(budget.selector)
-    found = matrix.budgets.pop(key, None)
+    key = pdb.namespace, id(pdb.selector)
+    found = matrix.pdbs.pop(key, None)
     if found is None:
-        if len(matrix.budgets) >= _KEPT:
-            matrix.budgets.pop(next(iter(matrix.budgets)))
-        per_kind = PerClass(matrix.kinds, lambda pod: int(budget.matches(pod.namespace, pod.labels)), budget.namespace)
-        found = per_kind, budget
-    matrix.budgets[key] = found
+        if len(matrix.pdbs) >= _CACHE_SIZE:
+            matrix.pdbs.pop(next(iter(matrix.pdbs)))
+        per_kind = PerClass(matrix.kinds, lambda pod: int(pdb.matches(pod.namespace, pod.labels)), pdb.namespace)
+        found = per_kind, pdb
+    matrix.pdbs[key] = found
     return found[0].values()
 
 
-def _any(budgets: Sequence[PodDisruptionBudget], pod: Pod) -> bool:
-    return any(budget.matches(pod.namespace, pod.labels) for budget in each(budgets, 1.5))
+def _any(pdbs: Sequence[PodDisruptionBudget], pod: Pod) -> bool:
+    return any(pdb.matches(pod.namespace, pod.labels) for pdb in each(pdbs, 1.5))

@@ -16,7 +16,7 @@ from collections import Counter, OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.controllers.changes import still_to_come
+from forewarn.policies.controllers.changes import not_yet_scheduled
 from forewarn.policies.findings import plural
 from forewarn.policies.kinds.registry import POD
 from forewarn.policies.metering import CutShort, metered
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.scheduling.snapshot import Snapshot
 
-MOST_OBJECTS: Final = 32
-MOST_OF_ONE: Final = 8
+MAX_OBJECTS: Final = 32
+MAX_OF_ONE: Final = 8
 """Maximum number of recorded objects of one user, and of one namespace."""
-MOST_PODS: Final = 32
+MAX_PODS: Final = 32
 """Maximum number of counted Pods, over all objects."""
-MOST_WORK: Final = 50_000
+MAX_WORK: Final = 50_000
 """Maximum units of work (`policies.metering`) to place the Pods."""
-MOST_BYTES: Final = 64 * 1024
+MAX_BYTES: Final = 64 * 1024
 """Maximum bytes of a recorded object."""
 SECONDS: Final = 10.0
 """Seconds after which the Pods are in the cluster state, or the controller cannot create them."""
@@ -65,18 +65,18 @@ class Admitted(NamedTuple):
 
 
 class Arriving(NamedTuple):
-    """A cluster state with the expected Pods. `left_out`: number of objects for which some Pods are missing."""
+    """A cluster state with the expected Pods. `omitted`: number of objects for which some Pods are missing."""
 
     cluster: ClusterSnapshot | None
-    left_out: int = 0
+    omitted: int = 0
 
     @property
     def not_counted(self) -> str:
         """A sentence about Pods that the prediction omits, for the audit log; "" if there are none."""
-        return f"Pods of {plural(self.left_out, 'object')} just admitted" if self.left_out else ""
+        return f"Pods of {plural(self.omitted, 'object')} just admitted" if self.omitted else ""
 
 
-class PodsToCome:
+class AdmittedPods:
     """The recently admitted objects. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -92,7 +92,7 @@ class PodsToCome:
         """Record an admitted object. `pods`: the number of its Pods when all are created. `size`: bytes of its
         review."""
         ref, obj = subject.ref, subject.object
-        if not ref.name or size > MOST_BYTES or pods <= 0 or _has_controller(obj):
+        if not ref.name or size > MAX_BYTES or pods <= 0 or _has_controller(obj):
             return  # the Pods of a controller are those of its object
         if at(obj, "metadata", "generateName"):
             return  # nothing is applied under a generated name, which /mutate does not know yet
@@ -106,7 +106,7 @@ class PodsToCome:
             every = list(self._admitted.values())
             self._limit([each for each in every if each.user == user])
             self._limit([each for each in every if each.key[1] == key[1]])
-            while len(self._admitted) > MOST_OBJECTS:
+            while len(self._admitted) > MAX_OBJECTS:
                 counts = Counter(admitted.user for admitted in self._admitted.values())
                 most = max(counts.values())
                 self._forget(next(a.key for a in self._admitted.values() if counts[a.user] == most))
@@ -162,7 +162,7 @@ class PodsToCome:
 
     def _limit(self, of_one: Sequence[Admitted]) -> None:
         """Remove the oldest records above the limit for one user, or for one namespace."""
-        for admitted in of_one[: max(len(of_one) - MOST_OF_ONE, 0)]:
+        for admitted in of_one[: max(len(of_one) - MAX_OF_ONE, 0)]:
             self._forget(admitted.key)
 
     def _forget(self, key: Key) -> None:
@@ -196,12 +196,12 @@ def _placed(
     expired: Callable[[], bool],
 ) -> tuple[Arriving, bool]:
     """Place the Pods; returns the cluster state, and true if it is complete. Only complete states are cached."""
-    snapshot, left, left_out = cluster.scheduling, MOST_PODS, 0
+    snapshot, left, omitted = cluster.scheduling, MAX_PODS, 0
     try:
-        with metered(expired, MOST_WORK):
+        with metered(expired, MAX_WORK):
             for each in admitted:
                 pods = _pods_of(each, cluster, paths)
-                left_out += len(pods) > left
+                omitted += len(pods) > left
                 for pod in pods[:left]:
                     left -= 1
                     before, snapshot = snapshot, _with(snapshot, pod)
@@ -209,12 +209,12 @@ def _placed(
                         break  # it stays pending, and so do those that are like it
     except CutShort:
         return Arriving(cluster, len(admitted)), not expired()
-    return Arriving(cluster.scheduled_as(snapshot), left_out), True
+    return Arriving(cluster.scheduled_as(snapshot), omitted), True
 
 
 def _pods_of(admitted: Admitted, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]) -> Sequence[Pod]:
     try:
-        return still_to_come(admitted.object, admitted.pods, cluster, paths)
+        return not_yet_scheduled(admitted.object, admitted.pods, cluster, paths)
     except InvalidObject:
         return ()
 
