@@ -57,3 +57,19 @@ def test_a_circle_would_be_found() -> None:
     circle[name].add("forewarn.policies.evaluation.evaluator")
     with pytest.raises(CycleError):
         TopologicalSorter(circle).prepare()
+
+
+def packages() -> dict[str, set[str]]:
+    """First-level package or module of policies and webhook -> those that it imports anywhere, also for types."""
+    known, found = modules(), dict[str, set[str]]()
+    for name, path in known.items():
+        body = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom | ast.Import)]
+        inner = (".".join(each.split(".")[:3]) for each in imported(body, known) if each.startswith("forewarn."))
+        found.setdefault(".".join(name.split(".")[:3]), set()).update(inner)
+    return {name: others - {name} for name, others in found.items()}
+
+
+def test_no_two_packages_import_each_other() -> None:
+    found = packages()
+    both = {(a, b) for a, others in found.items() for b in others if a in found.get(b, ()) and a < b}
+    assert both == set()

@@ -23,6 +23,7 @@ from forewarn.policies.commands.cluster_command import (
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config import ConfigError, load_limited_resources
+from forewarn.policies.dry_run import Answer, dry_run, dry_run_apply
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.kinds.registry import (
     BY_GROUP_KIND,
@@ -34,7 +35,6 @@ from forewarn.policies.kinds.registry import (
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
 )
-from forewarn.policies.kube_apiserver.dry_run import Answer, dry_run, dry_run_apply
 from forewarn.policies.kube_apiserver.validation.pod_group import NEEDS_GATE
 from forewarn.policies.kube_apiserver.validation.strict import strict_error, unknown_field_texts
 from forewarn.policies.objects.fields import at, group_kind

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.kube_apiserver.dry_run import dry_run
+from forewarn.policies.dry_run import dry_run
 from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 from forewarn.policies.kube_apiserver.validation.pod_resources import read_pod_resources
 from forewarn.policies.objects.limit_range import LimitRange

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forewarn.policies.config import load_limited_resources
-from forewarn.policies.kube_apiserver.dry_run import dry_run
+from forewarn.policies.dry_run import dry_run
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import Options
 from tests.policies.recorded import CASES, comparable

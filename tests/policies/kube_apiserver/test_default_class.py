@@ -11,10 +11,10 @@ import pytest
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.config import Config, read_config
+from forewarn.policies.dry_run import dry_run
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.kube_apiserver.dry_run import dry_run
 from forewarn.policies.manifests import read
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from tests.builders import make_node, make_pod

@@ -15,9 +15,9 @@ from forewarn.policies.cli import main
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.commands.recorded_cases import answer_case
 from forewarn.policies.config import Config
+from forewarn.policies.dry_run import dry_run
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, evaluate
 from forewarn.policies.forecast.placement import place
-from forewarn.policies.kube_apiserver.dry_run import dry_run
 from forewarn.policies.kube_apiserver.quota import usage
 from forewarn.policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 from forewarn.policies.objects.fields import InvalidObject

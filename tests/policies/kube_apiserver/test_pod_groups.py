@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.commands.dry_run import answer_case
+from forewarn.policies.dry_run import Answer, dry_run, dry_run_apply
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, GROUP_TEMPLATES, POD_GROUP
-from forewarn.policies.kube_apiserver.dry_run import Answer, dry_run, dry_run_apply
 from forewarn.policies.kube_apiserver.validation.pod_group import GROUP_VERSIONS
 from forewarn.policies.kube_apiserver.validation.strict import fields_of, type_of
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from forewarn.policies.dry_run.chain import dry_run
+from forewarn.policies.dry_run.request import CLASSES, PODS, QUOTAS, kind_of, stored_of
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
-from forewarn.policies.kube_apiserver.dry_run.chain import dry_run
-from forewarn.policies.kube_apiserver.dry_run.request import CLASSES, PODS, QUOTAS, kind_of, stored_of
 from forewarn.policies.kube_apiserver.priority import resolved_spec
 from forewarn.policies.objects.fields import NOTHING, at, group_kind
 from forewarn.policies.objects.priority_class import PriorityClass
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.kube_apiserver.dry_run.answer import Answer
+    from forewarn.policies.dry_run.answer import Answer
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.options import Options

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from forewarn.policies.dry_run.answer import RequestRejected
 from forewarn.policies.kinds import registry as kinds
-from forewarn.policies.kube_apiserver.dry_run.answer import RequestRejected
 from forewarn.policies.kube_apiserver.priority import Forbidden
 from forewarn.policies.kube_apiserver.validation.decode import decode_fault
 from forewarn.policies.kube_apiserver.validation.field_errors import FieldError, aggregate, go_quote

@@ -19,8 +19,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.kube_apiserver.dry_run.answer import Answer, RequestRejected
-from forewarn.policies.kube_apiserver.dry_run.request import (
+from forewarn.policies.dry_run.answer import Answer, RequestRejected
+from forewarn.policies.dry_run.request import (
     CLASSES,
     PODS,
     QUOTAS,
