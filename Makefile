@@ -67,9 +67,9 @@ $(OLDEST): constraints.txt constraints-minimum.txt
 	awk -F== 'NR==FNR {if (!/^#/) oldest[tolower($$1)] = $$0; next} {name = tolower($$1); print (name in oldest) ? oldest[name] : $$0}' \
 	    constraints-minimum.txt constraints.txt > $@
 
-browser: $(VENV)/dev ## the pages of `forewarn ui` in Chromium (CHROMIUM=FILE; default: the one on your PATH)
+browser: $(VENV)/dev ## reports and the pages of `forewarn ui` in Chromium (CHROMIUM=FILE; default: the one on your PATH)
 	@$(BIN)/python -c 'import playwright' 2>/dev/null || $(INSTALL) -c $(CONSTRAINTS) -e '.[browser]'
-	$(BIN)/python -m pytest -q -m browser tests/webhook/ui
+	$(BIN)/python -m pytest -q -m browser tests/webhook/ui tests/policies/test_html_in_a_browser.py
 	$(BIN)/python -m tests.benchmarks.bench_ui
 
 coverage: $(VENV)/dev ## the same, and which branches of the sources it takes; fails below what setup.cfg asks for

@@ -11,9 +11,9 @@ _TEXT: Final = getsizeof("")
 
 
 def max_memory_of(text: str, start: int = 0, end: int | None = None) -> int:
-    """Return an upper bound in bytes for the memory of a parsed JSON text, without parsing it.
+    """Return an upper bound, in bytes, of the memory of the JSON in `text[start:end]` after parsing.
 
-    The bound counts objects, lists, strings, and the entries of all of them in `text[start:end]`.
+    Only counts characters, braces, brackets, quotes, commas and colons; does not parse.
     """
     count = text.count
     length = len(text) - start if end is None else end - start

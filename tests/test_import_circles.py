@@ -63,7 +63,8 @@ def packages() -> dict[str, set[str]]:
     """First-level package or module of policies and webhook -> those that it imports anywhere, also for types."""
     known, found = modules(), dict[str, set[str]]()
     for name, path in known.items():
-        body = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom | ast.Import)]
+        nodes = ast.walk(ast.parse(path.read_text()))
+        body: list[ast.stmt] = [node for node in nodes if isinstance(node, ast.ImportFrom | ast.Import)]
         inner = (".".join(each.split(".")[:3]) for each in imported(body, known) if each.startswith("forewarn."))
         found.setdefault(".".join(name.split(".")[:3]), set()).update(inner)
     return {name: others - {name} for name, others in found.items()}

@@ -377,7 +377,7 @@ def _is_preempted_now(before: Pod, after: Pod) -> bool:
 
 
 def _is_deleted(before: Pod, after: Pod | None) -> bool:
-    """True if a Pod is deleted, or disappears without a deletion timestamp."""
+    """True if a Pod gets a deletion timestamp, or disappears without being terminating or terminal."""
     if after is None:
         return not (before.terminating or before.terminal)
     return after.terminating and not before.terminating

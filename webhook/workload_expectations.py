@@ -78,10 +78,9 @@ class WorkloadExpectation(NamedTuple):
         return f"{self.placed} placed, {self.pending} Pending, {preempted}{more}"
 
     def agrees(self, placed: int, pending: int, victims: Sequence[Lost], let_in: int = 0) -> bool:
-        """True if a rollout ended as predicted, except for ties.
+        """True if a rollout has the predicted numbers of Pods and, except for ties, the predicted victims.
 
-        `victims`: victims among the Pods that ran before; `let_in`: the number of other victims, possibly of
-        replacement Pods.
+        `victims`: had a node before the request; `let_in`: number of victims that got a node after the request.
         """
         if (placed, pending) != (self.placed, self.pending) or len(victims) < self.lost:
             return False

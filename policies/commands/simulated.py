@@ -32,7 +32,10 @@ MAX_RUNS: Final = 1000
 
 
 def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> World:
-    """The world of a cluster snapshot with these arrivals. Adds those of AT_ONCE to the cache. Raises InvalidObject."""
+    """Return the World of a cluster snapshot with these arrivals. Raises InvalidObject.
+
+    Adds created PriorityClasses, Namespaces and LimitRanges to `cache`, unless kube-apiserver rejects the class.
+    """
     from forewarn.policies.simulation.dump import world_of
 
     admit_at_once(cache, arrivals)

@@ -159,9 +159,10 @@ def parse(text: str | bytes, file: str) -> ConfigNode:
 
 
 def place_of_entry(data: bytes, number: int) -> tuple[int, int]:
-    """Line and column of the entry with this number; (0, 0) if there is none.
+    """Return line and column of the entry with this number; all count from 1. (0, 0) if there is no such entry.
 
-    The documents of the text are lists of entries, or single entries. The text must have been parsed without error.
+    Each YAML document is a list of entries or one entry; empty documents do not count. The text must have been parsed
+    without error.
     """
     depth, in_list = 0, False
     try:

@@ -237,8 +237,9 @@ def _is_paused(obj: ApiObject | None) -> bool:
 def _same_template(
     subject: ReviewedObject, old: ApiObject, template: ApiObject, paths: Mapping[str, tuple[str, ...]]
 ) -> bool:
-    """Report whether the Pods do not change. Manifests that the linter reads do not have the defaults of stored
-    objects.
+    """Report whether an update leaves the Pod template unchanged.
+
+    Without `subject.old` (a manifest), fields that only the stored template has are taken for defaults.
     """
     stored = pod_template_of(old, paths)
     if stored is None:

@@ -128,8 +128,8 @@ class View(Protocol):
         """Return the Pods that are bound to a node, which need not exist."""
 
     def lot(self, name: str, /) -> float:
-        """Return a random number for upstream's iteration over a Go map; constant without randomness. Ties are sorted
-        by name.
+        """Return a random number, by which callers sort as upstream iterates over a Go map; 0 without random
+        numbers.
         """
 
     def nodes(self) -> Mapping[str, Node]:

@@ -274,7 +274,7 @@ def may_deny(kind: str, operation: Operation, config: Config) -> bool:
 
 
 def _target(subject: ReviewedObject, context: Context) -> Target | None:
-    """The target whose rules apply to an object; None for none. Raises InvalidObject."""
+    """Return the target whose rules apply to an object; None if no rules apply. Raises InvalidObject."""
     if subject.part:
         return Target.PART if subject.object else Target.UNRENDERED
     if _is_template_of_many(subject):

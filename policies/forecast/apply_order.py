@@ -198,9 +198,10 @@ class _Scheduler:
                 self._lose_nomination(pod)
 
     def _lose_nomination(self, pod: Pod) -> None:
-        """Requeue a Pod without its nomination, and the Pods up to its priority that its deletion would wake.
+        """Clear the nomination of a Pod.
 
-        Source: upstream `updatePodInSchedulingQueue`.
+        Retry unschedulable Pods up to the priority of this Pod (including the Pod) if queueing hints react to its
+        deletion. Source: upstream `updatePodInSchedulingQueue`.
         """
         self._queue.update(pod, replace(pod, nominated_node_name=""))
         self._queue.move_all_to_active_or_backoff_queue(

@@ -42,7 +42,8 @@ _SCORE_NOTHING: Final = frozenset({"DynamicResources", "VolumeBinding"})
 class ScorePlan(NamedTuple):
     """The Score plugins of a profile.
 
-    `weights`: plugin with columns -> weight, 0 if it is not in the profile. `node_by_node`: names of the other plugins.
+    `weights`: plugin of _DEFAULT_ARGS -> weight; 0 if not in the profile, or configured with other arguments.
+    `node_by_node`: plugins of the profile that are scored node by node. Plugins that score 0 are in neither.
     """
 
     weights: Mapping[str, int]

@@ -82,10 +82,9 @@ def _times(obj: ApiObject) -> dict[str, Any]:
 
 
 def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float, quiet: float = QUIET) -> World:
-    """Return the world of a cluster snapshot. Raises InvalidObject.
+    """Return the World of a cluster snapshot. `quiet`: see `World`. Raises InvalidObject.
 
-    Time 0 is a minute after the latest time in the snapshot, but before the year 9000, beyond which there are no
-    calendars.
+    Time 0 is a minute after the creation of the newest Pod, but not after the year 9000.
     """
     cluster = cache.snapshot()
     epoch = min(max((state["created"] for state in cache.times.values()), default=0.0) + MINUTE, LATEST)

@@ -106,7 +106,10 @@ def _needs(simulation: Simulation, autoscaling: Autoscaling) -> dict[str, Any]:
 
 
 def row_of(asked: str, counts: Mapping[str, Any]) -> Row:
-    """The row for the counts of `Tally.of`, also after JSON."""
+    """Return the Row of the question `asked` from the counts of `Tally.of`.
+
+    The counts may have been converted to JSON and back.
+    """
     needs = counts.get("needs")
     told = {name: value for name, value in counts.items() if name in Row._fields and name != "needs"}
     return Row(asked, **told, needs=needs and Needs(needs["nodes"], needs["notHelped"], needs["cut"]))

@@ -82,7 +82,10 @@ new Image().src = saying + "held";
 """
 """An image that does not come keeps the browser from taking the page for loaded, and so from printing it."""
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
+]
 
 
 def dumped(path: Path, *flags: str) -> str:

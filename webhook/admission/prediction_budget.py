@@ -63,9 +63,9 @@ _FULL: Final = _Bucket()
 
 
 class PredictionBudget:
-    """Budget buckets of users and namespaces, by key. Thread-safe.
+    """Token buckets of the prediction budget, by key (user or namespace). Thread-safe.
 
-    Above the maximum number, the buckets with the fewest uses are removed first.
+    Above the maximum number of buckets, the buckets that recover first are removed.
     """
 
     def __init__(self, clock: Callable[[], float], remembered: int = REMEMBERED) -> None:

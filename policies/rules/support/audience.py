@@ -31,11 +31,9 @@ def audience_of(subject: ReviewedObject, context: Context) -> Audience:
 
 
 def _knows(subject: ReviewedObject, namespace: str, context: Context) -> Callable[[str], bool]:
-    """A function that returns true if the requester may learn that a class exists.
+    """Return a function: class name -> True if the requester may learn that the PriorityClass exists.
 
-    Every requester may know system classes, the global default (each Pod without a class shows it), and names in the
-    request. With `own-namespace` also the classes of the namespace's Pods, and those that an entry of allowedClasses
-    permits for this namespace or user. `counts` permits nothing else.
+    True for system classes and the global default; `own-namespace` adds classes that Pods or allowedClasses name.
     """
     found: set[str] = set()
 

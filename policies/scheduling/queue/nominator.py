@@ -21,7 +21,10 @@ class Nominator:
     def __init__(
         self, lister: Callable[[str, str], Pod | None], nominate: Callable[[Pod | None, Pod | None], None]
     ) -> None:
-        """Start without nominations. `lister`: (namespace, name) -> the Pod as stored in the API server, or None."""
+        """Start without nominations. `lister`: (namespace, name) -> the Pod in the API server, or None.
+
+        `nominate`: called with the previous and the new view of a Pod; None means no nomination.
+        """
         self._lister, self._nominate = lister, nominate
         self._by_pod: dict[str, Pod] = {}
         """Identity -> Pod with its nomination, or with an empty one that is cleared but not stored yet."""

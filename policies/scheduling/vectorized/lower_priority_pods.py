@@ -325,7 +325,10 @@ class LowerPriorityPods:
         return AmountsOfFew(per_kind, self.kind, counts, total, violating)
 
     def bounds(self, resource: str, matrix: PodMatrix) -> Bounds:
-        """Return limits of a resource that narrow the search; `levels` must not be empty."""
+        """Return the Bounds of one resource, which narrow the selection of victims; cached.
+
+        `levels` must not be empty.
+        """
         if resource not in self._bounds:
             by_rank = self.amounts(resource, matrix).by_rank
             self._bounds[resource] = Bounds(

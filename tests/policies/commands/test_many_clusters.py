@@ -302,7 +302,7 @@ def test_a_process_that_hangs_or_dies_is_lost_and_the_others_are_not(tmp_path: P
         if item == "hangs":
             child = subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL)
             (pids / str(child.pid)).touch()
-            child.wait()
+            child.wait(timeout=600)
         if item == "reads":
             return str(len(os.read(0, 10)))
         return item

@@ -13,6 +13,7 @@ import pytest
 
 from tests.webhook.ui.browsing import CHROMIUM, Served, chromium, opened, served, until
 
+pytest.importorskip("playwright", reason="`make browser` installs Playwright")
 pytestmark = pytest.mark.browser
 
 CLUSTER = "docs/examples/whatif/cluster.yaml"
