@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from forewarn.policies.forecast.placement import Placement
 
 ONE_BY_ONE: Final = (
-    "Pods are placed one after the other; a Pod that fits is bound to the first of the tied nodes by name; while "
-    "victims terminate, the preemptor waits and their PDBs allow that many fewer disruptions"
+    "Pods are placed one after the other, on the first of tied nodes by name; while victims terminate, the preemptor "
+    "waits and their PDBs allow that many fewer disruptions"
 )
 
 MISSING_ONLY: Final = (
@@ -52,7 +52,7 @@ def rollout_notes(impact: Impact) -> Iterator[str]:
     if impact.new == 0:
         yield "the controller creates the new Pods after existing Pods are ready; this is not evaluated"
     if impact.by_timing:
-        yield "the new Pods preempt Pods of their own workload only if they are scheduled before the old Pods terminate"
+        yield "the new Pods preempt Pods of the same workload only if they are scheduled before the old Pods terminate"
     if impact.by_waiting:
         victims = plural(sum(len(prediction.victims) for prediction in impact.by_waiting), "Pod")
         yield f"{plural(len(impact.by_waiting), 'Pending Pod')} would use capacity of old Pods, and preempt {victims}"
