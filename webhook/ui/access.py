@@ -51,6 +51,8 @@ class Access:
             return self._enter(token)
         if not compare_digest(request.cookies.get(self._cookie, "").encode(), self._session.encode()):
             abort(403, "open the address with the token, which forewarn ui printed")
+        if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+            abort(403, "this request is from another site")  # A page on another port of this machine has the cookie.
         if request.method == "POST":
             self._check_post()
         return None

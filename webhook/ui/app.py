@@ -132,10 +132,15 @@ class _Pages:
 
     def prediction(self) -> Response:
         """The answer to a manifest with changes."""
-        body = request.get_json()
+        try:
+            body = request.get_json()
+        except RecursionError:
+            abort(400, "the body is nested too deeply")
         manifest, edits = (body.get("manifest"), body.get("edits", {})) if isinstance(body, dict) else (None, None)
-        if not isinstance(manifest, str) or not _are_edits(edits):
+        if not isinstance(manifest, str) or not isinstance(edits, dict) or not edits.keys() <= {*_NUMBERS, *_TEXTS}:
             abort(400, "the body must have a manifest, and edits of the fields of an object")
+        if fault := next(_faults_of(edits), ""):
+            abort(400, fault)
         whole = body.get("document") is True
         question = {"command": "predict", "manifest": manifest, "edits": edits, "document": whole}
         return _json(json.dumps(self._answer(question, PREDICTION_SECONDS)))
@@ -196,16 +201,16 @@ def _question(asked: Asked) -> dict[str, Any]:
     return {"command": asked.command, "arguments": list(asked.arguments)}
 
 
-def _are_edits(edits: object) -> bool:
-    if not isinstance(edits, dict) or not edits.keys() <= {*_NUMBERS, *_TEXTS}:
-        return False
-    given = {key: value for key, value in edits.items() if value is not None}
-    return all(
-        type(value) is int and value in _NUMBERS[key]
-        if key in _NUMBERS
-        else isinstance(value, str) and len(value) <= _LONGEST_EDIT
-        for key, value in given.items()
-    )
+def _faults_of(edits: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with the values of fields, one sentence each."""
+    for key, value in edits.items():
+        if value is None:
+            continue
+        if key in _TEXTS:
+            if not isinstance(value, str) or len(value) > _LONGEST_EDIT:
+                yield f"{key}: must be a text of at most {_LONGEST_EDIT} characters"
+        elif type(value) is not int or value not in _NUMBERS[key]:
+            yield f"{key}: must be an integer from {_NUMBERS[key].start} to {_NUMBERS[key].stop - 1}"
 
 
 def _is_gone() -> bool:
@@ -214,8 +219,9 @@ def _is_gone() -> bool:
     if connection is None:
         return False
     try:
-        readable, _, _ = select.select([connection], [], [], 0)
-        return bool(readable) and not connection.recv(1, 2)  # MSG_PEEK
+        poll = select.poll()  # select() takes no descriptors above 1023
+        poll.register(connection, select.POLLIN)
+        return bool(poll.poll(0)) and not connection.recv(1, 2)  # MSG_PEEK
     except OSError:
         return True
 

@@ -51,10 +51,13 @@ class Step(NamedTuple):
 
 
 class Processes:
-    """At most `most` processes at the same time. Create it before the first thread of this process."""
+    """At most `most` processes for long questions, and as many for short ones, which do not wait for long ones.
+
+    Create it before the first thread of this process.
+    """
 
     def __init__(self, run: Run, most: int = 2) -> None:
-        self._free = BoundedSemaphore(most)
+        self._long, self._short = BoundedSemaphore(most), BoundedSemaphore(most)
         self._ours, theirs = socket.socketpair()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # threads of numpy, which hold no lock of Python
@@ -75,7 +78,8 @@ class Processes:
 
         A generator that is closed kills the process.
         """
-        while not self._free.acquire(timeout=BEAT):
+        free = self._short if seconds <= _LONG else self._long
+        while not free.acquire(timeout=BEAT):
             yield Step("waiting for other questions")
         try:
             ours, theirs = socket.socketpair()
@@ -87,7 +91,7 @@ class Processes:
         except OSError as error:
             raise Unanswered(f"the process exited: {error.strerror}") from None
         finally:
-            self._free.release()
+            free.release()
 
     def _hand_over(self, connection: socket.socket) -> None:
         socket.send_fds(self._ours, [b"?"], [connection.fileno()])

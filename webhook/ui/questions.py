@@ -24,6 +24,7 @@ from forewarn.policies.commands.places import Places
 from forewarn.policies.commands.whatif_options import argument_parser as whatif_parser
 from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppressed
 from forewarn.policies.findings import cut, no_command, one_line
+from forewarn.policies.forecast.placement import outcomes
 from forewarn.policies.forecast.rollout import place_all
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.render.html import report as whatif_report
@@ -183,7 +184,8 @@ class _Predicted(NamedTuple):
     def outcomes(self) -> dict[str, int]:
         """The number of new Pods by outcome."""
         in_groups = {id(pod) for group in self.groups for pod in group.pods}
-        found = Counter(each.outcome for each in self.applied.predictions if id(each.pod) not in in_groups)
+        alone = [each for each in self.applied.predictions if id(each.pod) not in in_groups]
+        found = Counter(outcomes(alone))
         for placement in self.applied.placed:
             found.update(placement.without_prediction)
         for group in self.groups:

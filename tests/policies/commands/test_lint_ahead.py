@@ -30,7 +30,7 @@ spec:
 LINT = """
 import sys
 from forewarn.policies.commands import lint, lint_ahead
-lint_ahead.LEAST = lint_ahead.WORTH = 1
+lint_ahead.LEAST = lint_ahead.MIN_PARALLEL_BYTES = 1
 lint_ahead.cores = lambda: int(sys.argv[1])
 tell = lint_ahead._readings
 def told(pipe):
@@ -80,8 +80,8 @@ def test_helpers_change_nothing(tree: Path) -> None:
 def test_helpers_do_what_this_process_leaves_to_them(tree: Path) -> None:
     leave = """
 import os
-here, taken = os.getpid(), lint_ahead._taken
-lint_ahead._taken = lambda tickets: taken(tickets) if os.getpid() != here else iter(())
+here, take = os.getpid(), lint_ahead._take
+lint_ahead._take = lambda tickets: take(tickets) if os.getpid() != here else iter(())
 """
     alone, helped = _lint(1, tree), _lint(2, tree, leave)
     assert helped[:2] == alone[:2]

@@ -88,6 +88,17 @@ def test_a_post_of_another_site_is_denied(entered: Desk, origin: str) -> None:
     assert entered.post("/api/predict", MANIFEST, headers={"Origin": origin}).status_code == 403
 
 
+@pytest.mark.parametrize("site", ["same-site", "cross-site"])
+@pytest.mark.parametrize("path", ["/", "/api/whatif?change=lose-zone&name=a", "/events/risk"])
+def test_a_page_on_another_port_starts_no_question(entered: Desk, path: str, site: str) -> None:
+    assert entered.get(path, headers={"Sec-Fetch-Site": site}).status_code == 403
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+def test_the_pages_themselves_and_the_address_bar_are_answered(entered: Desk, site: str) -> None:
+    assert entered.get("/", headers={"Sec-Fetch-Site": site}).status_code == 200
+
+
 def test_a_post_of_the_page_itself_is_answered(entered: Desk) -> None:
     assert entered.post("/api/predict", MANIFEST, headers={"Origin": f"http://{HOST}"}).status_code == 422
 

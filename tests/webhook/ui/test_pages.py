@@ -153,6 +153,26 @@ def test_a_change_is_predicted_as_if_it_stood_in_the_manifest(
     assert predicted(shared, after["manifest"])["lines"] == after["lines"] != before["lines"]
 
 
+@pytest.mark.parametrize(
+    ("edits", "reason"),
+    [
+        ({"replicas": -3}, "replicas: must be an integer from 0 to 100000"),
+        ({"replicas": 1.5}, "replicas: must be an integer from 0 to 100000"),
+        ({"value": 2_000_000_000}, "value: must be an integer from -2147483648 to 1000000000"),
+        ({"cpu": "1" * 254}, "cpu: must be a text of at most 253 characters"),
+        ({"cpu": 1}, "cpu: must be a text of at most 253 characters"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_is_allowed(shared: Desk, edits: dict[str, Any], reason: str) -> None:
+    answer = shared.post("/api/predict", {"manifest": MANIFEST, "edits": edits})
+    assert (answer.status_code, answer.json) == (400, {"error": reason})
+
+
+def test_a_deeply_nested_body_is_denied(shared: Desk) -> None:
+    deep = shared.post("/api/predict", None, data="[" * 500_000, content_type="application/json")
+    assert deep.status_code == 400
+
+
 def test_only_the_selected_object_changes(shared: Desk) -> None:
     two = f"{MANIFEST}\n---\n{MANIFEST.replace('name: cache,', 'name: other,')}"
     found = predicted(shared, two, object=1, replicas=5)

@@ -122,3 +122,11 @@ def test_more_questions_wait(tmp_path: Path) -> None:
         assert next(second).progress == "waiting for other questions"
         first.close()
         assert [step.answer for step in second][-1] == {"do": "echo"}
+
+
+def test_short_questions_do_not_wait_for_long_ones(tmp_path: Path) -> None:
+    with processes(most=1) as made:
+        long = made.ask({"do": "sleep", "file": str(tmp_path / "pid")}, MAX_SECONDS)
+        next(long)
+        assert answer(made, seconds=30.0, do="echo") == {"do": "echo"}
+        long.close()

@@ -4,6 +4,7 @@ const KEYS = ["replicas", "priorityClass", "value", "cpu", "memory"];
 const fields = { object: byId("object"), replicas: byId("replicas"), priorityClass: byId("class"), value: byId("value"), cpu: byId("cpu"), memory: byId("memory") };
 const manifest = byId("manifest");
 const PAUSE = 60;
+const BUSY_AFTER = 400;
 const LONGEST_ADDRESS = 30000;
 const HEADERS = { "Content-Type": "application/json" };
 const EXAMPLE = `apiVersion: apps/v1
@@ -22,6 +23,7 @@ spec:
 `;
 let asking = null;
 let waiting = 0;
+let stale = 0;
 
 const make = (tag, name, text) => {
   const made = document.createElement(tag);
@@ -47,6 +49,7 @@ const HEADLINES = [
   ["refused", "rejected by a ResourceQuota"],
   ["pending", "would stay Pending"],
   ["preempts", "would preempt other Pods"],
+  ["waits", "would wait for terminating Pods"],
   ["fits", "would fit without preemption"],
 ];
 
@@ -98,10 +101,11 @@ const show = (found) => {
   document.documentElement.dataset.predicted = Number(document.documentElement.dataset.predicted ?? 0) + 1;
 };
 
-const fail = (text) => {
-  byId("headline").className = "not-predicted";
-  byId("headline").textContent = "Not predicted.";
-  byId("fault").hidden = false;
+// A page without an answer; `text`: why.
+const clear = (headline, text = "") => {
+  byId("headline").className = text ? "not-predicted" : "";
+  byId("headline").textContent = headline;
+  byId("fault").hidden = !text;
   byId("fault").textContent = text;
   byId("lines").replaceChildren();
   byId("picture").replaceChildren();
@@ -109,19 +113,37 @@ const fail = (text) => {
   byId("copy-command").disabled = byId("copy-json").disabled = true;
 };
 
+const fail = (text) => clear("Not predicted.", text);
+
+// The shown answer is about an earlier manifest until the next one arrives.
+const markBusy = () => {
+  clearTimeout(stale);
+  stale = setTimeout(() => clear("Predicting … (other questions may run first)"), BUSY_AFTER);
+  byId("copy-command").disabled = byId("copy-json").disabled = true;
+};
+
 const predict = async () => {
   asking?.abort();
-  if (!manifest.value.trim()) return;
-  asking = new AbortController();
+  if (!manifest.value.trim()) {
+    clearTimeout(stale);
+    history.replaceState(null, "", location.pathname);
+    clear("No manifest yet.");
+    return;
+  }
+  markBusy();
+  const own = (asking = new AbortController());
   const body = JSON.stringify({ manifest: manifest.value, edits: edits() });
   const state = `#${encodeURIComponent(body)}`;
   history.replaceState(null, "", state.length <= LONGEST_ADDRESS ? state : location.pathname);
   try {
-    const answer = await fetch("/api/predict", { method: "POST", headers: HEADERS, body, signal: asking.signal });
+    const answer = await fetch("/api/predict", { method: "POST", headers: HEADERS, body, signal: own.signal });
     const found = await answer.json();
+    clearTimeout(stale);
     answer.ok ? show(found) : fail(found.error);
   } catch (error) {
-    if (error.name !== "AbortError") fail("forewarn ui does not answer. Fix: start it again");
+    if (error.name === "AbortError") return;
+    clearTimeout(stale);
+    fail("forewarn ui does not answer. Fix: start it again");
   }
 };
 
