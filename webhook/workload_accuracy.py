@@ -1,7 +1,7 @@
 """Predictions for workloads, compared with the end of their rollouts.
 
 forewarn records a prediction when the workload is admitted. It compares the numbers of scheduled, Pending and preempted
-Pods when the workload's Pods and the victims have not changed for some seconds, or after MOST_SECONDS.
+Pods when the workload's Pods and the victims have not changed for some seconds, or after MAX_SECONDS.
 
 Predictions and outcomes agree up to ties: equally many victims of the same priorities. A difference is `explained` if
 others changed the cluster, if the prediction depends on timing, or if only the victims differ and several nodes or Pods

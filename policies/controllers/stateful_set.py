@@ -206,7 +206,7 @@ def _places(by_ordinal: Mapping[int, PodState], ordinals: range) -> list[tuple[i
     """Return (ordinal, its Pod or None) in order.
 
     The list grows neither with the number of replicas nor with an ordinal in a Pod's name: of the missing ordinals, it
-    has the first MOST_AT_ONCE, and one for the rest of each gap.
+    has the first MAX_AT_ONCE, and one for the rest of each gap.
     """
     places: list[tuple[int, PodState | None]] = []
     left, following = MAX_AT_ONCE, ordinals.start

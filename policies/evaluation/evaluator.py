@@ -215,7 +215,7 @@ def _parts(subjects: Sequence[ReviewedObject], paths: Mapping[str, tuple[ClassPa
 
 
 def _bounded(problems: Iterator[Problem]) -> Iterator[Problem]:
-    """The first MOST_PROBLEMS problems, and one more with the number of others."""
+    """The first MAX_PROBLEMS problems, and one more with the number of others."""
     yield from islice(problems, MAX_PROBLEMS)
     more = sum(1 for _ in islice(problems, _MAX_COUNTED))
     if more:

@@ -2,7 +2,7 @@
 turn.
 
 This runs cycles of the scheduling core in the order in which victims terminate and controllers create Pods: few enough
-for an admission response. The first MOST_WAITING Pending Pods take part. A replacement that a quota rejects is tried
+for an admission response. The first MAX_WAITING Pending Pods take part. A replacement that a quota rejects is tried
 again after each termination. The cascade has no latencies and no back-off. Allowed disruptions of PDBs decrease and
 never recover. Among equal nodes, the cascade selects the first by name. A simulation has all of that except quotas.
 Source: the controllers in policies.controllers.

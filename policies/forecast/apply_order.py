@@ -89,7 +89,7 @@ class Applied:
 
 
 def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int | None = None) -> Applied:
-    """Predict the Pods of these objects in order; at most MOST_IN_TURN Pods in all.
+    """Predict the Pods of these objects in order; at most MAX_IN_TURN Pods in all.
 
     `replicas`: the number of Pods for each object, see `place`.
     """

@@ -224,7 +224,7 @@ def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:
 
 
 def _first_few(pods: list[Pod]) -> list[Pod]:
-    """Return the Pods with the alphabetically first MOST_NAMED names at the front."""
+    """Return the Pods with the alphabetically first MAX_NAMED names at the front."""
     first = nsmallest(MAX_NAMED, pods, key=lambda pod: pod.key)
     named = {id(pod) for pod in first}
     return [*first, *(pod for pod in pods if id(pod) not in named)]

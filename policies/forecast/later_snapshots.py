@@ -22,7 +22,7 @@ BINDING: Final = 12
 
 
 def with_all(snapshot: Snapshot, pods: Sequence[Pod]) -> Snapshot:
-    """Return the snapshot after scheduling these Pods one after the other. Raises TooLarge above MOST_PLACED Pods."""
+    """Return the snapshot after scheduling these Pods one after the other. Raises TooLarge above MAX_PLACED Pods."""
     if len(pods) > MAX_PLACED:
         raise too_many_pods(MAX_PLACED)
     for pod in pods:

@@ -92,7 +92,7 @@ def _entries(previous: Mapping[str, Any], key: str, command: str) -> list[Mappin
 
 
 def lines(changes: Sequence[Change], name: str) -> Iterator[str]:
-    """Yield the changes as lines of text: a summary, and at most MOST_SHOWN changes."""
+    """Yield the changes as lines of text: a summary, and at most MAX_SHOWN changes."""
     counts = {kind: sum(each.kind == kind for each in changes) for kind in _ORDER}
     told = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "no changes"
     yield f"since {one_line(name)}: {told}"

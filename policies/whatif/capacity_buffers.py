@@ -49,7 +49,7 @@ class Buffer(NamedTuple):
 
 class Buffers(NamedTuple):
     """The CapacityBuffers for an object, `own`, and the number and the provisioned replicas of others. `needed`: the
-    replicas that are asked for; None without a number. `omitted`: True if more than MOST_BUFFERS exist."""
+    replicas that are asked for; None without a number. `omitted`: True if more than MAX_BUFFERS exist."""
 
     own: Sequence[Buffer]
     others: int
@@ -70,7 +70,7 @@ class Buffers(NamedTuple):
 
 
 class BufferCache(Cache):
-    """A Cache that also collects CapacityBuffers, at most MOST_BUFFERS."""
+    """A Cache that also collects CapacityBuffers, at most MAX_BUFFERS."""
 
     def __init__(self) -> None:
         super().__init__()

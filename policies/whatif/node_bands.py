@@ -132,7 +132,7 @@ def _preempted(stays: Sequence[PodInterval], preemptions: Iterable[Preemption]) 
 
 
 def _bands(stays: Sequence[PodInterval]) -> list[Band]:
-    """The bands: one for each priority; above MOST_BANDS, adjacent ones are merged to about equal numbers of Pods."""
+    """The bands: one for each priority; above MAX_BANDS, adjacent ones are merged to about equal numbers of Pods."""
     counts: dict[int, dict[str, int]] = {}
     for stay in stays:
         classes = counts.setdefault(stay.priority, {})

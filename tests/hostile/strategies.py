@@ -20,7 +20,7 @@ Obj = dict[str, Any]
 
 LARGEST: Final = 3 * 1024 * 1024
 """Bytes of an object that an API server takes."""
-_BOUNDS: Final = sorted({value for name, value in vars(extent).items() if name.startswith("MOST_")})
+_BOUNDS: Final = sorted({value for name, value in vars(extent).items() if name.startswith("MAX_")})
 COUNTS: Final = (
     st.integers(0, 4)
     | st.integers(0, 60)

@@ -62,7 +62,7 @@ class Live:
 
     def events(self, context: str, namespace: str, name: str) -> Iterator[dict[str, Any]]:
         """The Events about objects of this name, or of the whole namespace if `name` is empty; about a Node if
-        `namespace` is empty. At most MOST_EVENTS, or MOST_OF_NAMESPACE. Raises SourceError.
+        `namespace` is empty. At most MAX_EVENTS, or MAX_OF_NAMESPACE. Raises SourceError.
 
         Needs the right to list `events` in the namespace, for Nodes in the namespace default.
         """
@@ -102,7 +102,7 @@ class Live:
         yield from (obj for obj in found if isinstance(obj.get("spec"), dict))
 
     def capacity_buffers(self, context: str) -> Iterator[dict[str, Any]]:
-        """The CapacityBuffers of the cluster, at most MOST_BUFFERS; none if the API server does not serve them. Raises
+        """The CapacityBuffers of the cluster, at most MAX_BUFFERS; none if the API server does not serve them. Raises
         SourceError."""
         api, left = ApiServer(partial(connect, context)), MAX_BUFFERS
         for resource in _BUFFERS:

@@ -61,7 +61,7 @@ def node_data(bands: NodeBands, preemptions: Sequence[Preemption], *, between: b
 def _node_groups(nodes: Sequence[Node]) -> dict[str, tuple[str, str]]:
     """The titles of the pool and zone of each node, by node name; the zone's is "" if no node has a zone.
 
-    The pool's is "" for a single pool, and if there are more than _MOST_TITLES pairs of pool and zone.
+    The pool's is "" for a single pool, and if there are more than _MAX_TITLES pairs of pool and zone.
     """
     pools = {pool_of(node) for node in nodes}
     zones = {zone_of(node) for node in nodes}

@@ -94,7 +94,7 @@ _SHORTEST_NAME: Final = 20
 def naming(before: str, names: Sequence[str], count: int, after: str = "", limit: int = 3) -> str:
     """A message of the form `before`, `a, b and 2 more` (of `count` names), `after`.
 
-    Contains as many of the first `limit` names as fit into MOST_CHARACTERS, at least one, shortened if necessary.
+    Contains as many of the first `limit` names as fit into MAX_CHARACTERS, at least one, shortened if necessary.
     """
     room = MAX_CHARACTERS - len(before) - len(after)
     for shown in range(min(limit, len(names)), 0, -1):

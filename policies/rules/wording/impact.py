@@ -76,7 +76,7 @@ def _failing(losses: Sequence[PodLoss]) -> tuple[str, ...]:
 
 
 def _consequences(losses: Sequence[PodLoss]) -> Iterator[str]:
-    """`Preempting batch/pi-driver fails SparkApplication pi, unless …`, for each workload, at most MOST_NAMED."""
+    """`Preempting batch/pi-driver fails SparkApplication pi, unless …`, for each workload, at most MAX_NAMED."""
     yield from (f"Preempting {loss.pod} {loss.sentence}" for loss in losses[:MAX_NAMED])
     if len(losses) > MAX_NAMED:
         yield f"{len(losses) - MAX_NAMED} more fail or are interrupted"

@@ -53,7 +53,7 @@ class NotWorkedOut(Exception):
 
 
 class _TooMany(Exception):
-    """The error if a claim would get more than MOST_RESULTS devices."""
+    """The error if a claim would get more than MAX_RESULTS devices."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,7 @@ class PriorityQueue:
         """Set random numbers of earlier failed attempts for active Pods, which determine their back-off.
 
         Cluster snapshots do not contain these numbers. `draw`: returns a random number below its argument. From
-        MOST_ATTEMPTS on, the back-off is the longest.
+        MAX_ATTEMPTS on, the back-off is the longest.
         """
         for info in self.active:
             info.unschedulable_count = draw(MAX_ATTEMPTS)
