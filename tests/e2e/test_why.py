@@ -70,7 +70,10 @@ RECORDED = ("Node", "Pod", "Deployment", "ReplicaSet", "Job", "PodDisruptionBudg
 
 
 @pytest.fixture
-def controllers(plane: ControlPlane) -> Iterator[None]:
+def controllers(plane: ControlPlane, stage: Stage) -> Iterator[None]:
+    """Without the workloads that other tests leave: no controller ran there, and now their Pods would fill the node."""
+    for kind in ("Deployment", "ReplicaSet", "Job"):
+        stage.api.delete_all(kind, "default")
     plane.start_controllers(*(f"{name}-controller" for name in CONTROLLERS))
     yield
     plane.processes.stop("kube-controller-manager")
