@@ -180,7 +180,7 @@ class _Run(Simulation):
         top = None if owner is None else self._stored(owner)
         if top is None:
             return False
-        for _ in range(_MAX_LEVELS):  # who owns whom is what somebody wrote
+        for _ in range(_MAX_LEVELS):  # ownerReferences may form a circle
             above = (
                 None if top.controller is None or top.controller[0] in _BY_THE_CLOCK else self._stored(top.controller)
             )

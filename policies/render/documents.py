@@ -864,11 +864,15 @@ class OtherBuffers(TypedDict):
 
 
 class CapacityBuffers(TypedDict):
-    """The CapacityBuffers for an object, and their provisioned replicas. `needed`: with `--placeholders`."""
+    """The CapacityBuffers for an object, and their provisioned replicas. `needed`: with `--placeholders`.
+
+    `incomplete`: present if more CapacityBuffers exist than forewarn reads.
+    """
 
     buffers: list[CapacityBuffer]
     provisioned: int
     needed: NotRequired[int]
+    incomplete: NotRequired[bool]
     others: OtherBuffers
 
 

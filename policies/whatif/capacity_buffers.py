@@ -66,7 +66,8 @@ class Buffers(NamedTuple):
         """For programs."""
         document = {"buffers": [each.to_dict() for each in self.own], "provisioned": self.provisioned}
         needed = {} if self.needed is None else {"needed": self.needed}
-        return {**document, **needed, "others": {"buffers": self.others, "provisioned": self.of_others}}
+        cut_short = {"incomplete": True} if self.omitted else {}
+        return {**document, **needed, **cut_short, "others": {"buffers": self.others, "provisioned": self.of_others}}
 
 
 class BufferCache(Cache):

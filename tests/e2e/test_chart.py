@@ -281,7 +281,7 @@ def test_it_is_installed_upgraded_rolled_back_and_taken_away(
 
     webhook.close()
     rejected = api.ask("POST", "apis/scheduling.k8s.io/v1/priorityclasses?dryRun=All", priority_class("locked", 1))
-    assert rejected.code == 500, "nobody answers, and PriorityClasses fail closed"
+    assert rejected.code == 500, "no replica answers, and PriorityClasses fail closed"
     release.upgrade(replicas=4)
     release.rollback(1)
     assert release.deployment()["replicas"] == 2

@@ -144,9 +144,9 @@ def _preempted(
 
 
 def _against(promise: Promise, pushed: dict[tuple[_Pods, _Pods], list[_Push]]) -> Iterator[_Push]:
-    for by, whom in each(list(pushed)):
-        if promise.by.matches(*by) and promise.preempted.matches(*whom):
-            yield from pushed[by, whom]
+    for by, victims in each(list(pushed)):
+        if promise.by.matches(*by) and promise.preempted.matches(*victims):
+            yield from pushed[by, victims]
 
 
 def _preemptor(pod: Pod, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot) -> _Pods:
