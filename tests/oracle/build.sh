@@ -11,7 +11,13 @@ if [ $# -eq 0 ]; then
     exit
 fi
 version=$1
-modfile=$cache/oracle-$version.mod
 tag=kubernetes_$(echo "$version" | cut -d. -f1,2 | tr . _)
-./upgrade.sh "$version" "$modfile"
-go vet -modfile "$modfile" -tags "$tag" . && go build -modfile "$modfile" -tags "$tag" -o "$cache/oracle-$version" .
+sources=$cache/oracle-$version.src
+rm -rf "$sources"
+mkdir "$sources"
+cp ./*.go "$sources"
+# `go mod tidy` reads the files of all build tags, and 1.34 and 1.35 have no package podgroupprotection.
+case $tag in kubernetes_1_34 | kubernetes_1_35) rm "$sources/scenario_groups.go" ;; esac
+./upgrade.sh "$version" go.mod "$sources"
+cd "$sources"
+go vet -tags "$tag" . && go build -tags "$tag" -o "$cache/oracle-$version" .
