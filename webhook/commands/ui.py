@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import webbrowser
-from typing import TYPE_CHECKING, Final
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.commands import audit
 from forewarn.policies.commands.autoscaling import recreated_by, rule_options_of
@@ -16,25 +17,29 @@ from forewarn.policies.commands.cluster_command import (
 )
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.config import ConfigError
 from forewarn.policies.findings import one_line, plural
+from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.cluster import described
 from forewarn.policies.sources.errors import reason
 from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.webhook.ui.access import Access
-from forewarn.webhook.ui.app import Shown, create_ui_app
+from forewarn.webhook.ui.app import create_ui_app
 from forewarn.webhook.ui.links import is_name
 from forewarn.webhook.ui.pictures import document_of, of_cluster, pools_of
-from forewarn.webhook.ui.processes import Processes
+from forewarn.webhook.ui.processes import Processes, Unanswered
 from forewarn.webhook.ui.questions import State
 from forewarn.webhook.ui.server import HOST, bound, serving
+from forewarn.webhook.ui.shown import Cluster, Shown
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from forewarn.policies.releases.release import Release
+    from forewarn.webhook.ui.processes import Load, Run
 
 OK: Final = 0
 _NAMED: Final = (
@@ -58,14 +63,18 @@ def main(arguments: Sequence[str]) -> int:
 
 def _serve(options: argparse.Namespace, release: Release, named: Sequence[str]) -> int:
     """Raises SourceError."""
-    state = state_of(options, release, named)
-    shown = shown_of(state, ", ".join(map(described, options.cluster)))
-    processes = Processes(state.answer)  # before there are threads
+
+    def load() -> tuple[Run, Any]:
+        state = state_of(options, release, named)
+        return state.answer, shown_of(state, ", ".join(map(described, options.cluster)))._asdict()
+
+    run, about = load()
+    processes, shown = Processes(run, answering(load)), Shown(**about)  # before there are threads
     try:
         with bound(options.port) as listening:
             port = listening.getsockname()[1]
             access = Access(port)
-            server = serving(listening, create_ui_app(shown, processes, access))
+            server = serving(listening, create_ui_app(Cluster(processes, shown), processes, access))
             address = f"http://{HOST}:{port}/?token="
             print(f"{shown.source} ({shown.counts}): {address}{access.token}\nPress Ctrl-C to stop.", flush=True)  # noqa: T201
             if options.browser:
@@ -99,7 +108,22 @@ def shown_of(state: State, source: str) -> Shown:
     named = ((each.name, each.value) for each in cluster.priority_classes.values() if is_name(each.name))
     classes = sorted(named, key=lambda each: (-each[1], each))
     pools = [each for each in pools_of(cluster) if is_name(each)]
-    return Shown(one_line(source), counts, state.named, of_cluster(cluster), document_of(cluster), classes, pools)
+    read, picture = f"{datetime.now(UTC):%H:%M:%S} UTC", of_cluster(cluster)
+    return Shown(one_line(source), counts, state.named, picture, document_of(cluster), classes, pools, read)
+
+
+def answering(load: Load) -> Load:
+    """The same function; its errors are messages for a page."""
+
+    def loaded_again() -> tuple[Run, Any]:
+        try:
+            return load()
+        except (SourceError, ConfigError, InvalidObject, ValueError) as fault:
+            raise Unanswered(one_line(f"the cluster was not read again: {fault}")) from None
+        except SystemExit:
+            raise Unanswered("the cluster was not read again") from None
+
+    return loaded_again
 
 
 def _named(arguments: Sequence[str]) -> list[str]:

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from flask import Response, abort, render_template, request
 
+PAGES: Final = {"cluster": "Cluster", "predict": "Predict", "whatif": "What if", "risk": "Risk", "audit": "Audit"}
 MAX_BYTES: Final = 1 << 20
 """Of a request."""
 POLICY: Final = (
@@ -56,6 +57,10 @@ class Access:
         if request.method == "POST":
             self._check_post()
         return None
+
+    def pages(self) -> dict[str, str]:
+        """All pages."""
+        return PAGES
 
     def _enter(self, token: str) -> Response:
         """Set the cookie. The page itself leads on: a browser keeps a Strict cookie from the redirect of a link."""

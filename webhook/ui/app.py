@@ -5,25 +5,23 @@ from __future__ import annotations
 import json
 import select
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from flask import Flask, Response, abort, render_template, request
 from markupsafe import Markup
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, UnprocessableEntity
 
-from forewarn.policies.render.html.elements import Page, data
 from forewarn.policies.render.html.nodes import nodes
-from forewarn.webhook.ui.access import MAX_BYTES, Access, protect
-from forewarn.webhook.ui.answers import Answers
+from forewarn.webhook.ui.access import MAX_BYTES, PAGES, protect
 from forewarn.webhook.ui.links import CHANGES, Asked, BadLink, asked_by, is_name
 from forewarn.webhook.ui.processes import Processes, Unanswered
+from forewarn.webhook.ui.shown import markup_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.render.documents import UiCluster
+    from forewarn.webhook.ui.shown import Cluster, Shown, View
 
-PAGES: Final = {"cluster": "Cluster", "predict": "Predict", "whatif": "What if", "risk": "Risk", "audit": "Audit"}
 QUESTION_SECONDS: Final = 600.0
 PREDICTION_SECONDS: Final = 20.0
 _SHIPPED: Final = {
@@ -36,27 +34,24 @@ _TEXTS: Final = ("priorityClass", "cpu", "memory")
 _LONGEST_EDIT: Final = 253
 
 
-class Shown(NamedTuple):
-    """The cluster of the pages. `source`: its description; `named`: the options that name it for a command."""
+class Access(Protocol):
+    """Decides which requests are answered, and which pages the requester may open."""
 
-    source: str
-    counts: str
-    named: Sequence[str]
-    picture: dict[str, Any]
-    document: UiCluster
-    classes: Sequence[tuple[str, int]]
-    pools: Sequence[str] = ()
-    """Each as `LABEL=VALUE`."""
+    def check(self) -> Response | str | None:
+        """Deny a request, or answer the first one; None for a request that may be answered."""
+
+    def pages(self) -> Mapping[str, str]:
+        """The pages that the requester of this request may open, with their names."""
 
 
-def create_ui_app(shown: Shown, processes: Processes, access: Access) -> Flask:
+def create_ui_app(cluster: Cluster, processes: Processes, access: Access) -> Flask:
     """The pages, their data and their scripts."""
     app = Flask("forewarn.webhook.ui", static_folder=None, template_folder="templates")
     app.config["MAX_CONTENT_LENGTH"] = MAX_BYTES
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.before_request(access.check)
     app.after_request(protect)
-    pages = _Pages(shown, processes)
+    pages = _Pages(cluster, processes, access)
     views: dict[str, Callable[..., Response | str]] = {
         "/": pages.cluster,
         "/predict": pages.predict,
@@ -69,7 +64,9 @@ def create_ui_app(shown: Shown, processes: Processes, access: Access) -> Flask:
     for path, view in views.items():
         app.add_url_rule(path, view.__name__, view, methods=["GET"])
     app.add_url_rule("/api/predict", "prediction", pages.prediction, methods=["POST"])
+    app.add_url_rule("/api/reload", "reload", pages.reload, methods=["POST"])
     app.register_error_handler(HTTPException, _fault)
+    app.register_error_handler(Unanswered, lambda fault: _fault(UnprocessableEntity(str(fault))))
     return app
 
 
@@ -84,34 +81,34 @@ def shipped(name: str) -> Response:
 class _Pages:
     """The views."""
 
-    def __init__(self, shown: Shown, processes: Processes) -> None:
-        self._shown, self._processes, self._answers = shown, processes, Answers()
-        self._cluster_markup = _markup(nodes(shown.picture), data("nodes-data", shown.picture))
-        self._document = json.dumps(shown.document)
+    def __init__(self, cluster: Cluster, processes: Processes, access: Access) -> None:
+        self._cluster, self._processes, self._access = cluster, processes, access
 
     def cluster(self) -> str:
         """Nodes and their Pods by PriorityClass."""
-        return self._page("cluster", markup=self._cluster_markup, scripts=("page.js",), command=Asked("classes"))
+        view = self._cluster.view()
+        return self._page("cluster", view, markup=view.markup, scripts=("page.js",), command=Asked("classes"))
 
     def predict(self) -> str:
         """A manifest, and its prediction."""
-        return self._page("predict", picture=_markup(nodes({"notDrawn": 0})), scripts=("page.js", "predict.js"))
+        picture = markup_of(nodes({"notDrawn": 0}))
+        return self._page("predict", self._cluster.view(), picture=picture, scripts=("page.js", "predict.js"))
 
     def question(self, page: str) -> str:
         """A report, or the progress of the question."""
-        asked, fault, report = None, "", None
+        view, asked, fault, report = self._cluster.view(), None, "", None
         try:
             asked = asked_by(page, request.args)
-            report = self._answers.get(asked) if asked else None
+            report = view.answers.get(asked) if asked else None
         except BadLink as bad:
             fault = str(bad)
         scripts: Sequence[str] = report.scripts if report else () if asked else ("page.js",)
         own = {"markup": Markup(report.markup), "title": report.title} if report else {"fault": fault}
         if page == "whatif":
-            own |= self._choices() | ({} if asked else {"markup": self._cluster_markup})
+            own |= _choices(view.shown) | ({} if asked else {"markup": view.markup})
             scripts = (*scripts, "whatif.js")
         scripts = scripts if report or asked is None else (*scripts, "question.js")
-        return self._page(page, scripts=scripts, command=asked, asked=asked, report=report, **own)
+        return self._page(page, view, scripts=scripts, command=asked, asked=asked, report=report, **own)
 
     def events(self, page: str) -> Response:
         """The progress of a question, as server-sent events; its end is `done` or `failed`."""
@@ -120,14 +117,19 @@ class _Pages:
 
     def cluster_document(self) -> Response:
         """The nodes, as ui-cluster.json describes them."""
-        return _json(self._document)
+        return _json(self._cluster.view().document)
+
+    def reload(self) -> Response:
+        """Read the cluster again."""
+        self._cluster.load(self._cluster.view())
+        return _json("{}")
 
     def document(self, page: str) -> Response:
         """The document of the command that answers the question."""
-        asked = _asked(page)
-        report = self._answers.get(asked)
+        asked, answers = _asked(page), self._cluster.view().answers
+        report = answers.get(asked)
         if report is None:
-            report = self._answers.put(asked, self._answer(_question(asked), QUESTION_SECONDS))
+            report = answers.put(asked, self._answer(_question(asked), QUESTION_SECONDS))
         return _json(report.document)
 
     def prediction(self) -> Response:
@@ -161,30 +163,26 @@ class _Pages:
 
     def _steps(self, asked: Asked) -> Iterator[str]:
         try:
+            answers = self._cluster.view().answers
             for step in self._processes.ask(_question(asked), QUESTION_SECONDS):
                 if step.answer is not None:
-                    self._answers.put(asked, step.answer)
+                    answers.put(asked, step.answer)
                     yield _event("done", "")
                 else:
                     yield _event("progress", step.progress) if step.progress else ":\n\n"
         except Unanswered as fault:
             yield _event("failed", str(fault))
 
-    def _choices(self) -> dict[str, Any]:
-        found = self._shown.document["nodes"]
-        return {
-            "changes": CHANGES,
-            "zones": sorted({node["zone"] for node in found if is_name(node["zone"])}),
-        }
-
-    def _page(self, page: str, command: Asked | None = None, **more: Any) -> str:
-        line = command.line(self._shown.named) if command else ""
-        common = {"page": page, "pages": PAGES, "shown": self._shown, "command": line, "query": request.args}
+    def _page(self, page: str, view: View, command: Asked | None = None, **more: Any) -> str:
+        line = command.line(view.shown.named) if command else ""
+        pages = self._access.pages()
+        common = {"page": page, "pages": pages, "shown": view.shown, "command": line, "query": request.args}
         return render_template(f"{page}.html", **common | {"title": PAGES[page]} | more)
 
 
-def _markup(*parts: Any) -> Markup:
-    return Markup(Page("", parts).markup())
+def _choices(shown: Shown) -> dict[str, Any]:
+    found = shown.document["nodes"]
+    return {"changes": CHANGES, "zones": sorted({node["zone"] for node in found if is_name(node["zone"])})}
 
 
 def _asked(page: str) -> Asked:

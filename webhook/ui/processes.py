@@ -1,7 +1,8 @@
 """Forked processes that answer the questions of pages, within a limit of time and memory.
 
 A process without threads has the cluster, and forks for each question: the new process uses the cluster without a copy,
-and may change it. A second process watches it, and kills it if the page disconnects or the time is over.
+and may change it. A second process watches it, and kills it if the page disconnects or the time is over. To read the
+cluster again, the process forks its successor.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import signal
 import socket
 import warnings
 from contextlib import suppress
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
@@ -25,11 +26,16 @@ if TYPE_CHECKING:
     Say = Callable[[str], None]
     Run = Callable[[dict[str, Any], Say], Any]
     """Question and a function that shows the progress -> the answer, as JSON data."""
+    Load = Callable[[], tuple[Run, Any]]
+    """Reads the cluster; returns the function for questions and what pages show of the cluster, as JSON data. Raises
+    Unanswered."""
 
 MORE_MEMORY: Final = 2 << 30
 """Maximum bytes of memory for a question, without the shared memory."""
 MAX_BYTES: Final = 64 << 20
 """Of an answer."""
+LOAD_SECONDS: Final = 600
+"""To read the cluster."""
 BEAT: Final = 0.25
 """Seconds between two looks at the connection of a page."""
 _LONG: Final = 30.0
@@ -37,6 +43,7 @@ _NICE: Final = 5
 """Niceness of questions with a limit longer than `_LONG` seconds."""
 _PAGE: Final = resource.getpagesize()
 _SAID_EVERY: Final = 0.2
+_ASK, _LOAD = b"?", b"L"
 
 
 class Unanswered(Exception):
@@ -53,18 +60,20 @@ class Step(NamedTuple):
 class Processes:
     """At most `most` processes for long questions, and as many for short ones, which do not wait for long ones.
 
-    Create it before the first thread of this process.
+    Create it before the first thread of this process. `more_memory`: maximum bytes for a question, without the shared
+    memory.
     """
 
-    def __init__(self, run: Run, most: int = 2) -> None:
+    def __init__(self, run: Run, load: Load, most: int = 2, more_memory: int = MORE_MEMORY) -> None:
         self._long, self._short = BoundedSemaphore(most), BoundedSemaphore(most)
+        self._lock = Lock()
         self._ours, theirs = socket.socketpair()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # threads of numpy, which hold no lock of Python
             self._pid = os.fork()
         if self._pid == 0:
             self._ours.close()
-            _serve(theirs, run)
+            _serve(theirs, run, load, more_memory)
         theirs.close()
 
     def close(self) -> None:
@@ -72,6 +81,25 @@ class Processes:
         self._ours.close()
         with suppress(ChildProcessError):
             os.waitpid(self._pid, 0)
+
+    def load(self) -> Any:
+        """Read the cluster again in a new process, which answers all later questions; returns what pages show of it.
+
+        Raises Unanswered; the earlier cluster then stays.
+        """
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._hand_over(_LOAD, theirs)
+            *_, last = _steps(ours, monotonic() + LOAD_SECONDS)
+        except (OSError, Unanswered) as fault:
+            ours.close()
+            raise fault if isinstance(fault, Unanswered) else Unanswered(_exited(fault)) from None
+        ours.settimeout(None)
+        with self._lock:
+            before, self._ours = self._ours, ours
+        before.close()
+        return last.answer
 
     def ask(self, question: dict[str, Any], seconds: float) -> Generator[Step, None, None]:
         """The steps of a question, at least one each BEAT; the last one has the answer. Raises Unanswered.
@@ -85,16 +113,21 @@ class Processes:
             ours, theirs = socket.socketpair()
             with ours:
                 with theirs:
-                    self._hand_over(theirs)
+                    self._hand_over(_ASK, theirs)
                 ours.sendall(json.dumps({"seconds": seconds, "question": question}).encode() + b"\n")
                 yield from _steps(ours, monotonic() + seconds)
         except OSError as error:
-            raise Unanswered(f"the process exited: {error.strerror}") from None
+            raise Unanswered(_exited(error)) from None
         finally:
             free.release()
 
-    def _hand_over(self, connection: socket.socket) -> None:
-        socket.send_fds(self._ours, [b"?"], [connection.fileno()])
+    def _hand_over(self, word: bytes, connection: socket.socket) -> None:
+        with self._lock:
+            socket.send_fds(self._ours, [word], [connection.fileno()])
+
+
+def _exited(error: OSError) -> str:
+    return f"the process exited: {error.strerror}"
 
 
 def _steps(connection: socket.socket, until: float) -> Iterator[Step]:
@@ -124,17 +157,16 @@ def _steps(connection: socket.socket, until: float) -> Iterator[Step]:
                 return
 
 
-def _serve(asked: socket.socket, run: Run) -> NoReturn:
+def _serve(asked: socket.socket, run: Run, load: Load, more_memory: int) -> NoReturn:
     """Fork for each connection that arrives, until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which closes the connection
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    gc.collect()
-    gc.freeze()
+    _share_memory()
     status = 1
     try:
         while True:
-            _, found, _, _ = socket.recv_fds(asked, 1, 1)
+            word, found, _, _ = socket.recv_fds(asked, 1, 1)
             if not found:
                 status = 0
                 break
@@ -142,13 +174,40 @@ def _serve(asked: socket.socket, run: Run) -> NoReturn:
             with suppress(OSError):
                 if os.fork() == 0:
                     asked.close()
-                    _watch(connection, run)
+                    if word == _ASK:
+                        _watch(connection, run, more_memory)
+                    asked, run = connection, _loaded(connection, load)
+                    continue
             connection.close()
     finally:
         os._exit(status)
 
 
-def _watch(connection: socket.socket, run: Run) -> NoReturn:
+def _loaded(connection: socket.socket, load: Load) -> Run:
+    """The function for questions about the cluster as it is now. Ends this process without one."""
+    signal.alarm(LOAD_SECONDS)
+    gc.unfreeze()
+    try:
+        run, about = load()
+        _send(connection, {"answer": about})
+    except Unanswered as fault:
+        _send(connection, {"fault": str(fault)})
+        os._exit(0)
+    except MemoryError:
+        _send(connection, {"fault": "the cluster does not fit into the memory"})
+        os._exit(0)
+    signal.alarm(0)
+    _share_memory()
+    return run
+
+
+def _share_memory() -> None:
+    """Let the garbage collector of later processes change no page of what they share."""
+    gc.collect()
+    gc.freeze()
+
+
+def _watch(connection: socket.socket, run: Run, more_memory: int) -> NoReturn:
     """Answer one question in another process, which is killed with its own if the page disconnects or time is over."""
     try:
         os.setsid()
@@ -158,6 +217,7 @@ def _watch(connection: socket.socket, run: Run) -> NoReturn:
             os.close(ended)
             if asked["seconds"] > _LONG:
                 os.nice(_NICE)
+            limit_memory(more_memory)
             _answer(connection, asked["question"], run)
         os.close(alive)
         select.select([ended, connection.fileno()], [], [], asked["seconds"])
@@ -176,7 +236,7 @@ def _answer(connection: socket.socket, question: dict[str, Any], run: Run) -> No
             _send(connection, {"progress": text})
 
     try:
-        _limit()
+        _detach()
         try:
             _send(connection, {"answer": run(question, print_notice)})
         except Unanswered as fault:
@@ -189,14 +249,18 @@ def _answer(connection: socket.socket, question: dict[str, Any], run: Run) -> No
         os._exit(0)
 
 
-def _limit() -> None:
-    """Bound the memory. Nothing is printed, and processes can be waited for."""
+def _detach() -> None:
+    """Print nothing; processes can be waited for."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
+
+
+def limit_memory(more: int) -> None:
+    """Limit the memory of this process to its present memory and `more` bytes; an earlier limit stays."""
     with suppress(OSError, ValueError), open("/proc/self/statm") as statm:
-        most = int(statm.read().split()[0]) * _PAGE + MORE_MEMORY
+        most = int(statm.read().split()[0]) * _PAGE + more
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 

@@ -15,6 +15,7 @@ from forewarn.webhook.ui.access import Access
 from forewarn.webhook.ui.app import create_ui_app
 from forewarn.webhook.ui.processes import Step
 from forewarn.webhook.ui.questions import State
+from forewarn.webhook.ui.shown import Cluster
 
 if TYPE_CHECKING:
     from werkzeug.test import TestResponse
@@ -56,7 +57,8 @@ def desk(cluster: str = CLUSTER, *, entered: bool = True) -> Desk:
     options = options_with_cluster(parser, ["--cluster", cluster])
     state = state_of(options, release_of(options, parser), ["--cluster", cluster])
     access = Access(PORT)
-    client = create_ui_app(shown_of(state, cluster), Here(state), access).test_client()  # type: ignore[arg-type]
+    here: Any = Here(state)
+    client = create_ui_app(Cluster(here, shown_of(state, cluster)), here, access).test_client()
     made = Desk(access, client)
     if entered:
         assert made.get(f"/?token={access.token}").status_code == 200

@@ -37,8 +37,8 @@ def run(question: dict[str, Any], print_notice: Callable[[str], None]) -> Any:
 
 
 @contextmanager
-def processes(most: int = 2) -> Iterator[Processes]:
-    made = Processes(run, most)
+def processes(most: int = 2, load: Callable[[], Any] | None = None) -> Iterator[Processes]:
+    made = Processes(run, load or (lambda: (run, None)), most)
     try:
         yield made
     finally:
@@ -130,3 +130,25 @@ def test_short_questions_do_not_wait_for_long_ones(tmp_path: Path) -> None:
         next(long)
         assert answer(made, seconds=30.0, do="echo") == {"do": "echo"}
         long.close()
+
+
+def test_a_loaded_cluster_answers_later_questions_and_questions_that_run_stay(tmp_path: Path) -> None:
+    file = tmp_path / "cluster"
+
+    def load() -> Any:
+        if not file.exists():
+            raise Unanswered("no such file")
+        text = file.read_text()
+        return (lambda question, _: [text, question]), {"text": text}
+
+    with processes(load=load) as made:
+        with pytest.raises(Unanswered, match="no such file"):
+            made.load()
+        assert answer(made, do="echo") == {"do": "echo"}
+        earlier = made.ask({"do": "say"}, MAX_SECONDS)
+        next(earlier)
+        for text in ("one", "two"):
+            file.write_text(text)
+            assert made.load() == {"text": text}
+            assert answer(made) == [text, {}]
+        assert [step.answer for step in earlier][-1] == {"do": "say"}

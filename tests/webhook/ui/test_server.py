@@ -12,10 +12,11 @@ import pytest
 
 from forewarn.webhook.ui.access import Access
 from forewarn.webhook.ui.answers import MAX_ANSWERS, Answers
-from forewarn.webhook.ui.app import Shown, create_ui_app
+from forewarn.webhook.ui.app import create_ui_app
 from forewarn.webhook.ui.links import Asked
 from forewarn.webhook.ui.processes import Step
 from forewarn.webhook.ui.server import bound, serving
+from forewarn.webhook.ui.shown import Cluster, Shown
 
 MAX_SECONDS = 120.0
 
@@ -42,7 +43,8 @@ def endless() -> Iterator[tuple[Endless, Access, int]]:
         port = listening.getsockname()[1]
         access = Access(port)
         shown = Shown("", "", (), {"notDrawn": 0}, {"nodes": []}, ())
-        server = serving(listening, create_ui_app(shown, processes, access))  # type: ignore[arg-type]
+        asked: Any = processes
+        server = serving(listening, create_ui_app(Cluster(asked, shown), asked, access))
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield processes, access, port
