@@ -59,6 +59,7 @@ class Settings:
     max_in_flight: int
     prediction_processes: int
     audit_interval: float
+    ui: bool
     keep_alive: int
     drain: float
     log_level: str
@@ -149,6 +150,12 @@ def _interval(text: str) -> float:
     if value and not LEAST_INTERVAL <= value <= _DAY:
         raise argparse.ArgumentTypeError(f"{text} is not 0 and not between {LEAST_INTERVAL:g} and {_DAY:g} seconds")
     return value
+
+
+def _switch(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f'"{text}" is not true or false')
+    return text == "true"
 
 
 def _tls_version(text: str) -> ssl.TLSVersion:
@@ -250,6 +257,13 @@ FLAGS: Final = (
         "time between two audits of the cluster, at least 60; 0 for no audits; requires --namespace",
     ),
     _Flag(
+        "ui",
+        _switch,
+        "false",
+        "true|false",
+        "serve the operators' pages on --health-port, for users of the cluster; requires a watched cluster",
+    ),
+    _Flag(
         "keep-alive",
         _keep_alive,
         "120",
@@ -296,6 +310,8 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         parser.error("--client-name requires --client-ca")
     if settings.audit_interval and not settings.namespace:
         parser.error("--audit-interval requires --namespace; outside a cluster, use forewarn audit")
+    if settings.ui and settings.cluster and not settings.cluster[0].startswith("live"):
+        parser.error("--ui requires a watched cluster, which knows users; for a file, use forewarn ui")
     if settings.namespace and settings.write_ca:
         parser.error("--write-ca can't be combined with --namespace: the CA is in the Secret forewarn-ca")
     return settings
@@ -359,5 +375,6 @@ def _parser() -> argparse.ArgumentParser:
     for flag in FLAGS:
         names = [f"--{flag.name}", *(["-c"] if flag.name == "config" else [])]
         shown = f"{flag.help} (default: {flag.default})" if flag.default else flag.help
-        parser.add_argument(*names, type=flag.read, metavar=flag.metavar, help=shown)
+        alone: dict[str, Any] = {"nargs": "?", "const": True} if flag.read is _switch else {}
+        parser.add_argument(*names, type=flag.read, metavar=flag.metavar, help=shown, **alone)
     return parser

@@ -1409,6 +1409,38 @@ class UiPrediction(TypedDict):
     nodes: dict[str, Any]
 
 
+class UiDecision(TypedDict):
+    """A decision of the webhook. `at`: seconds since 1970. `resource`: group, version and name.
+
+    Without the permission to list everything, `user` is null, and `rules`, `messages` and `withheld` are empty.
+    `withheld`: full texts that the requester did not see.
+    """
+
+    at: float
+    resource: list[str]
+    kind: str
+    namespace: str
+    name: str
+    operation: str
+    user: str | None
+    dryRun: bool
+    verdict: str
+    rules: dict[str, str]
+    messages: list[str]
+    withheld: list[str]
+
+
+class UiWarnings(TypedDict):
+    """The page "Accuracy and warnings" of the webhook. `accuracy`: as `webhook accuracy`, or null without permission.
+
+    `complete`: false if forewarn did not review the permissions for all decisions.
+    """
+
+    decisions: list[UiDecision]
+    complete: bool
+    accuracy: dict[str, Any] | None
+
+
 class UiFault(TypedDict):
     """Why `forewarn ui` has no answer."""
 
@@ -1438,6 +1470,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "webhook-doctor": ("`webhook doctor`", Checks),
     "ui-cluster": ("the Cluster page of `ui`", UiCluster),
     "ui-predict": ("the Predict page of `ui`", UiPrediction),
+    "ui-warnings": ("the page Accuracy and warnings of the webhook", UiWarnings),
     "ui-error": ("an error of `ui`", UiFault),
     "preemption-impact": ("the annotation `forewarn.dev/preemption-impact`", Impact),
 }

@@ -1,4 +1,4 @@
-"""SubjectAccessReviews: may a user list Pods in a namespace, or in all namespaces?
+"""SubjectAccessReviews: may a user list Pods, or objects of another kind, in a namespace, or in all namespaces?
 
 Answers are cached, as in the API server's own authorization webhook. Source: k8s.io/api/authorization/v1.
 """
@@ -31,6 +31,17 @@ MAX_REVIEW: Final = 64 * 1024
 """Maximum bytes of a SubjectAccessReview. A user with more groups or more `extra` is not allowed."""
 
 
+class Resource(NamedTuple):
+    """The resource of a review. `*` matches any."""
+
+    group: str
+    version: str
+    name: str
+
+
+PODS: Final = Resource("", "v1", "pods")
+
+
 class _Answer(NamedTuple):
     allowed: bool
     until: float
@@ -49,12 +60,13 @@ class AccessReviews:
         """The cached answer; None if there is none. Does not block."""
         return self._recall(_key(_review_of(user, namespace)))
 
-    def ask(self, user: User, namespace: str = "") -> bool:
-        """True if the user may list Pods in a namespace (default: in all); False if the API server does not answer.
+    def ask(self, user: User, namespace: str = "", resource: Resource = PODS) -> bool:
+        """True if the user may list a resource in a namespace (default: in all); False if the API server does not
+        answer.
 
         May block for a second. Caches the answer.
         """
-        review = _review_of(user, namespace)
+        review = _review_of(user, namespace, resource)
         key = _key(review)
         known = self._recall(key)
         if known is not None:
@@ -87,7 +99,7 @@ class AccessReviews:
                 self._answers.popitem(last=False)
 
 
-def _review_of(user: User, namespace: str) -> bytes:
+def _review_of(user: User, namespace: str, resource: Resource = PODS) -> bytes:
     """The SubjectAccessReview as JSON, with all fields of the user: `extra` may restrict a token's permissions."""
     spec = {
         "user": user.name,
@@ -96,8 +108,9 @@ def _review_of(user: User, namespace: str) -> bytes:
         **({"extra": {key: list(values) for key, values in user.extra}} if user.extra else {}),
         "resourceAttributes": {
             "verb": "list",
-            "version": "v1",
-            "resource": "pods",
+            **({"group": resource.group} if resource.group else {}),
+            "version": resource.version,
+            "resource": resource.name,
             **({"namespace": namespace} if namespace else {}),
         },
     }

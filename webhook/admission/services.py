@@ -60,6 +60,10 @@ if TYPE_CHECKING:
 _MILLISECONDS: Final = 1_000.0
 
 
+def ignore(hook: Hook, request: AdmissionRequest, answered: Answered) -> None:
+    """Store nothing of a decision: the default without the operators' pages."""
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """The state, caches, limits and metrics that evaluations use.
@@ -68,9 +72,9 @@ class Services:
     default. `staleness`: how old the cluster state is, as a message, if it is too old. `predictors`: prediction
     processes; without them, the evaluating thread completes all predictions. `give_way`: evaluates cheaper requests
     first. `callers`: who may send requests and reserve the global default. `reviews`: what requesters may read.
-    `patience`: which warnings to omit. `budget`: how many predictions a requester may see. `expect`: receives the
-    predictions about admitted objects, with the start of the request (monotonic clock). `admitted_pods`: admitted
-    objects whose Pods are not in the cluster state yet.
+    `record`: receives each response. `patience`: which warnings to omit. `budget`: how many predictions a requester
+    may see. `expect`: receives the predictions about admitted objects, with the start of the request (monotonic
+    clock). `admitted_pods`: admitted objects whose Pods are not in the cluster state yet.
     """
 
     cluster: Callable[[], ClusterSnapshot | None]
@@ -89,6 +93,7 @@ class Services:
     reviews: AccessReviews | None = None
     patience: WarningLimiter = field(default_factory=lambda: WarningLimiter(monotonic))
     expect: Callable[[Expectation | WorkloadExpectation | None, float], object] | None = None
+    record: Callable[[Hook, AdmissionRequest, Answered], object] = ignore
     of_strangers: RareEvents = field(default_factory=RareEvents)
     without_names: Callable[[Config], Config] = field(default_factory=lambda: _WithoutNames())
     budget: PredictionBudget = field(default_factory=lambda: PredictionBudget(monotonic))
@@ -178,6 +183,7 @@ class Services:
         self.metrics.took(hook.value, seconds)
         for rule, action in answered.findings:
             self.metrics.count(self.metrics.findings, rule, action)
+        self.record(hook, request, answered)
         if LOGGER.isEnabledFor(logging.INFO):
             log_event(
                 "decision", {**answered.fields_of(hook, request), "milliseconds": round(seconds * _MILLISECONDS, 3)}

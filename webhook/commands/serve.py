@@ -23,6 +23,8 @@ from forewarn.webhook.accuracy import Accuracy
 from forewarn.webhook.admission.callers import BadTokens, Callers, none, read_tokens
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.gate import Gate
+from forewarn.webhook.admission.recent_decisions import RecentDecisions
+from forewarn.webhook.admission.services import ignore
 from forewarn.webhook.admission.workers import Workers
 from forewarn.webhook.commands.in_cluster import InCluster, in_cluster
 from forewarn.webhook.commands.state_source import context_of, from_files, from_watches
@@ -47,6 +49,7 @@ from forewarn.webhook.x509 import self_signed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
     from socket import socket
 
     from forewarn.policies.releases.release import Release
@@ -149,6 +152,7 @@ def _run(settings: Settings) -> int:
         stack.callback(workers.stop)
         own = _in_cluster(settings, state, certificates, metrics, config, workers)
         stack.callback(own.stop)
+        recent = RecentDecisions() if settings.ui else None
         health = Health(faults=(state.fault, own.fault))
         count_dropped(metrics.log_lines_dropped.inc)
         endpoint = Endpoint(
@@ -162,6 +166,7 @@ def _run(settings: Settings) -> int:
             predictors=workers.predictors,
             give_way=workers.give_way,
             reviews=_reviews(state),
+            record=recent.add if recent else ignore,
             expect=accuracy.expect if state.api else None,
             callers=Callers(tokens, own.grants, proven=settings.client_ca is not None),
         )
@@ -178,7 +183,8 @@ def _run(settings: Settings) -> int:
         ]
         stack.callback(check_regularly(looks).set)
         told = accuracy if state.api else None
-        stack.callback(serve_health(plain, create_health_app(health, metrics, told)))
+        pages = _pages(settings, recent, accuracy, stack) if recent else None
+        stack.callback(serve_health(plain, create_health_app(health, metrics, told), pages))
         _announce("https", secure.getsockname(), "listening")
         _announce("http", plain.getsockname(), "health")
         limits = Limits(keep_alive=settings.keep_alive, drain=settings.drain)
@@ -187,6 +193,15 @@ def _run(settings: Settings) -> int:
         TlsServer(routes, certificates.listening, gate, health, limits, names, metrics.reject_by_status).run([secure])
         log_event("stopped", {"in_flight": gate.inside})
     return 0
+
+
+def _pages(settings: Settings, recent: RecentDecisions, accuracy: Accuracy, stack: ExitStack) -> Callable[[], Path]:
+    """Start the process of the operators' pages; returns the function of its socket."""
+    from forewarn.webhook.commands.operators import OperatorsPages
+
+    pages = OperatorsPages(settings, lambda: {"decisions": recent.table(), "accuracy": accuracy.table()})
+    stack.callback(pages.stop)
+    return pages.path
 
 
 def _forget_deleted(to_come: AdmittedPods, delta: Changed) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.commands import audit
-from forewarn.policies.commands.autoscaling import recreated_by, rule_options_of
+from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, rule_options_of
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     answered,
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 OK: Final = 0
 _NAMED: Final = (
+    "-c",
+    "--config",
     "--cluster",
     "--context",
     "--kubeconfig",
@@ -95,7 +97,7 @@ def state_of(options: argparse.Namespace, release: Release, named: Sequence[str]
     cache.recreated = recreated_by(options)
     settle(loaded(options, cache), release)
     require_nodes(cache.snapshot())
-    config = audit.config_of(audit.argument_parser().parse_args([]))
+    config = audit.config_of(audit.argument_parser().parse_args(["-c", options.config] if options.config else []))
     state = State(cache, Autoscaling(rule_options_of(options).autoscaler_cutoff), config, named)
     state.warm_up()
     return state
@@ -148,6 +150,7 @@ def argument_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add_cluster_option(add)
     add_release_options(add)
+    add_config_option(add)
     add(
         "--port",
         type=integer_between(0, 65535),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from forewarn.webhook.admission.replies import Reply, rejection
+from forewarn.webhook.http.addresses import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ def create_health_app(health: Health, metrics: Metrics, accuracy: Accuracy | Non
         return Response(body, content_type=content_type)
 
     def predictions() -> Response:
-        if not _is_loopback(request.remote_addr):
+        if not is_loopback(request.remote_addr):
             return _response(
                 rejection(403, "available only from within this Pod: use kubectl exec or kubectl port-forward")
             )
@@ -56,16 +56,6 @@ def create_health_app(health: Health, metrics: Metrics, accuracy: Accuracy | Non
         app.add_url_rule(f"/{path}", path, view, methods=["GET"], provide_automatic_options=False)
     app.register_error_handler(HTTPException, _status)
     return app
-
-
-def _is_loopback(address: str | None) -> bool:
-    """True for a loopback address, also as an IPv4-mapped IPv6 address."""
-    try:
-        found = ip_address(address or "")
-    except ValueError:
-        return False
-    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
-    return (mapped or found).is_loopback
 
 
 def _response(reply: Reply) -> Response:

@@ -17,10 +17,12 @@ from a2wsgi import WSGIMiddleware
 
 from forewarn.webhook.http.asgi import DEFAULT_LIMITS, Application, Limits
 from forewarn.webhook.http.connections import Connection, Connections
+from forewarn.webhook.http.forwarding import Forwarding
 from forewarn.webhook.http.protocol import Protocol, report_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+    from pathlib import Path
     from ssl import SSLContext
     from types import FrameType
     from wsgiref.types import WSGIApplication
@@ -191,9 +193,15 @@ def _bind(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
     return sock
 
 
-def serve_health(sock: socket.socket, app: WSGIApplication) -> Callable[[], None]:
-    """Serve the plain health port on a separate thread; returns a function that stops it."""
-    server = uvicorn.Server(_config(cast("Application", WSGIMiddleware(cast("Any", app), workers=2)), DEFAULT_LIMITS))
+def serve_health(
+    sock: socket.socket, app: WSGIApplication, pages: Callable[[], Path] | None = None
+) -> Callable[[], None]:
+    """Serve the plain health port on a separate thread; returns a function that stops it.
+
+    `pages`: the Unix socket of the operators' pages.
+    """
+    own = cast("Application", WSGIMiddleware(cast("Any", app), workers=2))
+    server = uvicorn.Server(_config(Forwarding(own, pages) if pages else own, DEFAULT_LIMITS))
     thread = Thread(target=server.run, args=([sock],), name="health", daemon=True)
     thread.start()
 

@@ -13,6 +13,7 @@ from werkzeug.exceptions import HTTPException, UnprocessableEntity
 
 from forewarn.policies.render.html.nodes import nodes
 from forewarn.webhook.ui.access import MAX_BYTES, PAGES, protect
+from forewarn.webhook.ui.decisions import Warnings
 from forewarn.webhook.ui.links import CHANGES, Asked, BadLink, asked_by, is_name
 from forewarn.webhook.ui.processes import Processes, Unanswered
 from forewarn.webhook.ui.shown import markup_of
@@ -20,6 +21,7 @@ from forewarn.webhook.ui.shown import markup_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from forewarn.webhook.ui.decisions import Readable, Recent
     from forewarn.webhook.ui.shown import Cluster, Shown, View
 
 QUESTION_SECONDS: Final = 600.0
@@ -44,8 +46,10 @@ class Access(Protocol):
         """The pages that the requester of this request may open, with their names."""
 
 
-def create_ui_app(cluster: Cluster, processes: Processes, access: Access) -> Flask:
-    """The pages, their data and their scripts."""
+def create_ui_app(
+    cluster: Cluster, processes: Processes, access: Access, recent: tuple[Recent, Readable] | None = None
+) -> Flask:
+    """The pages, their data and their scripts. `recent`: the functions of the page about recent decisions."""
     app = Flask("forewarn.webhook.ui", static_folder=None, template_folder="templates")
     app.config["MAX_CONTENT_LENGTH"] = MAX_BYTES
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
@@ -65,6 +69,10 @@ def create_ui_app(cluster: Cluster, processes: Processes, access: Access) -> Fla
         app.add_url_rule(path, view.__name__, view, methods=["GET"])
     app.add_url_rule("/api/predict", "prediction", pages.prediction, methods=["POST"])
     app.add_url_rule("/api/reload", "reload", pages.reload, methods=["POST"])
+    if recent:
+        warnings = Warnings(*recent, access.pages)
+        app.add_url_rule("/warnings", "warnings", warnings.page, methods=["GET"])
+        app.add_url_rule("/api/warnings", "warnings_document", warnings.document, methods=["GET"])
     app.register_error_handler(HTTPException, _fault)
     app.register_error_handler(Unanswered, lambda fault: _fault(UnprocessableEntity(str(fault))))
     return app

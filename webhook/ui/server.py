@@ -1,18 +1,18 @@
-"""The HTTP server of `forewarn ui`: on the loopback address alone, a thread for each connection."""
+"""The HTTP server of the pages: on the loopback address or a Unix socket, a thread for each connection."""
 
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Final
+from threading import BoundedSemaphore
+from typing import TYPE_CHECKING, Any, Final
 
-from werkzeug.serving import WSGIRequestHandler, make_server
+from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
-    from werkzeug.serving import BaseWSGIServer
-
 HOST: Final = "127.0.0.1"
+MAX_CONNECTIONS: Final = 64
 _IDLE_SECONDS: Final = 60.0
 
 
@@ -38,7 +38,31 @@ def bound(port: int) -> socket.socket:
     return made
 
 
-def serving(made: socket.socket, app: WSGIApplication) -> BaseWSGIServer:
-    """The server on such a socket."""
+class Server(ThreadedWSGIServer):
+    """Closes a connection beyond MAX_CONNECTIONS."""
+
+    def __init__(self, host: str, port: int, app: WSGIApplication, descriptor: int) -> None:
+        self._free = BoundedSemaphore(MAX_CONNECTIONS)
+        super().__init__(host, port, app, _Handler, fd=descriptor)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer the requests of a connection on a thread of its own."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """The same, on that thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+
+def serving(made: socket.socket, app: WSGIApplication) -> Server:
+    """The server on a listening socket."""
+    if made.family == socket.AF_UNIX:
+        return Server(f"unix://{made.getsockname()}", 0, app, made.fileno())
     host, port = made.getsockname()
-    return make_server(host, port, app, threaded=True, request_handler=_Handler, fd=made.fileno())
+    return Server(host, port, app, made.fileno())

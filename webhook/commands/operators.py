@@ -1,0 +1,196 @@
+"""The process of the operators' pages: `forewarn webhook serve --ui` starts it, and gives it the latest decisions.
+
+The pages have their own process, cluster state and connection to the API server. The lowest CPU priority and a limit of
+memory apply to this process and all its questions, so the pages do not delay admission.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from ctypes import CDLL
+from functools import partial
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.commands.cluster_command import options_with_cluster
+from forewarn.webhook.admission.access_reviews import TIMEOUTS, AccessReviews
+from forewarn.webhook.apiserver import ApiServer, Timeouts, connect
+from forewarn.webhook.apiserver.typed_client import TypedApi
+from forewarn.webhook.commands.state_source import context_of
+from forewarn.webhook.commands.ui import answering, argument_parser, shown_of, state_of
+from forewarn.webhook.logs import log_event
+from forewarn.webhook.ui.app import create_ui_app
+from forewarn.webhook.ui.processes import MORE_MEMORY, Processes, Unanswered, limit_memory
+from forewarn.webhook.ui.server import serving
+from forewarn.webhook.ui.shown import Cluster
+from forewarn.webhook.ui.viewers import Tokens, Viewers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from forewarn.webhook.settings import Settings
+    from forewarn.webhook.ui.processes import Run
+
+_RESTART_SECONDS: Final = 10.0
+_ANSWER_SECONDS: Final = 5.0
+_FRESH_SECONDS: Final = 1.0
+"""The latest decisions are requested at most once in this time."""
+_SUBREAPER: Final = 36
+_CGROUP: Final = Path("/sys/fs/cgroup")
+
+
+class OperatorsPages:
+    """Starts the process, and again if it ends. `recent`: the latest decisions and the accuracy, as JSON data."""
+
+    def __init__(self, settings: Settings, recent: Callable[[], Any]) -> None:
+        self._settings, self._recent = settings, recent
+        self._directory = Path(tempfile.mkdtemp(prefix="forewarn-ui-"))  # no other user may open it
+        self._stopped, self._lock = Event(), Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread = Thread(target=self._run, name="pages", daemon=True)
+        self._thread.start()
+
+    def path(self) -> Path:
+        """The Unix socket on which the process listens."""
+        return self._directory / "socket"
+
+    def stop(self) -> None:
+        """End the process."""
+        self._stopped.set()
+        with self._lock:
+            if self._process is not None:
+                self._process.kill()
+        self._thread.join(_ANSWER_SECONDS)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._serve()
+            except OSError as error:
+                log_event("the process of the pages cannot start", {"reason": str(error)}, logging.WARNING)
+            self._stopped.wait(_RESTART_SECONDS)
+
+    def _serve(self) -> None:
+        """Start the process, and answer its requests until it ends."""
+        ours, theirs = Pipe()
+        with ours:
+            with theirs, self._lock:
+                if self._stopped.is_set():
+                    return
+                self.path().unlink(missing_ok=True)
+                command = [sys.executable, "-P", "-m", __name__, str(theirs.fileno()), str(self.path())]
+                self._process = subprocess.Popen(
+                    command,
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            with suppress(OSError, EOFError):
+                ours.send(self._settings)
+                while True:
+                    ours.recv_bytes(1)
+                    ours.send(self._recent())
+            self._process.kill()
+            status = self._process.wait()
+        if not self._stopped.is_set():
+            log_event("the process of the pages has ended", {"status": status}, logging.WARNING)
+
+
+class _Recent:
+    """The latest decisions of the webhook. Safe from any thread."""
+
+    def __init__(self, channel: Connection) -> None:
+        self._channel, self._lock = channel, Lock()
+        self._latest: Any = None
+        self._until = 0.0
+
+    def __call__(self) -> Any:
+        """The decisions and the accuracy, as JSON data. Raises Unanswered."""
+        with self._lock:
+            if self._latest is None or self._until <= monotonic():
+                self._channel.send_bytes(b"?")
+                if not self._channel.poll(_ANSWER_SECONDS):
+                    os._exit(1)  # the webhook starts this process again
+                self._latest, self._until = self._channel.recv(), monotonic() + _FRESH_SECONDS
+            return self._latest
+
+
+def main(arguments: list[str]) -> None:
+    """Serve the pages until the webhook ends. `arguments`: the descriptor of the pipe, and the path of the socket."""
+    _become_unimportant()
+    channel = Connection(int(arguments[0]))
+    settings: Settings = channel.recv()
+    context = context_of(settings.cluster) or ""
+    spare = _spare_memory()
+    processes = Processes(_unloaded, answering(partial(_load, settings, context, spare // 2)), 1, spare // 4)
+    Thread(target=_exit_with, args=(channel.fileno(),), daemon=True).start()
+    api = TypedApi(ApiServer(partial(connect, context)), Timeouts(*TIMEOUTS))
+    viewers = Viewers(Tokens(api, monotonic), AccessReviews(api, monotonic), monotonic)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(arguments[1])
+        listening.listen()
+        app = create_ui_app(Cluster(processes, None), processes, viewers, (_Recent(channel), viewers.readable))
+        serving(listening, app).serve_forever()
+
+
+def _load(settings: Settings, context: str, memory: int) -> tuple[Run, Any]:
+    """Read the cluster, in the process that answers questions."""
+    limit_memory(memory)
+    options = options_with_cluster(argument_parser(), ["--cluster", f"live:{context}" if context else "live"])
+    options.config = str(settings.config) if settings.config else None
+    state = state_of(options, settings.release, [])
+    return state.answer, shown_of(state, "this cluster")._asdict()
+
+
+def _unloaded(*_: Any) -> Any:
+    raise Unanswered("the cluster is not loaded yet. Fix: open the page again")
+
+
+def _become_unimportant() -> None:
+    """Use only CPU time that nothing else needs, be the first to end without memory, and leave no zombies."""
+    with suppress(OSError):
+        os.nice(19)
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")
+    with suppress(OSError, AttributeError):
+        CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _spare_memory(cgroup: Path = _CGROUP) -> int:
+    """Half of the memory that the container may still use, in bytes: the webhook keeps the other half."""
+    try:
+        most, used = (int((cgroup / name).read_text()) for name in ("memory.max", "memory.current"))
+    except (OSError, ValueError):  # no limit
+        return 4 * MORE_MEMORY
+    return max(most - used, 0) // 2
+
+
+def _exit_with(descriptor: int) -> None:
+    """End this process when the webhook ends."""
+    poll = select.poll()
+    poll.register(descriptor, 0)  # only its end
+    poll.poll()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
