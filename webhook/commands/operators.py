@@ -51,6 +51,7 @@ _FRESH_SECONDS: Final = 1.0
 """The latest decisions are requested at most once in this time."""
 _SUBREAPER: Final = 36
 _CGROUP: Final = Path("/sys/fs/cgroup")
+_VERSION_1: Final = ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")
 
 
 class OperatorsPages:
@@ -177,11 +178,12 @@ def _become_unimportant() -> None:
 
 def _spare_memory(cgroup: Path = _CGROUP) -> int:
     """Half of the memory that the container may still use, in bytes: the webhook keeps the other half."""
-    try:
-        most, used = (int((cgroup / name).read_text()) for name in ("memory.max", "memory.current"))
-    except (OSError, ValueError):  # no limit
-        return 4 * MORE_MEMORY
-    return max(most - used, 0) // 2
+    spare = 8 * MORE_MEMORY
+    for names in (("memory.max", "memory.current"), _VERSION_1):
+        with suppress(OSError, ValueError):  # another version of cgroups, or no limit
+            most, used = (int((cgroup / name).read_text()) for name in names)
+            spare = min(spare, max(most - used, 0))
+    return spare // 2
 
 
 def _exit_with(descriptor: int) -> None:

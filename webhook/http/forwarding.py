@@ -138,6 +138,8 @@ def _request(scope: Message, body: bytes) -> bytes:
         b"x-forewarn-client: " + client,
         *(name + b": " + value for name, value in headers),
     ]
+    if any(byte in line for line in lines for byte in b"\r\n\0"):
+        raise _Rejected(400, "a header contains a control character")
     if scope["method"] == "POST":
         lines.append(b"content-length: %d" % len(body))
     return b"\r\n".join(lines) + b"\r\n\r\n" + body

@@ -18,6 +18,8 @@ from urllib.parse import urlencode
 import pytest
 import yaml
 
+from forewarn.webhook.commands.operators import _spare_memory
+from forewarn.webhook.ui.processes import MORE_MEMORY
 from tests.webhook.scripted_api import Handler, ScriptedApi, kubeconfig, scripted_api
 from tests.webhook.ui.test_processes import is_there
 
@@ -169,6 +171,23 @@ def test_the_pages_start_again_and_end_with_the_webhook(tmp_path: Path) -> None:
         until(lambda: running.get("/static/ui.css").status == 200)
         (child,) = _children(pid)
     until(lambda: not is_there(child))
+
+
+@pytest.mark.parametrize(
+    ("files", "spare"),
+    [
+        ({"memory.max": "1000\n", "memory.current": "400\n"}, 300),
+        ({"memory.max": "1000", "memory.current": "1400"}, 0),
+        ({"memory.max": "max", "memory.current": "400"}, 4 * MORE_MEMORY),
+        ({"memory/memory.limit_in_bytes": "1000", "memory/memory.usage_in_bytes": "400"}, 300),
+        ({}, 4 * MORE_MEMORY),
+    ],
+)
+def test_the_pages_leave_half_of_the_memory_to_the_webhook(tmp_path: Path, files: dict[str, str], spare: int) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert _spare_memory(tmp_path) == spare
 
 
 def _children(pid: int) -> list[int]:
