@@ -32,7 +32,8 @@ _SHIPPED: Final = {
 }
 _TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 _NUMBERS: Final = {"object": range(100_001), "replicas": range(100_001), "value": range(-(2**31), 10**9 + 1)}
-_TEXTS: Final = ("priorityClass", "cpu", "memory")
+_TEXTS: Final = ("priorityClass", "policy", "cpu", "memory")
+_POLICIES: Final = ("", "PreemptLowerPriority", "Never")
 _LONGEST_EDIT: Final = 253
 
 
@@ -215,6 +216,8 @@ def _faults_of(edits: dict[str, Any]) -> Iterator[str]:
         if key in _TEXTS:
             if not isinstance(value, str) or len(value) > _LONGEST_EDIT:
                 yield f"{key}: must be a text of at most {_LONGEST_EDIT} characters"
+            elif key == "policy" and value not in _POLICIES:
+                yield f"{key}: must be PreemptLowerPriority or Never"
         elif type(value) is not int or value not in _NUMBERS[key]:
             yield f"{key}: must be an integer from {_NUMBERS[key].start} to {_NUMBERS[key].stop - 1}"
 

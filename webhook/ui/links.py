@@ -56,7 +56,9 @@ def asked_by(page: str, query: Mapping[str, str]) -> Asked | None:
         return _whatif(query)
     if page == "risk":
         chosen = (("-n", _word(query, "namespace")), ("--class", _word(query, "class")))
-        return Asked("risk", tuple(part for option, name in chosen if name for part in (option, name)))
+        most = _integer(query, "most", "the number of simulated zones and nodes")
+        more = (f"--most={most}",) if most else ()
+        return Asked("risk", (*(part for option, name in chosen if name for part in (option, name)), *more))
     return Asked("audit")
 
 
@@ -81,20 +83,26 @@ def _whatif(query: Mapping[str, str]) -> Asked | None:
 
 
 def _class_change(query: Mapping[str, str]) -> list[str]:
-    value, policy = _word(query, "value"), _word(query, "policy")
+    value, policy = _integer(query, "value", "the value of a PriorityClass"), _word(query, "policy")
     if query.get("delete"):
         return ["--delete"]
     changes = []
     if value:
-        digits = value.removeprefix("-")
-        if not (digits.isascii() and digits.isdecimal() and len(digits) <= 11):
-            raise BadLink("the value of a PriorityClass must be a whole number")
         changes.append(f"--value={value}")
     changes += [f"--preemption-policy={policy}"] if policy in ("Never", "PreemptLowerPriority") else []
     changes += ["--default"] if query.get("default") else []
     if not changes:
         raise BadLink("give a new value, a preemption policy, or delete the PriorityClass")
     return changes
+
+
+def _integer(query: Mapping[str, str], key: str, what: str) -> str:
+    """The text of a whole number; empty without one."""
+    value = _word(query, key)
+    digits = value.removeprefix("-")
+    if value and not (digits.isascii() and digits.isdecimal() and len(digits) <= 11):
+        raise BadLink(f"{what} must be a whole number")
+    return value
 
 
 def _word(query: Mapping[str, str], key: str) -> str:

@@ -26,9 +26,9 @@ _REPLICAS: Final = {"Deployment": "replicas", "StatefulSet": "replicas", "Replic
 def edited(text: str, edits: Mapping[str, Any]) -> tuple[str, list[EditableObject]]:
     """The manifest with the changes, and the objects that can be changed. Raises Unanswered.
 
-    `edits`: `object` (number of an object), `replicas`, `priorityClass`, `value` (of a new PriorityClass), `cpu` and
-    `memory`; a missing one changes nothing. A manifest without changes stays as it is written; otherwise it loses its
-    comments.
+    `edits`: `object` (number of an object), `replicas`, `priorityClass`, `value` and `policy` (of a new PriorityClass),
+    `cpu` and `memory`; a missing one changes nothing. A manifest without changes stays as it is written; otherwise it
+    loses its comments.
     """
     try:
         documents = [value for value, _ in values(text.encode(), STDIN)]
@@ -44,7 +44,7 @@ def edited(text: str, edits: Mapping[str, Any]) -> tuple[str, list[EditableObjec
         found = list(_objects(documents))
         _change(found[place], changes)
         if "value" in changes:
-            documents.append(_new_class(changes["value"]))
+            documents.append(_new_class(changes["value"], changes.get("policy", "PreemptLowerPriority")))
         text = yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True)
     return text, [_editable(obj) for obj in found]
 
@@ -77,12 +77,13 @@ def _container(obj: dict[str, Any]) -> dict[str, Any]:
     return first if isinstance(first, dict) else {}
 
 
-def _new_class(value: int) -> dict[str, Any]:
+def _new_class(value: int, policy: str) -> dict[str, Any]:
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
         "metadata": {"name": NEW_CLASS},
         "value": value,
+        "preemptionPolicy": policy,
     }
 
 

@@ -73,6 +73,7 @@ def _header(answer: Answer) -> Element:
     pending = sum(standing.pending for standing in answer.standings)
     before = sum(standing.pending_before for standing in answer.standings)
     broken = sum(answer.summary.violated_pdbs.values())
+    failed = sum(bool(standing.failure) for standing in answer.standings)
     tiles = [
         tile(
             "running", f"{answer.running_before} → {answer.running_after}", answer.running_after < answer.running_before
@@ -81,6 +82,7 @@ def _header(answer: Answer) -> Element:
         tile("preempted", f"{len(answer.preemptions)}", bool(answer.preemptions)),
         tile("cascade depth", f"{answer.summary.depth}", answer.summary.depth > 1),
         tile("Pods beyond PDBs", f"{broken}", bool(broken)),
+        *([tile("Jobs failed", f"{failed}", bad=True)] if failed else ()),
         tile("time to steady state", duration(answer.summary.settled_at), not answer.summary.settled),
     ]
     figures = element("dl", *tiles, class_="tiles")

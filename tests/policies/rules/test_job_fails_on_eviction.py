@@ -88,4 +88,6 @@ def test_whatif_says_that_the_job_fails(
     assert standing.get("failure", "") == (why if fails else "")
     for form in ("text", "markdown", "html"):
         assert main([*asked, "-o", form]) == 0
-        assert ("BackoffLimitExceeded" in capsys.readouterr().out) is fails
+        out = capsys.readouterr().out
+        assert ("BackoffLimitExceeded" in out) is fails
+        assert ("Jobs failed" in out) is (fails and form == "html")

@@ -21,10 +21,11 @@ MAX_SECONDS = 120.0
 
 
 class Served(NamedTuple):
-    """`first`: the address with the token; `base`: without path and query."""
+    """`first`: the address with the token; `base`: without path and query; `pid`: of the server."""
 
     first: str
     base: str
+    pid: int
 
 
 @contextmanager
@@ -37,7 +38,7 @@ def served(cluster: Path | str) -> Iterator[Served]:
             readable, _, _ = select.select([process.stdout], [], [], MAX_SECONDS)
             first = process.stdout.readline().split()[-1] if readable else ""
             assert first.startswith("http://127.0.0.1:"), "forewarn ui does not start"
-            yield Served(first, first.partition("/?")[0])
+            yield Served(first, first.partition("/?")[0], process.pid)
         finally:
             process.terminate()
 

@@ -13,9 +13,9 @@ from forewarn.policies.commands.release import release_of
 from forewarn.webhook.commands.ui import argument_parser, shown_of, state_of
 from forewarn.webhook.ui.access import Access
 from forewarn.webhook.ui.app import create_ui_app
-from forewarn.webhook.ui.processes import Step
+from forewarn.webhook.ui.processes import Step, Unanswered
 from forewarn.webhook.ui.questions import State
-from forewarn.webhook.ui.shown import Cluster
+from forewarn.webhook.ui.shown import Cluster, Shown
 
 if TYPE_CHECKING:
     from werkzeug.test import TestResponse
@@ -28,8 +28,13 @@ CLUSTER = "docs/examples/whatif/cluster.yaml"
 class Here:
     """As Processes, but the answers are of this process; changes of the cache stay."""
 
-    def __init__(self, state: State) -> None:
-        self.state = state
+    def __init__(self, state: State, about: Shown) -> None:
+        self.state, self.about, self.fault = state, about, ""
+
+    def load(self) -> dict[str, Any]:
+        if self.fault:
+            raise Unanswered(self.fault)
+        return self.about._asdict()
 
     def ask(self, question: dict[str, Any], seconds: float) -> Generator[Step, None, None]:
         said: list[str] = []
@@ -43,6 +48,7 @@ class Desk(NamedTuple):
 
     access: Access
     client: FlaskClient
+    here: Here
 
     def get(self, path: str, **more: Any) -> TestResponse:
         return self.client.get(path, **{"base_url": f"http://{HOST}", **more})
@@ -57,9 +63,9 @@ def desk(cluster: str = CLUSTER, *, entered: bool = True) -> Desk:
     options = options_with_cluster(parser, ["--cluster", cluster])
     state = state_of(options, release_of(options, parser), ["--cluster", cluster])
     access = Access(PORT)
-    here: Any = Here(state)
-    client = create_ui_app(Cluster(here, shown_of(state, cluster)), here, access).test_client()
-    made = Desk(access, client)
+    here: Any = Here(state, shown_of(state, cluster))
+    client = create_ui_app(Cluster(here, here.about), here, access).test_client()
+    made = Desk(access, client, here)
     if entered:
         assert made.get(f"/?token={access.token}").status_code == 200
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -11,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.benchmarks.clusters import Size, objects
 from tests.webhook.ui.browsing import CHROMIUM, Served, chromium, opened, served, until
+from tests.webhook.ui.test_processes import wait_until
 
 pytest.importorskip("playwright", reason="`make browser` installs Playwright")
 pytestmark = pytest.mark.browser
@@ -145,18 +148,93 @@ def test_a_manifest_with_an_error_has_the_reason_and_no_old_prediction(page: Any
     assert page.inner_text("#lines") == ""
 
 
-def test_the_buttons_copy_link_command_and_json(browser: Any, ui: Served) -> None:
+COPIED = {
+    "/": "forewarn classes",
+    "/predict#manifest": "forewarn predict -f -",
+    LOST: "forewarn whatif lose zone a",
+    "/risk?namespace=shop": "forewarn risk -n shop",
+    "/audit": "forewarn audit",
+}
+
+
+@pytest.mark.parametrize("path", COPIED)
+def test_the_buttons_copy_link_command_and_json(browser: Any, ui: Served, path: str) -> None:
     with opened(browser, ui, permissions=["clipboard-read", "clipboard-write"]) as page:
-        show(page, ui, LOST)
+        show(page, ui, path)
         copied = {}
         for name in ("link", "command", "json"):
             page.evaluate("document.getElementById('copied').textContent = ''")
             page.click(f"#copy-{name}")
             until(page, "document.getElementById('copied').textContent.endsWith('copied')")
             copied[name] = page.evaluate("navigator.clipboard.readText()")
-        assert copied["link"] == ui.base + LOST
-        assert copied["command"] == f"forewarn whatif lose zone a --cluster {CLUSTER}"
-        assert json.loads(copied["json"])["running"] == {"before": 8, "after": 4}
+        assert copied["link"].startswith(ui.base + path.partition("#")[0])
+        assert copied["command"].startswith(f"{COPIED[path]} --cluster {CLUSTER}")
+        document = json.loads(copied["json"])
+        if path == LOST:
+            assert document["running"] == {"before": 8, "after": 4}
+        shown = page.inner_text("main")
+        page.goto("about:blank")
+        page.goto(copied["link"])
+        page.wait_for_selector("html[data-predicted]" if "predict" in path else "html[data-drawn], main > header")
+        assert page.inner_text("main") == shown, "the link restores the page"
+
+
+def test_a_prediction_by_keyboard_alone(page: Any, ui: Served) -> None:
+    show(page, ui, "/predict")
+    tab_to(page, "Use an example")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("html[data-predicted]")
+    for name, text in (("value", "5000"), ("cpu", "2")):
+        for _ in range(20):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.id") == name:
+                break
+        page.keyboard.type(text)
+    page.wait_for_selector("#victims:not([hidden])")
+
+
+def test_a_cluster_that_changed_is_read_again(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    text = Path(CLUSTER).read_text()
+    file.write_text(text)
+    with served(file) as ui, opened(browser, ui) as page:
+        file.write_text(text.replace("b-2", "b-3"))
+        page.click("#reload")
+        page.wait_for_selector(".cell[data-name=b-3]")
+        assert page.locator(".cell[data-name=b-2]").count() == 0
+        file.unlink()
+        page.click("#reload")
+        until(page, "document.getElementById('copied').textContent.includes('not read again')")
+        show(page, ui, LOST)
+        assert page.inner_text("h1").startswith("zone a lost"), "the earlier cluster stays"
+
+
+def test_a_closed_tab_ends_its_question(browser: Any, tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text(
+        json.dumps({"kind": "List", "apiVersion": "v1", "items": list(objects(Size(400)))})
+    )
+    with served(tmp_path / "cluster.json") as ui, opened(browser, ui) as page:
+        before = descendants(ui.pid)
+        tab = page.context.new_page()
+        tab.goto(f"{ui.base}/risk")
+        wait_until(lambda: descendants(ui.pid) - before)
+        tab.close()
+        wait_until(lambda: not descendants(ui.pid) - before)
+
+
+def descendants(pid: int) -> set[int]:
+    """The processes below this one."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+            if state != "Z":
+                parents[int(stat.parent.name)] = int(parent)
+    found, size = {pid}, 0
+    while size < len(found):
+        size = len(found)
+        found |= {child for child, parent in parents.items() if parent in found}
+    return found
 
 
 def test_two_tabs_ask_different_questions(page: Any, ui: Served) -> None:

@@ -29,6 +29,7 @@ QUESTIONS = {
         ("whatif", "class", "batch", "--value=200000"),
     ),
     "risk": ("risk", "/api/risk?namespace=shop", ("risk", "-n", "shop")),
+    "most": ("risk", "/api/risk?most=1", ("risk", "--most=1")),
     "audit": ("lint", "/api/audit", ("audit", "--exit-zero")),
 }
 
@@ -132,8 +133,30 @@ def test_an_address_sets_no_options_and_has_limits(shared: Desk, query: str) -> 
     assert 'role="alert"' in page.text
 
 
-def test_a_risk_filter_sets_no_options(shared: Desk) -> None:
-    assert shared.get("/api/risk?namespace=-v").status_code == 400
+@pytest.mark.parametrize("query", ["namespace=-v", "most=-v", "most=1e9", "most=x"])
+def test_a_risk_filter_sets_no_options(shared: Desk, query: str) -> None:
+    assert shared.get(f"/api/risk?{query}").status_code == 400
+
+
+def test_a_new_class_that_never_preempts_has_no_victims(shared: Desk) -> None:
+    large = {"cpu": "2", "value": 5000}
+    assert predicted(shared, **large)["victims"] != []
+    assert predicted(shared, **large, policy="Never")["victims"] == []
+
+
+def test_a_cluster_is_read_again_with_its_answers() -> None:
+    made = desk()
+    assert made.get("/api/risk").status_code == 200
+    text = made.get("/").text
+    assert "4 nodes, 8 Pods" in text
+    made.here.about = made.here.about._replace(counts="5 nodes")
+    assert made.post("/api/reload", {}).status_code == 200
+    assert "5 nodes" in made.get("/").text
+    assert 'id="progress"' in made.get("/risk").text, "answers about the earlier cluster are gone"
+    made.here.fault = "no such file"
+    answer = made.post("/api/reload", {})
+    assert (answer.status_code, answer.json) == (422, {"error": "no such file"})
+    assert "5 nodes" in made.get("/").text
 
 
 @pytest.mark.parametrize(
@@ -142,6 +165,7 @@ def test_a_risk_filter_sets_no_options(shared: Desk) -> None:
         ({"replicas": 7}, {"replicas": 7}),
         ({"priorityClass": "batch"}, {"priorityClass": "batch"}),
         ({"value": 7}, {"priorityClass": "forewarn-ui-new-class"}),
+        ({"value": 7, "policy": "Never"}, {"priorityClass": "forewarn-ui-new-class"}),
         ({"cpu": "3", "memory": "1Gi"}, {"cpu": "3", "memory": "1Gi"}),
     ],
 )
@@ -160,6 +184,7 @@ def test_a_change_is_predicted_as_if_it_stood_in_the_manifest(
         ({"replicas": 1.5}, "replicas: must be an integer from 0 to 100000"),
         ({"value": 2_000_000_000}, "value: must be an integer from -2147483648 to 1000000000"),
         ({"cpu": "1" * 254}, "cpu: must be a text of at most 253 characters"),
+        ({"policy": "Often"}, "policy: must be PreemptLowerPriority or Never"),
         ({"cpu": 1}, "cpu: must be a text of at most 253 characters"),
     ],
 )

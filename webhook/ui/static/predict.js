@@ -1,7 +1,7 @@
 // The Predict page: what is typed is predicted at once, and stands in the address, which restores it.
 const byId = (id) => document.getElementById(id);
-const KEYS = ["replicas", "priorityClass", "value", "cpu", "memory"];
-const fields = { object: byId("object"), replicas: byId("replicas"), priorityClass: byId("class"), value: byId("value"), cpu: byId("cpu"), memory: byId("memory") };
+const KEYS = ["replicas", "priorityClass", "value", "policy", "cpu", "memory"];
+const fields = { object: byId("object"), replicas: byId("replicas"), priorityClass: byId("class"), value: byId("value"), policy: byId("policy"), cpu: byId("cpu"), memory: byId("memory") };
 const manifest = byId("manifest");
 const PAUSE = 60;
 const BUSY_AFTER = 400;
@@ -39,6 +39,7 @@ const edits = () => ({
   replicas: number(fields.replicas),
   value: number(fields.value),
   priorityClass: fields.priorityClass.value,
+  policy: fields.policy.value,
   cpu: fields.cpu.value.trim(),
   memory: fields.memory.value.trim(),
 });
@@ -68,6 +69,7 @@ const fill = (found) => {
   fields.object.replaceChildren(...found.objects.map((each) => make("option", "", `${each.kind} ${each.namespace}/${each.name}`)));
   fields.object.selectedIndex = Math.min(Math.max(place, 0), found.objects.length - 1);
   const object = found.objects[fields.object.selectedIndex];
+  fields.policy.disabled = fields.value.value === "";
   fields.replicas.disabled = !object || object.replicas === null;
   for (const key of ["replicas", "cpu", "memory"]) fields[key].placeholder = object?.[key] ?? "";
   byId("container").textContent = object
