@@ -1,28 +1,22 @@
-"""The process of the operators' pages: `forewarn webhook serve --ui` starts it, and gives it the latest decisions.
+"""The program of the operators' pages, which `forewarn webhook serve --ui` runs: see `operators_process`.
 
-The pages have their own process, cluster state and connection to the API server. The lowest CPU priority and a limit of
-memory apply to this process and all its questions, so the pages do not delay admission.
+The lowest CPU priority and a limit of memory apply to this process and all its questions.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import resource
 import select
-import shutil
 import signal
 import socket
-import subprocess
 import sys
-import tempfile
 from contextlib import suppress
 from ctypes import CDLL
 from functools import partial
-from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from threading import Event, Lock, Thread
+from threading import Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +26,6 @@ from forewarn.webhook.apiserver import ApiServer, Timeouts, connect
 from forewarn.webhook.apiserver.typed_client import TypedApi
 from forewarn.webhook.commands.state_source import context_of
 from forewarn.webhook.commands.ui import answering, argument_parser, shown_of, state_of
-from forewarn.webhook.logs import log_event
 from forewarn.webhook.ui.app import create_ui_app
 from forewarn.webhook.ui.processes import MORE_MEMORY, Processes, Unanswered, limit_memory
 from forewarn.webhook.ui.server import serving
@@ -40,78 +33,15 @@ from forewarn.webhook.ui.shown import Cluster
 from forewarn.webhook.ui.viewers import Tokens, Viewers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from forewarn.webhook.settings import Settings
     from forewarn.webhook.ui.processes import Run
 
-_RESTART_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 5.0
 _FRESH_SECONDS: Final = 1.0
 """The latest decisions are requested at most once in this time."""
 _SUBREAPER: Final = 36
 _CGROUP: Final = Path("/sys/fs/cgroup")
 _VERSION_1: Final = ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")
-
-
-class OperatorsPages:
-    """Starts the process, and again if it ends. `recent`: the latest decisions and the accuracy, as JSON data."""
-
-    def __init__(self, settings: Settings, recent: Callable[[], Any]) -> None:
-        self._settings, self._recent = settings, recent
-        self._directory = Path(tempfile.mkdtemp(prefix="forewarn-ui-"))  # no other user may open it
-        self._stopped, self._lock = Event(), Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._thread = Thread(target=self._run, name="pages", daemon=True)
-        self._thread.start()
-
-    def path(self) -> Path:
-        """The Unix socket on which the process listens."""
-        return self._directory / "socket"
-
-    def stop(self) -> None:
-        """End the process."""
-        self._stopped.set()
-        with self._lock:
-            if self._process is not None:
-                self._process.kill()
-        self._thread.join(_ANSWER_SECONDS)
-        shutil.rmtree(self._directory, ignore_errors=True)
-
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            try:
-                self._serve()
-            except OSError as error:
-                log_event("the process of the pages cannot start", {"reason": str(error)}, logging.WARNING)
-            self._stopped.wait(_RESTART_SECONDS)
-
-    def _serve(self) -> None:
-        """Start the process, and answer its requests until it ends."""
-        ours, theirs = Pipe()
-        with ours:
-            with theirs, self._lock:
-                if self._stopped.is_set():
-                    return
-                self.path().unlink(missing_ok=True)
-                command = [sys.executable, "-P", "-m", __name__, str(theirs.fileno()), str(self.path())]
-                self._process = subprocess.Popen(
-                    command,
-                    pass_fds=[theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    start_new_session=True,
-                )
-            with suppress(OSError, EOFError):
-                ours.send(self._settings)
-                while True:
-                    ours.recv_bytes(1)
-                    ours.send(self._recent())
-            self._process.kill()
-            status = self._process.wait()
-        if not self._stopped.is_set():
-            log_event("the process of the pages has ended", {"status": status}, logging.WARNING)
 
 
 class _Recent:

@@ -27,6 +27,8 @@ from forewarn.webhook.admission.recent_decisions import RecentDecisions
 from forewarn.webhook.admission.services import ignore
 from forewarn.webhook.admission.workers import Workers
 from forewarn.webhook.commands.in_cluster import InCluster, in_cluster
+from forewarn.webhook.commands.operators_process import OperatorsPages
+from forewarn.webhook.commands.operators_process import OperatorsPages
 from forewarn.webhook.commands.state_source import context_of, from_files, from_watches
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
@@ -197,8 +199,6 @@ def _run(settings: Settings) -> int:
 
 def _pages(settings: Settings, recent: RecentDecisions, accuracy: Accuracy, stack: ExitStack) -> Callable[[], Path]:
     """Start the process of the operators' pages; returns the function of its socket."""
-    from forewarn.webhook.commands.operators import OperatorsPages
-
     pages = OperatorsPages(settings, lambda: {"decisions": recent.table(), "accuracy": accuracy.table()})
     stack.callback(pages.stop)
     return pages.path
