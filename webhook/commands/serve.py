@@ -28,7 +28,6 @@ from forewarn.webhook.admission.services import ignore
 from forewarn.webhook.admission.workers import Workers
 from forewarn.webhook.commands.in_cluster import InCluster, in_cluster
 from forewarn.webhook.commands.operators_process import OperatorsPages
-from forewarn.webhook.commands.operators_process import OperatorsPages
 from forewarn.webhook.commands.state_source import context_of, from_files, from_watches
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app

@@ -96,7 +96,7 @@ def test_an_answer_has_only_known_headers(served: Served) -> None:
 
 def test_a_client_cannot_claim_to_be_another_one(served: Served) -> None:
     claims = {"X-Forewarn-Client": "other", "X_Forewarn_Client": "other", "X-Remote-User": "ada", "X-Real-IP": "::1"}
-    served.send("GET", "/", **claims, Authorization="Bearer t", Cookie="a=b")
+    served.send("GET", "/", None, Authorization="Bearer t", Cookie="a=b", **claims)
     head = served.pages.requests[0].lower()
     assert head.count(b"forewarn") == 1
     assert b"ada" not in head

@@ -139,7 +139,7 @@ def test_a_risk_filter_sets_no_options(shared: Desk, query: str) -> None:
 
 
 def test_a_new_class_that_never_preempts_has_no_victims(shared: Desk) -> None:
-    large = {"cpu": "2", "value": 5000}
+    large: dict[str, Any] = {"cpu": "2", "value": 5000}
     assert predicted(shared, **large)["victims"] != []
     assert predicted(shared, **large, policy="Never")["victims"] == []
 

@@ -66,7 +66,7 @@ def test_the_picture_of_readme_is_that_of_the_pages() -> None:
         stored = PICTURE.read_bytes()
         width, height, expected = greys(page, made)
         found = greys(page, stored)
-        assert found[:2] == [width, height] == [SIZE["width"], SIZE["height"]]
+        assert [*found[:2]] == [width, height] == [SIZE["width"], SIZE["height"]]
         difference = sum(abs(a - b) for a, b in zip(found[2], expected, strict=True)) / len(expected)
         assert difference < TOLERANCE, "run again with UPDATE=1"
     assert len(stored) < MAX_BYTES

@@ -279,22 +279,27 @@ def test_a_post_of_another_site_is_denied(desk: Desk, headers: dict[str, str], k
 
 
 def enter(
-    desk: Desk, token: str = "for-ada", client: dict[str, str] = LOCAL, path: str = "/", **headers: str
+    desk: Desk,
+    *,
+    token: str = "for-ada",
+    client: dict[str, str] = LOCAL,
+    path: str = "/",
+    more: dict[str, str] | None = None,
 ) -> TestResponse:
     form = {"token": token, "path": path}
-    return desk.client.post("/enter", data=form, headers={**client, **headers}, base_url="http://localhost:8080")
+    return desk.client.post("/enter", data=form, headers={**client, **(more or {})}, base_url="http://localhost:8080")
 
 
 def test_a_session_ends_after_its_time_and_with_its_token(desk: Desk) -> None:
     assert enter(desk).status_code == 303
     opened = {"headers": LOCAL, "base_url": "http://localhost:8080"}
-    assert desk.client.get("/api/cluster", **opened).status_code == 200  # type: ignore[arg-type]
+    assert desk.client.get("/api/cluster", **opened).status_code == 200
     desk.api.now = SESSION_SECONDS
-    assert desk.client.get("/api/cluster", **opened).status_code == 401  # type: ignore[arg-type]
+    assert desk.client.get("/api/cluster", **opened).status_code == 401
     enter(desk)
     desk.api.now += ALLOWED_SECONDS
     del desk.api.users["for-ada"]
-    assert desk.client.get("/api/cluster", **opened).status_code == 401  # type: ignore[arg-type]
+    assert desk.client.get("/api/cluster", **opened).status_code == 401
 
 
 def test_sessions_are_bounded(desk: Desk) -> None:
@@ -318,7 +323,7 @@ def test_a_session_is_not_valid_behind_a_proxy(desk: Desk) -> None:
 
 @pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil.example"}])
 def test_another_site_begins_no_session(desk: Desk, headers: dict[str, str]) -> None:
-    answer = enter(desk, **headers)
+    answer = enter(desk, more=headers)
     assert answer.status_code == 403
     assert "Set-Cookie" not in answer.headers
 
