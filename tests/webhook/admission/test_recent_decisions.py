@@ -1,0 +1,32 @@
+"""Recent decisions: what of a response is stored, and how much."""
+
+from __future__ import annotations
+
+import json
+from time import monotonic
+
+from forewarn.webhook.admission.answer_cache import Answered
+from forewarn.webhook.admission.call import AdmissionCall, Hook
+from forewarn.webhook.admission.recent_decisions import RecentDecisions
+from forewarn.webhook.admission.review import parse_review
+from tests.webhook.builders import body, deployment, endpoint
+
+
+def test_a_denial_is_stored_with_its_requester_rule_and_message() -> None:
+    recent = RecentDecisions(lambda: 7.0)
+    made = endpoint(record=recent.add)
+    made.answer_now(AdmissionCall(Hook.VALIDATE, body(deployment("missing")), monotonic()))
+    (row,) = recent.table()
+    assert (row["at"], row["kind"], row["resource"]) == (7.0, "Deployment", ["apps", "v1", "deployments"])
+    assert json.loads(json.dumps(row)) == row
+    assert row["verdict"] in ("denied", "warned")
+    assert row["rules"]["unknown-priority-class"] in ("deny", "warn")
+    assert any('PriorityClass "missing" not found' in text for text in row["messages"])
+
+
+def test_a_large_response_is_stored_without_its_texts() -> None:
+    recent, request = RecentDecisions(), parse_review(body(deployment()))
+    for size in (10, 20_000):
+        response = json.dumps({"allowed": True, "warnings": ["x" * size]}).encode()
+        recent.add(Hook.VALIDATE, request, Answered(response, "warned", (), "", False))
+    assert [len(row["messages"]) for row in recent.table()] == [0, 1]
