@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.commands import audit
-from forewarn.policies.commands.autoscaling import add_config_option, recreated_by, rule_options_of
+from forewarn.policies.commands.autoscaling import recreated_by, rule_options_of
 from forewarn.policies.commands.cluster_command import (
     add_cluster_option,
     answered,
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 OK: Final = 0
 _NAMED: Final = (
-    "-c",
-    "--config",
     "--cluster",
     "--context",
     "--kubeconfig",
@@ -150,7 +148,6 @@ def argument_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add_cluster_option(add)
     add_release_options(add)
-    add_config_option(add)
     add(
         "--port",
         type=integer_between(0, 65535),
@@ -158,5 +155,6 @@ def argument_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="port on 127.0.0.1 (default: any free port)",
     )
+    parser.set_defaults(config=None)  # operators' pages have the configuration of the webhook
     add("--no-browser", dest="browser", action="store_false", help="print the address, and do not open a browser")
     return parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Generator, Iterator
@@ -15,8 +16,9 @@ from forewarn.webhook.ui.answers import MAX_ANSWERS, Answers
 from forewarn.webhook.ui.app import create_ui_app
 from forewarn.webhook.ui.links import Asked
 from forewarn.webhook.ui.processes import Step
-from forewarn.webhook.ui.server import bound, serving
+from forewarn.webhook.ui.server import MAX_CONNECTIONS, bound, serving
 from forewarn.webhook.ui.shown import Cluster, Shown
+from tests.webhook.ui.test_processes import wait_until
 
 MAX_SECONDS = 120.0
 
@@ -73,6 +75,27 @@ def test_a_closed_connection_stops_the_question(endless: tuple[Endless, Access, 
             assert client.recv(1 << 16).startswith(b"HTTP/1.1 200")
         assert not processes.stopped.is_set()
     assert processes.stopped.wait(MAX_SECONDS)
+
+
+def test_connections_beyond_the_limit_are_closed(endless: tuple[Endless, Access, int]) -> None:
+    _, access, port = endless
+    address = ("127.0.0.1", port)
+    idle = [socket.create_connection(address, MAX_SECONDS) for _ in range(MAX_CONNECTIONS)]
+    try:
+        with socket.create_connection(address, MAX_SECONDS) as client:
+            assert client.recv(1) == b""
+    finally:
+        for client in idle:
+            client.close()
+    wait_until(lambda: answers_at_all(port))
+    assert cookie(access, port)
+
+
+def answers_at_all(port: int) -> bool:
+    with socket.create_connection(("127.0.0.1", port), MAX_SECONDS) as client, contextlib.suppress(OSError):
+        client.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        return client.recv(1) != b""
+    return False
 
 
 def test_the_server_listens_on_this_machine_alone() -> None:
