@@ -85,4 +85,4 @@ class OperatorsPages:
             self._process.kill()
             status = self._process.wait()
         if not self._stopped.is_set():
-            log_event("the process of the pages has ended", {"status": status}, logging.WARNING)
+            log_event("the process of the pages exited", {"status": status}, logging.WARNING)

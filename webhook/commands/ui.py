@@ -119,9 +119,9 @@ def answering(load: Load) -> Load:
         try:
             return load()
         except (SourceError, ConfigError, InvalidObject, ValueError) as fault:
-            raise Unanswered(one_line(f"the cluster was not read again: {fault}")) from None
+            raise Unanswered(one_line(f"the cluster was not reloaded: {fault}")) from None
         except SystemExit:
-            raise Unanswered("the cluster was not read again") from None
+            raise Unanswered("the cluster was not reloaded") from None
 
     return loaded_again
 

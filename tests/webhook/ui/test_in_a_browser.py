@@ -204,7 +204,7 @@ def test_a_cluster_that_changed_is_read_again(browser: Any, tmp_path: Path) -> N
         assert page.locator(".cell[data-name=b-2]").count() == 0
         file.unlink()
         page.click("#reload")
-        until(page, "document.getElementById('copied').textContent.includes('not read again')")
+        until(page, "document.getElementById('copied').textContent.includes('not reloaded')")
         show(page, ui, LOST)
         assert page.inner_text("h1").startswith("zone a lost"), "the earlier cluster stays"
 
@@ -259,6 +259,26 @@ def test_the_nodes_are_searched_and_filtered_by_class(page: Any) -> None:
         if (found := re.search(r": (\d+) %", text))
     ]
     assert percents[0] > percents[1] > 0
+
+
+def test_a_link_restores_search_filter_and_moment(page: Any, ui: Served) -> None:
+    show(page, ui, LOST)
+    page.wait_for_load_state("load")
+    page.fill("#search", "b-")
+    page.select_option("#band", label="batch · 100")
+    page.check("#tools input[type=radio] >> nth=1")
+    page.evaluate("document.getElementById('moment').value = 1")
+    page.dispatch_event("#moment", "input")
+    other = page.context.new_page()
+    other.goto(page.url)
+    until(other, "document.getElementById('search').value === 'b-'")
+    assert other.inner_text("#found") == page.inner_text("#found") == "2 of 4 nodes"
+    script = "[band.value, moment.value, document.getElementById('moment-told').value]"
+    assert other.evaluate(script) == page.evaluate(script)
+    assert other.evaluate(script)[1] == "1"
+    assert other.is_checked("#tools input[type=radio] >> nth=1")
+    labels = [tab.locator(".cell").evaluate_all("all => all.map((each) => each.ariaLabel)") for tab in (page, other)]
+    assert labels[0] == labels[1]
 
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"

@@ -10,7 +10,10 @@ const copy = async (text, what) => {
   }
 };
 
-byId("copy-link").addEventListener("click", () => copy(location.href, "link"));
+byId("copy-link").addEventListener("click", () => {
+  if (hasView()) store();
+  copy(location.href, "link");
+});
 byId("copy-command").addEventListener("click", (event) => copy(event.target.dataset.command, "command"));
 byId("copy-json").addEventListener("click", async (event) => {
   const own = event.target.json;
@@ -28,3 +31,33 @@ byId("reload")?.addEventListener("click", async (event) => {
   }
   event.target.disabled = false;
 });
+
+// The search, filter, height and moment of the nodes stand in the address, too. The Predict page writes its own address.
+const VIEW = { search: "input", band: "change", moment: "input" };
+const hasView = () => byId("nodes") && location.pathname !== "/predict";
+const views = () => Object.entries(VIEW).filter(([id]) => byId(id));
+const height = () => [...document.querySelectorAll("#tools input[type=radio]")];
+
+const store = () => {
+  const view = new URLSearchParams(views().map(([id]) => [id, byId(id).value]));
+  view.set("height", height().findIndex((each) => each.checked));
+  history.replaceState(null, "", `${location.pathname}${location.search}#${view}`);
+};
+
+const restore = () => {
+  const view = new URLSearchParams(location.hash.slice(1));
+  const chosen = height()[Number(view.get("height"))];
+  if (view.has("height") && chosen && !chosen.checked) chosen.click();
+  for (const [id, event] of views()) {
+    if (!view.has(id) || byId(id).value === view.get(id)) continue;
+    byId(id).value = view.get(id);
+    byId(id).dispatchEvent(new Event(event, { bubbles: true }));
+  }
+};
+
+if (hasView()) {
+  addEventListener("load", () => {
+    restore();
+    for (const event of ["input", "change"]) byId("tools").addEventListener(event, store);
+  });
+}
