@@ -522,10 +522,11 @@ def _of_components() -> dict[str, str]:
     leaf["spec"]["issuerRef"] = Nested(f"toYaml (default (dict {given}) .Values.certManager.issuerRef)")
     certificates = f"{_joined(own, 'not .Values.certManager.issuerRef')}---\n{template(leaf)}"
     audit = documents(_COMPONENTS / "cluster-audit/rbac.yaml")
+    pages = [each for name in ("rbac", "service") for each in documents(_COMPONENTS / f"ui/{name}.yaml")]
     return {
         "certificates.yaml": _on(_CERT_MANAGER, certificates),
         "cluster-audit.yaml": _joined(audit, ".Values.clusterAudit.enabled"),
-        "ui.yaml": _joined(documents(_COMPONENTS / "ui/rbac.yaml"), ".Values.ui.enabled"),
+        "ui.yaml": _joined(pages, ".Values.ui.enabled"),
         "monitors.yaml": _joined(monitors, ".Values.monitoring.enabled"),
         "rules.yaml": _on(".Values.monitoring.enabled", _RULES),
         "dashboard.yaml": _on(".Values.monitoring.enabled", _DASHBOARD),
