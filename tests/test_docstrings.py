@@ -2,9 +2,10 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 FILES = sorted(path for package in ("policies", "webhook") for path in Path(package).rglob("*.py"))
 KNOWN = {"forewarn", "xxxxx", "ull", "down", "add_argument", "getpeercert", "sys.intern", "time.Duration"}
@@ -12,47 +13,50 @@ KNOWN = {"forewarn", "xxxxx", "ull", "down", "add_argument", "getpeercert", "sys
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
+class Module(NamedTuple):
+    """What a module names: in its code (keys and commands in short texts included), and in its docstrings."""
+
+    identifiers: frozenset[str]
+    defined: frozenset[str]
+    """Classes and functions."""
+    docstrings: tuple[str, ...]
+
+
 @cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+def module_of(path: Path) -> Module:
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    documented = [(node, text) for node in nodes if isinstance(node, DOCUMENTED) and (text := ast.get_docstring(node))]
+    docstrings = {id(node.body[0].value) for node, _ in documented if isinstance(node.body[0], ast.Expr)}
+    named = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return Module(
+        frozenset(identifiers(node for node in nodes if id(node) not in docstrings)),
+        frozenset(node.name for node in nodes if isinstance(node, named)),
+        tuple(text for _, text in documented),
+    )
 
 
-def identifiers(tree: ast.Module) -> Iterator[str]:
-    """Every name in the code of a module, words in its short texts (keys, commands) included."""
-    docstrings = {id(node.body[0].value) for node, _ in documented(tree) if isinstance(node.body[0], ast.Expr)}
-    for node in ast.walk(tree):
+def identifiers(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Every name in these nodes, words in short texts included."""
+    for node in nodes:
         match node:
             case ast.Name(name) | ast.Attribute(attr=name) | ast.arg(name) | ast.keyword(arg=str(name)):
                 yield name
             case ast.alias(name, other):
                 yield from (other or name).split(".")
-            case ast.Constant(value=str(text)) if id(node) not in docstrings and "\n" not in text:
+            case ast.Constant(value=str(text)) if "\n" not in text:
                 yield from re.findall(r"\w+", text)
-
-
-def documented(tree: ast.Module) -> Iterator[tuple[DOCUMENTED, str]]:
-    for node in ast.walk(tree):
-        if isinstance(node, DOCUMENTED) and (text := ast.get_docstring(node)):
-            yield node, text
-
-
-@cache
-def identifiers_of(path: Path) -> frozenset[str]:
-    return frozenset(identifiers(parsed(path)))
 
 
 @cache
 def defined() -> frozenset[str]:
     """Every module, class and function."""
-    named = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    found = {node.name for path in FILES for node in ast.walk(parsed(path)) if isinstance(node, named)}
-    return frozenset(found.union(*(path.with_suffix("").parts for path in FILES)))
+    return frozenset().union(*(module_of(path).defined.union(path.with_suffix("").parts) for path in FILES))
 
 
 @cache
 def used() -> frozenset[str]:
     """Every name in the code."""
-    return defined().union(*map(identifiers_of, FILES))
+    return defined().union(*(module_of(path).identifiers for path in FILES))
 
 
 def names_in(docstring: str) -> Iterator[str]:
@@ -73,13 +77,13 @@ def names_of_tests() -> frozenset[str]:
 
 
 def unknown_names(path: Path) -> set[str]:
-    tree = parsed(path)
-    named = {name for _, text in documented(tree) for name in names_in(text)}
+    module = module_of(path)
+    named = {name for text in module.docstrings for name in names_in(text)}
     dotted = {name for name in named if "." in name and not used().issuperset(name.split("."))}
     return dotted | {
         name
         for name in named
-        if "." not in name and not any(name in known for known in (identifiers_of(path), defined(), names_of_tests()))
+        if "." not in name and not any(name in known for known in (module.identifiers, defined(), names_of_tests()))
     }
 
 

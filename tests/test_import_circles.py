@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,13 +39,21 @@ def imported(body: list[ast.stmt], known: Container[str]) -> Iterator[str]:
                 yield from imported([*statement.body, *statement.orelse], known)
 
 
+@cache
+def imports() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    """Module -> the modules that it imports at the top, and all that it imports, also in functions and for types."""
+    known, found = modules(), {}
+    for name, path in known.items():
+        tree = ast.parse(path.read_text())
+        everywhere: list[ast.stmt] = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom | ast.Import)]
+        found[name] = frozenset(imported(tree.body, known)), frozenset(imported(everywhere, known))
+    return found
+
+
 def graph() -> dict[str, set[str]]:
     """Module -> those that it imports."""
-    known = modules()
-    return {
-        name: {one for one in imported(ast.parse(path.read_text()).body, known) if one in known}
-        for name, path in known.items()
-    }
+    known = imports()
+    return {name: {one for one in top if one in known} for name, (top, _) in known.items()}
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
@@ -61,11 +70,9 @@ def test_a_circle_would_be_found() -> None:
 
 def packages() -> dict[str, set[str]]:
     """First-level package or module of policies and webhook -> those that it imports anywhere, also for types."""
-    known, found = modules(), dict[str, set[str]]()
-    for name, path in known.items():
-        nodes = ast.walk(ast.parse(path.read_text()))
-        body: list[ast.stmt] = [node for node in nodes if isinstance(node, ast.ImportFrom | ast.Import)]
-        inner = (".".join(each.split(".")[:3]) for each in imported(body, known) if each.startswith("forewarn."))
+    found = dict[str, set[str]]()
+    for name, (_, everywhere) in imports().items():
+        inner = (".".join(each.split(".")[:3]) for each in everywhere if each.startswith("forewarn."))
         found.setdefault(".".join(name.split(".")[:3]), set()).update(inner)
     return {name: others - {name} for name, others in found.items()}
 
