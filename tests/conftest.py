@@ -26,6 +26,7 @@ settings.register_profile("ci", derandomize=True, print_blob=True, deadline=None
 settings.register_profile("random", print_blob=True, deadline=None, max_examples=_EXAMPLES)
 settings.load_profile("ci" if os.environ.get("CI") else "random")
 
+_freeze = gc.freeze
 gc.disable()  # the tests that pytest collects are millions of objects, and none of them is garbage
 
 
@@ -35,6 +36,13 @@ def _json_fits_its_schema() -> Iterator[None]:
     FAULTS.clear()
     yield
     assert FAULTS == []
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _earlier_objects_are_frozen() -> None:
+    """A command that forks collects garbage before: exclude the modules and caches that earlier tests left."""
+    gc.collect()
+    _freeze()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,6 +63,6 @@ def _end(limit: float, stderr: int) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Exclude the collected tests from garbage collection, which commands and tests run in this process."""
     gc.collect()
-    gc.freeze()
+    _freeze()
     gc.freeze = gc.unfreeze = lambda: None  # a command that calls gc.unfreeze must not undo this
     gc.enable()
