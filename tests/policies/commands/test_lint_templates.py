@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,9 @@ from forewarn.policies.commands.lint_templates import (
     names_in_values,
 )
 from forewarn.policies.manifests.outline import outline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata:\n  name: %s\nvalue: 1000\n"
@@ -201,26 +204,26 @@ def test_a_class_name_with_a_variable_is_counted(
     assert ("not rendered" in said, f"1 template not rendered ({engine} 1)" in said) == (bool(engine), bool(engine))
 
 
-HOSTILE = {
-    "braces": "{{" * 200_000,
-    "envsubst": "priorityClassName: " + "${" * 200_000,
-    "variables": "priorityClassName: a" * 50_000 + "riorityClassName:" * 50_000,
-    "percent": "%{" * 200_000 + "%a" * 200_000,
-    "at": "@a" * 300_000,
-    "comments": "{{/*" * 200_000 + "priorityClassName: a\n",
-    "names": "priorityClassName: a-\n" * 50_000,
-    "blanks": "priorityClassName:" + " " * 1_000_000 + "x",
-    "values": "priorityClassName: {{ " + ".Values.a" * 100_000 + " }}\n",
-    "documents": "kind: PriorityClass\n---\n" * 50_000,
-    "classes": (CLASS % "{{ x }}" + "---\n") * 3_000,
-    "keys": POD + "{{ x }}\n" + "a: 1\n" * 30_000,
-    "blocks": "".join(" " * (n % 100) + "a: {{ x }}\n" for n in range(20_000)) + "b: [\n",
+HOSTILE: dict[str, Callable[[], str]] = {
+    "braces": lambda: "{{" * 200_000,
+    "envsubst": lambda: "priorityClassName: " + "${" * 200_000,
+    "variables": lambda: "priorityClassName: a" * 50_000 + "riorityClassName:" * 50_000,
+    "percent": lambda: "%{" * 200_000 + "%a" * 200_000,
+    "at": lambda: "@a" * 300_000,
+    "comments": lambda: "{{/*" * 200_000 + "priorityClassName: a\n",
+    "names": lambda: "priorityClassName: a-\n" * 50_000,
+    "blanks": lambda: "priorityClassName:" + " " * 1_000_000 + "x",
+    "values": lambda: "priorityClassName: {{ " + ".Values.a" * 100_000 + " }}\n",
+    "documents": lambda: "kind: PriorityClass\n---\n" * 50_000,
+    "classes": lambda: (CLASS % "{{ x }}" + "---\n") * 3_000,
+    "keys": lambda: POD + "{{ x }}\n" + "a: 1\n" * 30_000,
+    "blocks": lambda: "".join(" " * (n % 100) + "a: {{ x }}\n" for n in range(20_000)) + "b: [\n",
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_looking_into_templates_is_linear(name: str) -> None:
-    text = HOSTILE[name]
+    text = HOSTILE[name]()
     from forewarn.policies.manifests import read
 
     start = time.process_time()

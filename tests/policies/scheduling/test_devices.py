@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.profiles import args, config, point, semantics
-from tests.policies.scheduling.test_recorded import compare
+from tests.policies.scheduling.test_recorded import compare, rows_of
 
 CASES = Path(__file__).parent / "cases"
 FILES = ("devices.jsonl.gz", "device-shares.jsonl.gz")
@@ -36,13 +35,13 @@ GPU = Device(
 
 
 def recorded() -> list[Any]:
-    lines = [line for name in FILES for line in gzip.decompress((CASES / name).read_bytes()).splitlines()]
-    entries = map(json.loads, lines)
-    return [pytest.param(e["case"], e["release"], e["answer"], id=f"{e['case']['id']}-{e['release']}") for e in entries]
+    entries = [(row, json.loads(row)) for name in FILES for row in rows_of(name)]
+    return [pytest.param(row, id=f"{entry['case']['id']}-{entry['release']}") for row, entry in entries]
 
 
-@pytest.mark.parametrize(("case", "release", "answer"), recorded())
-def test_recorded_allocations_are_met(case: Any, release: str, answer: Any) -> None:
+@pytest.mark.parametrize("row", recorded())
+def test_recorded_allocations_are_met(row: str) -> None:
+    case, release, answer = (json.loads(row)[key] for key in ("case", "release", "answer"))
     semantics = Semantics(known_minor(release))
     compare(case, answer, answer_case(case, count_nominated=True, semantics=semantics))
 

@@ -1,5 +1,6 @@
 """The whole answer in columns, reasons and all candidates, against every plugin on every node."""
 
+import json
 import os
 import random
 from collections import Counter
@@ -97,7 +98,7 @@ def test_larger_clusters_get_the_whole_answer_of_the_walk(kind: str) -> None:
 def test_recorded_answers_are_met_in_columns(name: str) -> None:
     told = Counter[bool]()
     with columns_from(0):
-        for row in rows_of(f"{name}.jsonl.gz"):
+        for row in map(json.loads, rows_of(f"{name}.jsonl.gz")):
             told[_meets(row["case"], row["answer"], DEFAULT, every_score=name == "profiles")] += 1
     assert told[True] >= 80, told
 
@@ -105,7 +106,7 @@ def test_recorded_answers_are_met_in_columns(name: str) -> None:
 def test_the_answers_of_every_release_are_met_in_columns() -> None:
     told = Counter[bool]()
     with columns_from(0):
-        for row in rows_of("releases.jsonl.gz"):
+        for row in map(json.loads, rows_of("releases.jsonl.gz")):
             for release, answer in row["answers"].items():
                 told[_meets(row["case"], answer, Semantics(known_minor(release)), every_score=False)] += 1
     assert told[True] > told[False], told

@@ -14,9 +14,22 @@ Outcome = dict[str, Any]
 Events = dict[str, list[tuple[tuple[str, str, str], float]]]
 
 
-def read(name: str) -> list[dict[str, Any]]:
-    with gzip.open(CASES / name, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+def _lines(name: str) -> list[str]:
+    return gzip.decompress((CASES / name).read_bytes()).decode().splitlines()
+
+
+def pairs_of(name: str) -> list[tuple[str, str]]:
+    """Cases and what was recorded, as JSON text, which needs a small part of the memory of its objects."""
+    recorded = {json.loads(line)["id"]: line for line in _lines(f"{name}.expected.jsonl.gz")}
+    return [(line, recorded[json.loads(line)["id"]]) for line in _lines(f"{name}.cases.jsonl.gz")]
+
+
+def by_category(name: str) -> dict[str, list[tuple[str, str]]]:
+    """The same by the category of the case."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for case, recorded in pairs_of(name):
+        found.setdefault(json.loads(case)["category"], []).append((case, recorded))
+    return found
 
 
 def final(outcome: Outcome) -> dict[str, tuple[str, str, bool]]:

@@ -5,8 +5,9 @@ Each has one final state in eight runs. What was unschedulable when is left out.
 
 from __future__ import annotations
 
+import json
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,19 +16,23 @@ from forewarn.policies.releases.release import semantics_of
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.simulation import cycle as simulated_cycle
 from forewarn.policies.simulation.cycle import NotPredicted
-from tests.policies.simulation.comparing import judge, read
+from tests.policies.simulation.comparing import by_category, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 GROUPED = semantics_of(37, {"GenericWorkload": True})
 Timeline = list[dict[str, Any]]
 
 
 @cache
-def scenarios() -> dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]:
-    recorded = {line["id"]: line for line in read("groups.expected.jsonl.gz")}
-    found: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
-    for case in read("groups.cases.jsonl.gz"):
-        found.setdefault(case["category"], []).append((case, recorded[case["id"]]))
-    return found
+def texts() -> dict[str, list[tuple[str, str]]]:
+    return by_category("groups")
+
+
+def scenarios(category: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Cases and what was recorded."""
+    return ((json.loads(case), json.loads(recorded)) for case, recorded in texts()[category])
 
 
 def conditions(outcome: dict[str, Any]) -> dict[str, list[tuple[str, str, str]]]:
@@ -40,10 +45,10 @@ def conditions(outcome: dict[str, Any]) -> dict[str, list[tuple[str, str, str]]]
     return found
 
 
-@pytest.mark.parametrize("category", scenarios())
+@pytest.mark.parametrize("category", texts())
 def test_what_happens_in_which_order_and_what_is_written(category: str) -> None:
     wrong = []
-    for case, recorded in scenarios()[category]:
+    for case, recorded in scenarios(category):
         (outcome,) = answer_scenario(case, semantics=GROUPED)["outcomes"]
         what, seconds = judge(recorded, outcome)
         if what or seconds > 1.0:

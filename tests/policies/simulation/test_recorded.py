@@ -12,9 +12,10 @@ import pytest
 from forewarn.policies.cli import main
 from forewarn.policies.commands.recorded_cases import answer_scenario as answer_case
 from tests.oracle.compare_scenarios import with_plain_names
-from tests.policies.simulation.comparing import final, judge, read
+from tests.policies.simulation.comparing import by_category, final, judge, pairs_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 RACES = {
@@ -24,18 +25,19 @@ RACES = {
 
 
 @cache
-def scenarios() -> dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]:
-    recorded = {line["id"]: line for line in read("scenarios.expected.jsonl.gz")}
-    found: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
-    for case in read("scenarios.cases.jsonl.gz"):
-        found.setdefault(case["category"], []).append((case, recorded[case["id"]]))
-    return found
+def texts() -> dict[str, list[tuple[str, str]]]:
+    return by_category("scenarios")
 
 
-@pytest.mark.parametrize("category", scenarios())
+def scenarios(category: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Cases and what was recorded."""
+    return ((json.loads(case), json.loads(recorded)) for case, recorded in texts()[category])
+
+
+@pytest.mark.parametrize("category", texts())
 def test_what_happens_and_in_which_order(category: str) -> None:
     wrong, apart, count = [], [], 0
-    for case, recorded in scenarios()[category]:
+    for case, recorded in scenarios(category):
         (outcome,) = answer_case(case)["outcomes"]
         what, seconds = judge(recorded, outcome)
         if what and case["id"] not in RACES:
@@ -49,7 +51,7 @@ def test_what_happens_and_in_which_order(category: str) -> None:
 
 def test_where_ties_decide_every_recorded_end_comes_up_with_dice() -> None:
     """Of 64 runs 27 are recorded ones, event for event; the others mix the ways in which the same two tie."""
-    pairs = {case["id"]: (case, recorded) for kind in scenarios().values() for case, recorded in kind}
+    pairs = {case["id"]: (case, recorded) for kind in texts() for case, recorded in scenarios(kind)}
     for identity in RACES:
         case, recorded = pairs[identity]
         ends = [final(outcome) for outcome in answer_case(case, runs=64)["outcomes"]]
@@ -60,26 +62,25 @@ def fresh() -> list[Any]:
     """Scenarios of `generate.py --scenarios` on which four runs of `oracle scenarios` agree among each other, one with
     fixed latencies and three diced for: neither ties nor races decide them. What was unschedulable when is left out.
     `claims`: of the kinds with claims and volumes."""
-    recorded = {line["id"]: line for name in ("fresh", "claims") for line in read(f"{name}.expected.jsonl.gz")}
-    cases = [case for name in ("fresh", "claims") for case in read(f"{name}.cases.jsonl.gz")]
-    return [pytest.param(case, recorded[case["id"]], id=case["id"]) for case in cases]
+    pairs = [pair for name in ("fresh", "claims") for pair in pairs_of(name)]
+    return [pytest.param(case, recorded, id=json.loads(case)["id"]) for case, recorded in pairs]
 
 
 @pytest.mark.parametrize(("case", "recorded"), fresh())
-def test_what_happens_where_neither_ties_nor_races_decide(case: dict[str, Any], recorded: dict[str, Any]) -> None:
-    (outcome,) = answer_case(case)["outcomes"]
-    what, seconds = judge(recorded, with_plain_names(outcome))
+def test_what_happens_where_neither_ties_nor_races_decide(case: str, recorded: str) -> None:
+    (outcome,) = answer_case(json.loads(case))["outcomes"]
+    what, seconds = judge(json.loads(recorded), with_plain_names(outcome))
     assert not what
     assert seconds < 1.0
 
 
 def test_one_run_is_the_same_every_time() -> None:
-    case, _ = scenarios()["cascade"][0]
+    case, _ = next(scenarios("cascade"))
     assert answer_case(case, runs=3, seed=5) == answer_case(case, runs=3, seed=5)
 
 
 def test_several_runs_find_several_outcomes_where_ties_decide() -> None:
-    case, _ = next(pair for pair in scenarios()["topology"] if pair[1]["distinctFinals"] > 1)
+    case, _ = next(pair for pair in scenarios("topology") if pair[1]["distinctFinals"] > 1)
     answer = answer_case(case, runs=8)
     assert answer["distinctFinals"] > 1
     assert sum(outcome["count"] for outcome in answer["outcomes"]) == 8
@@ -87,7 +88,7 @@ def test_several_runs_find_several_outcomes_where_ties_decide() -> None:
 
 def test_workloads_delete_pods_in_every_scenario_but_a_recording() -> None:
     """`removals-77-249` has a StatefulSet made smaller; the recordings' controllers left its pods alone."""
-    case = next(case for case, _ in scenarios()["removals"] if case["id"] == "removals-77-249")
+    case = next(case for case, _ in scenarios("removals") if case["id"] == "removals-77-249")
 
     def deleted(**more: Any) -> set[str]:
         (outcome,) = answer_case({**case, **more})["outcomes"]
@@ -101,7 +102,7 @@ def test_workloads_delete_pods_in_every_scenario_but_a_recording() -> None:
 
 
 def test_a_batch_says_how_many_recordings_it_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    recorded, _ = scenarios()["cascade"][0]
+    recorded, _ = next(scenarios("cascade"))
     own = {key: value for key, value in recorded.items() if key != "category"}
     wrong = {**own, "scalingDown": "yes"}
     for cases, said, status in (([recorded, recorded, own], "2 recordings (", 0), ([own], "", 0), ([wrong], "", 1)):
