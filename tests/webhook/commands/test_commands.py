@@ -40,15 +40,37 @@ def cluster_file(tmp_path: Path) -> Path:
     return path
 
 
+CHECKING_ON_REQUEST = """
+import os, sys
+from threading import Event, Thread
+from forewarn.webhook import reloading
+
+def check_on_request(checks):
+    def run():
+        while os.read(0, 1):
+            for check in checks:
+                check()
+    Thread(target=run, daemon=True).start()
+    return Event()
+
+reloading.check_regularly = check_on_request
+from forewarn.policies.cli import main
+sys.exit(main(["webhook", "serve", *sys.argv[1:]]))
+"""
+
+
 class Started:
     """`python -m webhook` in a process of its own."""
+
+    program = ("-m", "webhook")
 
     def __init__(self, cluster: Path | str, *arguments: str, scratch: Path | None = None, **variables: str) -> None:
         self.ca = (scratch or Path(cluster).parent) / "ca.pem"
         flags = ["--cluster", str(cluster), "--port", "0", "--health-port", "0"]
         flags += [] if "--tls-cert" in arguments else ["--write-ca", str(self.ca)]
         self.process = subprocess.Popen(
-            [PYTHON, "-m", "webhook", *flags, *arguments],
+            [PYTHON, *self.program, *flags, *arguments],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -81,6 +103,18 @@ class Started:
         """The exit status, and the log."""
         _, log = self.process.communicate(timeout=20)
         return self.process.returncode, [json.loads(line) for line in log.splitlines()]
+
+
+class CheckedOnRequest(Started):
+    """The same, but that it checks its files in `reload` alone."""
+
+    program = ("-c", CHECKING_ON_REQUEST)
+
+    def reload(self) -> None:
+        """Let it check its files now."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("x")
+        self.process.stdin.flush()
 
 
 @pytest.fixture
@@ -270,7 +304,7 @@ def test_a_metric_tells_what_is_disclosed(cluster_file: Path) -> None:
 def test_an_emptied_configuration_is_not_the_defaults(cluster_file: Path) -> None:
     config = cluster_file.parent / "c.yaml"
     config.write_text("actions: {unknown-priority-class: 'off'}\n")
-    server = Started(cluster_file, "-c", str(config), "--drain", "0")
+    server = CheckedOnRequest(cluster_file, "-c", str(config), "--drain", "0")
     try:
         connection = server.connect()
 
@@ -279,9 +313,11 @@ def test_an_emptied_configuration_is_not_the_defaults(cluster_file: Path) -> Non
             return "warnings" in json.loads(answer_of(connection)[2])["response"]
 
         config.write_text("")
+        server.reload()
         until(lambda: 'forewarn_file_rejected{file="configuration"} 1.0' in server.health("/metrics")[1], 15)
         assert not warned()
         config.write_text("{}")
+        server.reload()
         until(warned, 15)
         assert 'forewarn_file_rejected{file="configuration"} 0.0' in server.health("/metrics")[1]
         connection.close()
@@ -302,7 +338,6 @@ def test_an_empty_configuration_at_the_start_is_the_defaults(cluster_file: Path)
 
 
 def _write_certificate(folder: Path, certificate: Certificate) -> None:
-    """The key last: between the two they do not belong together, which is refused too."""
     (folder / "tls.crt").write_bytes(certificate.chain)
     (folder / "tls.key").write_bytes(certificate.key)
 
@@ -324,12 +359,14 @@ def test_an_expired_certificate_does_not_replace_a_good_one(cluster_file: Path) 
     ends = [certificate.not_after.replace(microsecond=0).isoformat() for certificate in (good, expired, better)]
     _write_certificate(folder, good)
     files = ["--tls-cert", str(folder / "tls.crt"), "--tls-key", str(folder / "tls.key")]
-    server = Started(cluster_file, *files, "--drain", "0")
+    server = CheckedOnRequest(cluster_file, *files, "--drain", "0")
     try:
         _write_certificate(folder, expired)
+        server.reload()
         until(lambda: 'forewarn_file_rejected{file="certificate"} 1.0' in server.health("/metrics")[1], 15)
         assert _served_end(server) == ends[0]
         _write_certificate(folder, better)
+        server.reload()
         until(lambda: _served_end(server) == ends[2], 15)
     finally:
         server.process.terminate()
@@ -346,10 +383,11 @@ def test_a_start_with_an_expired_certificate_says_so_and_serves_it_until_there_i
     expired, good = Authority.make(now - 9 * day).sign(now - 9 * day, life=day), self_signed(now)
     _write_certificate(folder, expired)
     files = ["--tls-cert", str(folder / "tls.crt"), "--tls-key", str(folder / "tls.key")]
-    server = Started(cluster_file, *files, "--drain", "0")
+    server = CheckedOnRequest(cluster_file, *files, "--drain", "0")
     try:
         assert _served_end(server) == expired.not_after.replace(microsecond=0).isoformat()
         _write_certificate(folder, good)
+        server.reload()
         until(lambda: _served_end(server) == good.not_after.replace(microsecond=0).isoformat(), 15)
     finally:
         server.process.terminate()
@@ -363,7 +401,7 @@ def test_a_start_with_an_expired_certificate_says_so_and_serves_it_until_there_i
 def test_tokens_are_asked_for_and_read_again_while_serving(cluster_file: Path) -> None:
     tokens, one, two = cluster_file.parent / "tokens", "a" * 32, "b" * 32
     tokens.write_text(one)
-    server = Started(cluster_file, "--drain", "0", "--client-token-file", str(tokens))
+    server = CheckedOnRequest(cluster_file, "--drain", "0", "--client-token-file", str(tokens))
 
     def asked(token: str) -> int:
         connection = server.connect()
@@ -377,9 +415,11 @@ def test_tokens_are_asked_for_and_read_again_while_serving(cluster_file: Path) -
         until(lambda: server.health("/readyz")[0] == 200)
         assert [asked(one), asked(two), asked("")] == [200, 401, 401]
         tokens.write_text(f"{one}\n{two}\n")
+        server.reload()
         until(lambda: asked(two) == 200)
         assert asked(one) == 200
         tokens.write_text("")
+        server.reload()
         until(lambda: 'forewarn_file_rejected{file="client-tokens"} 1.0' in server.health("/metrics")[1])
         assert [asked(one), asked("")] == [200, 401], "an emptied file does not let everybody in"
     finally:
