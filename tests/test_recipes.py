@@ -118,22 +118,21 @@ def test_jenkins(tree: Path, outside: dict[str, str]) -> None:
     assert "file" not in suites.findall(".//testcase")[0].attrib, "Jenkins' schema has no such attribute"
 
 
-@pytest.fixture
-def libraries(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the tests have installed, but for forewarn."""
-    directory = tmp_path / "libraries"
-    directory.mkdir()
+    directory = tmp_path_factory.mktemp("libraries")
     for path in Path(sysconfig.get_path("purelib")).iterdir():
         if not path.name.lstrip("_").startswith(("forewarn", "editable")):
             (directory / path.name).symlink_to(path)
     return directory
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what is published, to be built in."""
     omitted = shutil.ignore_patterns(".git", ".cache", ".venv", "tests", "docs", "*.egg-info", "__pycache__", "build")
-    return Path(shutil.copytree(ROOT, tmp_path / "checkout", ignore=omitted))
+    return Path(shutil.copytree(ROOT, tmp_path_factory.mktemp("action") / "checkout", ignore=omitted))
 
 
 # pip reads 0 as the option being given.
@@ -147,21 +146,14 @@ def action() -> dict[str, Any]:
 
 
 def _action_python(programs: Path, libraries: Path) -> None:
-    """`python3` as on a runner, but that an environment that it makes has what the action would fetch.
-
-    The second environment, and those after it, are copies of the first.
-    """
+    """`python3` as on a runner, but that an environment that it makes has what the action would fetch."""
     (programs / "forewarn").unlink()
-    kept, packages = (
-        shlex.quote(str(programs.parent / "kept")),
-        'for packages in "$directory"/lib/python*/site-packages',
-    )
+    packages = 'for directory; do :; done; for packages in "$directory"/lib/python*/site-packages'
     link = f'echo {shlex.quote(str(libraries))} > "$packages/libraries.pth"; rm -rf "$packages"/setuptools*'
     (programs / "python3").write_text(
         f"""#!/bin/sh
-case "$*" in *"-m venv "*) for directory; do :; done; [ -d {kept} ] && exec cp -a {kept}/. "$directory";; esac
 {shlex.quote(sys.executable)} "$@" || exit
-case "$*" in *"-m venv "*) {packages}; do {link}; done; cp -a "$directory" {kept};; esac
+case "$*" in *"-m venv "*) {packages}; do {link}; done;; esac
 """
     )
     (programs / "python3").chmod(0o755)
@@ -189,15 +181,26 @@ def test_the_action_installs_itself_and_lints(
         f"arguments are words, not a script: {wrong.stderr}{wrong.stdout}"
     )
     assert not (tree / "harm").exists()
+    (installed,) = (tmp_path / "temp").iterdir()
+    lint = _without_installation(step["run"], installed)
     environment["ARGUMENTS"] = contexts["${{ inputs.args }}"].replace("$(touch harm)", "")
-    done = _run(step["run"], tmp_path, environment)
+    done = _run(lint, tmp_path, environment)
     assert (done.returncode, REFUSED in done.stdout) == (1, True)
     assert "::error file=bad.yaml,line=4," in done.stdout
     assert len(json.loads((tree / "out.sarif").read_text())["runs"][0]["results"]) == 1
     (tree / "bad.yaml").unlink()
     defaults = {name: value["default"] for name, value in action["inputs"].items()}
     environment |= {"ARGUMENTS": defaults["args"], "DIRECTORY": f"tree/{defaults['working-directory']}"}
-    assert _run(step["run"], tmp_path, environment).returncode == 0
+    assert _run(lint, tmp_path, environment).returncode == 0
+
+
+def _without_installation(script: str, environment: Path) -> str:
+    """The script of the action for an environment that it has made."""
+    lines = script.splitlines()
+    installing = [line for line in lines if line.startswith(("python3 ", '"${pip[@]}" '))]
+    assert len(installing) == 3
+    made = [f"environment={shlex.quote(str(environment))}" if "mktemp" in line else line for line in lines]
+    return "\n".join(line for line in made if line not in installing)
 
 
 HOSTILE = (
@@ -279,12 +282,16 @@ GIT = "git -c user.name=a -c user.email=a@b -c init.defaultBranch=main -c core.h
 
 
 def _with_hook(recipe: str, checkout: Path, libraries: Path, tree: Path, outside: dict[str, str]) -> dict[str, str]:
-    """A repository that has the recipe's hook, of the checkout: the environment in which to commit there."""
-    own = {"PRE_COMMIT_HOME": str(tree.parent / "home"), "PYTHONPATH": str(libraries)}
+    """A repository that has the recipe's hook, of the checkout: the environment in which to commit there.
+
+    pre-commit installs a revision of the checkout once for all its hooks.
+    """
+    own = {"PRE_COMMIT_HOME": str(checkout.parent / "home"), "PYTHONPATH": str(libraries)}
     environment = outside | OFFLINE | own | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     for directory in (checkout, tree):
-        made = _run(f"{GIT} init -q && {GIT} add -f . && {GIT} commit -qm all", directory, environment)
-        assert made.returncode == 0, made.stderr
+        if not (directory / ".git").exists():
+            made = _run(f"{GIT} init -q && {GIT} add -f . && {GIT} commit -qm all", directory, environment)
+            assert made.returncode == 0, made.stderr
     revision = _run("git rev-parse HEAD", checkout, environment).stdout.strip()
     (repository,) = yaml.safe_load(recipe)
     config = {"repos": [{**repository, "repo": str(checkout), "rev": revision}]}
