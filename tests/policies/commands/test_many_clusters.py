@@ -70,6 +70,7 @@ def test_the_report_on_a_cluster_is_that_of_the_command_alone(
     line = COMMAND_LINES[command]
     _, out, _ = run(capsys, *line, "--clusters", f"{snapshots}/prod-[ab].yaml", "-o", "json")
     found = json.loads(out)
+    combined = run(capsys, *line, "--clusters", f"{snapshots}/prod-[ab].yaml")[1]
     assert (found["version"], found["command"]) == (1, command)
     assert sorted(each["cluster"] for each in found["clusters"]) == ["prod-a", "prod-b"]
     for each in found["clusters"]:
@@ -81,7 +82,6 @@ def test_the_report_on_a_cluster_is_that_of_the_command_alone(
         documents = list(many_clusters._documents(alone))
         assert each["report"] == (documents if command == "headroom" else documents[0])
         text = run(capsys, *line, "--cluster", each["source"], "--color", "never")[1]
-        combined = run(capsys, *line, "--clusters", f"{snapshots}/prod-[ab].yaml")[1]
         assert text in combined
 
 
