@@ -34,13 +34,14 @@ class Grant(NamedTuple):
         Source: apiserver pkg/admission/plugin/webhook/predicates/rules/rules.go.
         """
         asked = (group, resource, subresource)
-        return any(
+        return _ALL in self.resources or any(
             all(known in ("*", given) for known, given in zip(granted, asked, strict=True))
             for granted in self.resources
         )
 
 
-EVERYTHING: Final = Grant(frozenset({("*", "*", "*")}))
+_ALL: Final = ("*", "*", "*")
+EVERYTHING: Final = Grant(frozenset({_ALL}))
 NOTHING: Final = Grant()
 
 Grants = Callable[[], Mapping[str, Grant]]

@@ -32,7 +32,7 @@ from forewarn.webhook.admission.replies import (
 from forewarn.webhook.admission.review import BadReview, TooDeep, parse_review
 from forewarn.webhook.admission.services import Services
 from forewarn.webhook.admission.sizes import MAX_DECODED, MAX_SMALL, decoded_size
-from forewarn.webhook.admission.steps import Step, Steps, advance
+from forewarn.webhook.admission.steps import Guard, Step, Steps, advance
 from forewarn.webhook.logs import LOGGER
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class Endpoint(Services):
 
     def answer(self, call: AdmissionCall) -> Reply | Step:
         """The response, or the next step towards it. Never raises."""
-        return advance(self._steps(call), partial(self._guarded, call))
+        guard = partial(self._guarded, call)
+        return guard(partial(self._begun, call, guard))
 
     def answer_now(self, call: AdmissionCall) -> Reply:
         """The response; runs all steps on this thread."""
@@ -64,9 +65,14 @@ class Endpoint(Services):
             reply = reply.run()
         return reply
 
-    def _steps(self, call: AdmissionCall) -> Steps[Reply]:
+    def _begun(self, call: AdmissionCall, guard: Guard) -> Reply | Step:
         if len(call.body) > MAX_SMALL:
-            yield Step(lambda: None, cost=Cost.PODS)  # Parse on the evaluating thread, in turn.
+            return advance(self._of_large(call), guard)
+        parsed = self._parsed(call)
+        return parsed if isinstance(parsed, Reply) else advance(parsed.steps(), guard)
+
+    def _of_large(self, call: AdmissionCall) -> Steps[Reply]:
+        yield Step(lambda: None, cost=Cost.PODS)  # Parse on the evaluating thread, in turn.
         parsed = self._parsed(call)
         return parsed if isinstance(parsed, Reply) else (yield from parsed.steps())
 

@@ -238,7 +238,7 @@ def _fingerprint(subject: ReviewedObject, *, alike: bool = False) -> str:
 
 def _dumps(value: object) -> bytes:
     try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS, default=str)
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str)
     except TypeError:
         return json.dumps(value, sort_keys=True, default=str).encode()  # lone surrogates, numbers beyond 64 bits
 

@@ -28,6 +28,7 @@ STORING: Final = (Operation.CREATE, Operation.UPDATE)
 """Operations that store the object of the request."""
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
+_OPERATIONS: Final = {operation.value: operation for operation in Operation}
 
 
 def text_at(obj: ApiObject, *path: str) -> str:
@@ -204,15 +205,15 @@ def parse_review(body: bytes, *, is_whole: bool = True) -> AdmissionRequest:
     request = _object(review, "request", "")
     if not request:
         raise BadReview("request: required")
-    operation = _text(request, "operation", "request.")
-    if operation not in Operation.__members__:
-        raise BadReview(f"request.operation: {_shown(operation)} is not one of {', '.join(Operation)}")
+    operation = _OPERATIONS.get(name := _text(request, "operation", "request."))
+    if operation is None:
+        raise BadReview(f"request.operation: {_shown(name)} is not one of {', '.join(Operation)}")
     obj, old = _object(request, "object", "request."), _object(request, "oldObject", "request.")
-    if is_whole and not obj and operation in (Operation.CREATE, Operation.UPDATE):
+    if is_whole and not obj and operation in STORING:
         raise BadReview(f"request.object: required on {operation}")
     return AdmissionRequest(
         uid=_text(request, "uid", "request.") or _required("request.uid"),
-        operation=Operation(operation),
+        operation=operation,
         kind=GroupVersionKind(*_triple(request, "kind", "kind")),
         resource=GroupVersionResource(*_triple(request, "resource", "resource")),
         subresource=_text(request, "subResource", "request."),

@@ -47,13 +47,14 @@ class Step(NamedTuple):
 
 Steps = Generator[Step, Any, T]
 """A generator that yields steps and returns a result."""
+Guard = Callable[[Callable[[], "Reply | Step"]], "Reply | Step"]
+"""Calls a function and converts its exceptions into a reply."""
 
 
-def advance(steps: Steps[Reply], guard: Callable[[Callable[[], Reply | Step]], Reply | Step]) -> Reply | Step:
+def advance(steps: Steps[Reply], guard: Guard) -> Reply | Step:
     """Run the generator to its next step, and return this step, or the reply at the end.
 
-    The `run` of the returned step also continues the generator, on the same thread. `guard` calls a function and
-    converts its exceptions into a reply.
+    The `run` of the returned step also continues the generator, on the same thread.
     """
     return _resumed(steps, guard, _nothing)
 
@@ -62,9 +63,7 @@ def _nothing() -> None:
     """Return None, the value that starts a generator."""
 
 
-def _resumed(
-    steps: Steps[Reply], guard: Callable[[Callable[[], Reply | Step]], Reply | Step], run: Callable[[], Any]
-) -> Reply | Step:
+def _resumed(steps: Steps[Reply], guard: Guard, run: Callable[[], Any]) -> Reply | Step:
     def resume() -> Reply | Step:
         try:
             step = steps.send(run())

@@ -136,10 +136,11 @@ class Routes:
         tokens: tuple[str, ...] = (token,) if token else ()
         if b"authorization" in headers:
             tokens += (bearer(headers[b"authorization"].decode("latin-1")),)
+        whole = scope.pop(COMPLETE_BODY, None)
         request = _Request(
-            AdmissionCall(hook, b"", received, _timeout(scope["query_string"]), _client(scope), tokens),
+            AdmissionCall(hook, whole or b"", received, _timeout(scope["query_string"]), _client(scope), tokens),
             headers,
-            scope.pop(COMPLETE_BODY, None),
+            whole,
             receive,
             callers.are_known(tokens),
         )
@@ -196,7 +197,7 @@ class Routes:
         try:
             if request.whole is not None:
                 hold(len(request.whole))
-                return request.call._replace(body=request.whole)
+                return request.call
             parts: list[bytes] = []
             seconds = None if request.is_known else self._limits.patience
             async with self._intake.arriving_body(in_flight), asyncio.timeout(seconds):
