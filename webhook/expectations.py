@@ -91,8 +91,8 @@ def _of_pod(subject: ReviewedObject, impact: Impact) -> Expectation | None:
     # On larger clusters the scheduler looks at a random part of the nodes: which one it takes is not compared.
     small = len(prediction.snapshot.node_infos) <= MIN_FEASIBLE_NODES
     if prediction.outcome == FITS:
-        feasible = prediction.feasible
-        return Expectation(uid, FITS, tuple(feasible) if small and len(feasible) <= NAMED else ())
+        feasible = prediction.feasible if small else ()
+        return Expectation(uid, FITS, tuple(feasible) if len(feasible) <= NAMED else ())
     if prediction.outcome == PREEMPTS:
         return _preemption(uid, prediction, small)
     return Expectation(uid, PENDING) if prediction.outcome == PENDING else None

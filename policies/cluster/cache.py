@@ -112,6 +112,8 @@ class ClusterSnapshot:
         """Raise TooLargeToKeep if an object of the namespace, of one of these kinds (none given: of any), is not stored
         whole.
         """
+        if not self.omitted:
+            return
         found = [(kind, name) for kind, of, name in self.omitted if of == namespace and (kind in kinds or not kinds)]
         if found:
             kind, name = min(found)

@@ -175,7 +175,7 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
     reader = partial(audience_of, subject, context)
     try:
         target = _target(subject, context)
-        rules = () if target is None else tuple(_in_force(target, context.phase, config))
+        rules = () if target is None else _in_force(target, context.phase, config)
         if subject.is_partial:
             rules = tuple(found for found in rules if found[0].ID in _OF_PARTS)
     except InvalidObject as fault:
@@ -216,8 +216,10 @@ def _parts(subjects: Sequence[ReviewedObject], paths: Mapping[str, tuple[ClassPa
 
 def _bounded(problems: Iterator[Problem]) -> Iterator[Problem]:
     """The first MAX_PROBLEMS problems, and one more with the number of others."""
-    yield from islice(problems, MAX_PROBLEMS)
-    more = sum(1 for _ in islice(problems, _MAX_COUNTED))
+    found = 0
+    for found, problem in enumerate(islice(problems, MAX_PROBLEMS), 1):  # noqa: B007  (read after the loop)
+        yield problem
+    more = sum(1 for _ in islice(problems, _MAX_COUNTED)) if found == MAX_PROBLEMS else 0
     if more:
         count = f"more than {_MAX_COUNTED}" if more == _MAX_COUNTED else str(more)
         yield Problem(f"{count} more like these in this object", remediation="fix the reported ones first")
@@ -255,8 +257,22 @@ def _adds_nothing(subject: ReviewedObject, config: Config) -> bool:
         return False
 
 
-def _in_force(target: Target, phase: Phase, config: Config) -> Iterator[tuple[Rule, Severity, Action]]:
-    """The enabled rules for a target, each with the severity and action of its findings."""
+_RULES_IN_FORCE: Final[dict[tuple[int, Target, Phase], tuple[Config, Sequence[tuple[Rule, Severity, Action]]]]] = {}
+_MAX_IN_FORCE: Final = 64
+
+
+def _in_force(target: Target, phase: Phase, config: Config) -> Sequence[tuple[Rule, Severity, Action]]:
+    """The enabled rules for a target, each with the severity and action of its findings. Cached by configuration."""
+    key = id(config), target, phase
+    known = _RULES_IN_FORCE.get(key)
+    if known is None or known[0] is not config:
+        if len(_RULES_IN_FORCE) >= _MAX_IN_FORCE:
+            _RULES_IN_FORCE.clear()
+        known = _RULES_IN_FORCE[key] = config, tuple(_enabled(target, phase, config))
+    return known[1]
+
+
+def _enabled(target: Target, phase: Phase, config: Config) -> Iterator[tuple[Rule, Severity, Action]]:
     foreign = (rule for rule in config.foreign if target in rule.TARGETS)
     for rule in (*_RULES_BY_TARGET[target], *foreign):
         severity, action = config.severity(rule), config.action(rule, target)

@@ -65,9 +65,13 @@ def _changes_a_namespace(request: AdmissionRequest) -> bool:
     return new != old
 
 
+def _is_scale(request: AdmissionRequest) -> bool:
+    return request.subresource == "scale" and request.operation is not Operation.CONNECT
+
+
 ROWS: Final = (
     DirectionRow("connect", lambda request, _: request.operation is Operation.CONNECT, Direction.PASS),
-    DirectionRow("scale", lambda request, _: request.subresource == "scale", Direction.LOOK_UP),
+    DirectionRow("scale", lambda request, _: _is_scale(request), Direction.LOOK_UP),
     DirectionRow("namespace-subresource", lambda request, _: _changes_a_namespace(request), Direction.EVALUATE),
     DirectionRow("other-subresource", lambda request, _: bool(request.subresource), Direction.PASS),
     DirectionRow("unknown-kind", lambda request, config: not is_evaluated(request, config), Direction.PASS),
@@ -104,8 +108,7 @@ def namespace_of(request: AdmissionRequest, cluster: ClusterSnapshot | None) -> 
 
 def subject_of(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config) -> ReviewedObject | None:
     """The object to evaluate: the request's object, or the workload of a `scale` request; None if unknown."""
-    looked_up = row_of(request, config).direction is Direction.LOOK_UP
-    return _scaled(request, cluster, config) if looked_up else request.subject
+    return _scaled(request, cluster, config) if _is_scale(request) else request.subject
 
 
 def _scaled(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config) -> ReviewedObject | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.objects.reviewed_object import ChangeSet
@@ -72,25 +72,23 @@ def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decisio
         decision_of(request.uid, findings, time.staleness),
         withholds=withheld and config.disclose_to.by_access_review and not is_on_behalf(request.user, request.object),
         predicting=seconds,
+        **_of_impacts(subject, impacts, staleness=bool(time.staleness)),
     )
-    if impacts:
-        decision = _with_impacts(decision, subject, impacts, staleness=bool(time.staleness))
     text = several_defaults.audit_text(subject, cluster, config) if cluster is not None else ""
     return decision.audited(several_defaults.AUDIT_KEY, text)
 
 
-def _with_impacts(
-    decision: Decision, subject: ReviewedObject, impacts: Sequence[Impact], *, staleness: bool
-) -> Decision:
-    """The decision with the values of the latest prediction.
+def _of_impacts(subject: ReviewedObject, impacts: Sequence[Impact], *, staleness: bool) -> dict[str, Any]:
+    """The fields of a decision with the values of the latest prediction; none without a prediction.
 
     A prediction that missed the deadline is not compared with kube-scheduler's decision.
     """
+    if not impacts:
+        return {}
     latest = impacts[-1]
-    return replace(
-        decision,
-        outcome=impact_annotation.outcome_of(latest),
-        expected=None if staleness else expectation_of(subject, latest),
-        is_cut_short=any(impact.is_cut_short for impact in impacts),
-        brings=latest.brings,
-    )
+    return {
+        "outcome": impact_annotation.outcome_of(latest),
+        "expected": None if staleness else expectation_of(subject, latest),
+        "is_cut_short": any(impact.is_cut_short for impact in impacts),
+        "brings": latest.brings,
+    }

@@ -295,6 +295,8 @@ class Context:
         }
         namespaces = {**stored, **changed} if changed else stored
         claims = frozenset((s.ref.namespace, s.ref.name) for s in self.of_kind(CLAIM))
+        if not (self.defined or changed or claims or self._limit_ranges or self.of_kind(POD_GROUP)):
+            return self.cluster
         own = [r for of_namespace in self._limit_ranges.values() for r in of_namespace.values()]
         to_be = self.cluster.with_limit_ranges(own) if own else self.cluster
         to_be = replace(to_be, priority_classes=self.classes, namespaces=namespaces, pending_claims=claims)

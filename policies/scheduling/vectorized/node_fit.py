@@ -4,7 +4,8 @@ milliseconds.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +28,27 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.arguments import DefaultPreemptionArgs
     from forewarn.policies.scheduling.framework import Framework
+    from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.snapshot import Snapshot
+
+
+class NodeNames(Sequence[str]):
+    """The names of the nodes with these rows, read when they are needed: an outcome needs only their number."""
+
+    __slots__ = ("_infos", "_rows")
+
+    def __init__(self, infos: Sequence[NodeInfo], rows: NDArray[np.intp]) -> None:
+        self._infos, self._rows = infos, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        """The name, or a list of names for a slice."""
+        return list(self)[place] if isinstance(place, slice) else self._infos[self._rows[place]].name
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._infos[row].name for row in self._rows.tolist())
 
 
 class VectorizedAnswer(NamedTuple):
@@ -38,7 +59,7 @@ class VectorizedAnswer(NamedTuple):
     victims depend on that or on a tie; None: not evaluated.
     """
 
-    feasible: list[str]
+    feasible: Sequence[str]
     best_nodes: list[str]
     candidate: Candidate | None
     sampled: bool = False
@@ -100,7 +121,7 @@ class NodeFit(NodeFitProblem):
         infos = self.snapshot.node_infos
         feasible = np.flatnonzero(self.feasible)
         if len(feasible):
-            return VectorizedAnswer([infos[row].name for row in feasible.tolist()], [], None)
+            return VectorizedAnswer(NodeNames(infos, feasible), [], None)
         if not self._may_preempt:
             return VectorizedAnswer([], [], None)
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
