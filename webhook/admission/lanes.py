@@ -7,15 +7,18 @@ Each queue runs the cheapest function first.
 from __future__ import annotations
 
 from concurrent.futures import Future
+from contextlib import suppress
 from enum import IntEnum
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
 from threading import Condition, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from asyncio import Future as Awaitable
     from collections.abc import Callable
 
 T = TypeVar("T")
@@ -38,6 +41,60 @@ def _nothing() -> None:
     """Do nothing: the default callback of an idle queue."""
 
 
+class Result(Protocol):
+    """Receives the result of a queued function. A concurrent Future is one."""
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """False if the result is not needed any more."""
+
+    def set_result(self, result: Any, /) -> None:
+        """Receive the result."""
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """Receive an exception instead."""
+
+    def cancel(self) -> object:
+        """The queue has stopped."""
+
+
+class LoopResult:
+    """A result that an event loop awaits. A concurrent Future, wrapped for the loop, takes 100 µs more CPU time."""
+
+    __slots__ = ("_loop", "future")
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self.future: Awaitable[Any] = loop.create_future()
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """False if the client has closed the connection."""
+        return not self.future.done()
+
+    def set_result(self, result: Any) -> None:
+        """Pass the result on to the event loop."""
+        self._call(self._settle, result, None)
+
+    def set_exception(self, error: BaseException) -> None:
+        """Pass the exception on to the event loop."""
+        self._call(self._settle, None, error)
+
+    def cancel(self) -> None:
+        """Cancel the future on the event loop."""
+        self._call(self.future.cancel)
+
+    def _call(self, function: Callable[..., object], *arguments: object) -> None:
+        with suppress(RuntimeError):  # the event loop has stopped
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    def _settle(self, result: Any, error: BaseException | None) -> None:
+        if self.future.done():
+            return  # cancelled in the meantime
+        if error is None:
+            self.future.set_result(result)
+        else:
+            self.future.set_exception(error)
+
+
 class Lane:
     """A queue that runs functions on its own threads: the cheapest first, then the oldest. Thread-safe.
 
@@ -55,7 +112,7 @@ class Lane:
     ) -> None:
         self._most, self._threads, self._idle, self._idle_seconds = most, threads, idle, idle_seconds
         self._seconds = 0.0
-        self._waiting: list[tuple[int, int, Future[Any], Callable[[], Any]]] = []
+        self._waiting: list[tuple[int, int, Result, Callable[[], Any]]] = []
         self._numbers = count()
         self._changed = Condition()
         self._stopped = False
@@ -78,15 +135,15 @@ class Lane:
             ran = True
         return ran
 
-    def _cheaper(self, cost: int) -> tuple[Future[Any], Callable[[], Any]] | None:
+    def _cheaper(self, cost: int) -> tuple[Result, Callable[[], Any]] | None:
         waiting = self._waiting  # the first is the cheapest; a look without the lock may be late by one
         if not waiting or waiting[0][0] >= cost:
             return None
         with self._changed:
             if not self._waiting or self._waiting[0][0] >= cost:
                 return None
-            *_, future, run = heappop(self._waiting)
-            return future, run
+            *_, result, run = heappop(self._waiting)
+            return result, run
 
     @property
     def wait_seconds(self) -> float:
@@ -98,12 +155,16 @@ class Lane:
         seconds.
         """
         future: Future[T] = Future()
+        return future if self.queue(cost, run, future, within) else None
+
+    def queue(self, cost: int, run: Callable[[], Any], result: Result, within: float = inf) -> bool:
+        """Queue a function; false if the queue is full, or the wait would exceed `within` seconds."""
         with self._changed:
             if len(self._waiting) >= self._most or self._stopped or self.wait_seconds > within:
-                return None
-            heappush(self._waiting, (cost, next(self._numbers), future, run))
+                return False
+            heappush(self._waiting, (cost, next(self._numbers), result, run))
             self._changed.notify()
-        return future
+        return True
 
     def stop(self) -> None:
         """Accept no more functions, and cancel the queued ones."""
@@ -111,8 +172,8 @@ class Lane:
             self._stopped = True
             given_up, self._waiting = self._waiting, []
             self._changed.notify_all()
-        for *_, future, _run in given_up:
-            future.cancel()
+        for *_, result, _run in given_up:
+            result.cancel()
 
     def _run(self) -> None:
         while not self._stopped:
@@ -126,21 +187,21 @@ class Lane:
                 self._seconds += _WEIGHT * (monotonic() - begun - self._seconds)
         self._idle()
 
-    def _do(self, future: Future[Any], run: Callable[[], Any]) -> None:
-        if not future.set_running_or_notify_cancel():
-            return  # its client went away
+    def _do(self, result: Result, run: Callable[[], Any]) -> None:
+        if not result.set_running_or_notify_cancel():
+            return
         try:
-            result = run()
+            value = run()
         except BaseException as error:
-            future.set_exception(error)
+            result.set_exception(error)
         else:
-            future.set_result(result)
+            result.set_result(value)
 
-    def _next(self, seconds: float | None) -> tuple[Future[Any], Callable[[], Any]] | None:
-        """The next function with its future; None after `seconds` without one, or after `stop`."""
+    def _next(self, seconds: float | None) -> tuple[Result, Callable[[], Any]] | None:
+        """The next function with its result; None after `seconds` without one, or after `stop`."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._stopped, seconds)
             if self._stopped or not self._waiting:
                 return None
-            *_, future, run = heappop(self._waiting)
-            return future, run
+            *_, result, run = heappop(self._waiting)
+            return result, run

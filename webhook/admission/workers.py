@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.webhook.admission.lanes import Cost, Lane
+from forewarn.webhook.admission.lanes import Cost, Lane, LoopResult
 from forewarn.webhook.admission.prediction_process import PredictionProcess, Predictors, forked_by
 from forewarn.webhook.admission.steps import Where
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Future
     from collections.abc import Callable
-    from concurrent.futures import Future
 
     from forewarn.webhook.admission.replies import Reply
     from forewarn.webhook.admission.steps import Step
@@ -43,13 +44,13 @@ class Workers:
         """The number of predictions that wait for a process."""
         return self.predictors.lane.length if self.predictors else 0
 
-    def submit(self, step: Step) -> Future[Reply | Step] | None:
-        """Queue a step on its thread or process, and return its future; None if the queue is full."""
-        if step.where is Where.REQUEST:
-            return self._requesting.submit(step.cost, step.run)
+    def submit(self, step: Step, loop: AbstractEventLoop) -> Future[Reply | Step] | None:
+        """Queue a step on its thread or process, and return its future on the event loop; None if the queue is full."""
+        result, within = LoopResult(loop), inf
+        lane = self._requesting if step.where is Where.REQUEST else self._evaluating
         if step.where is Where.PREDICT and self.predictors is not None:
-            return self.predictors.lane.submit(step.cost, step.run, step.within)
-        return self._evaluating.submit(step.cost, step.run)
+            lane, within = self.predictors.lane, step.within
+        return result.future if lane.queue(step.cost, step.run, result, within) else None
 
     def stop(self) -> None:
         """Accept no more steps."""

@@ -173,11 +173,11 @@ class Routes:
             return self._http_error(request, TOO_SLOW)
         if isinstance(call, Reply):
             return call
-        answer = self._endpoint.answer(call)
+        answer, loop = self._endpoint.answer(call), asyncio.get_running_loop()
         while isinstance(answer, Step):
-            future = self._workers.submit(answer)
+            future = self._workers.submit(answer, loop)
             if future is not None:
-                answer = await asyncio.wrap_future(future)
+                answer = await future
             elif answer.otherwise is not None:
                 answer = answer.otherwise()
             else:
