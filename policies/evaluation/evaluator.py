@@ -180,10 +180,11 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
             rules = tuple(found for found in rules if found[0].ID in _OF_PARTS)
     except InvalidObject as fault:
         target, rules, faults = None, (), [fault.with_traceback(None)]
+    is_one = not _is_template_of_many(subject)
     for rule, severity, action in rules:
         try:
             problems = rule.check(subject, context)
-            if not _is_template_of_many(subject):
+            if is_one:
                 problems = _bounded(problems)
             findings += (_finding(subject, p, rule.ID, severity, action, reader) for p in problems)
         except CutShort as why:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.metering import CutShort, metered
 from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
 from forewarn.webhook.admission.answer_cache import Answered
+from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.context import ReviewContext, Time, given
 from forewarn.webhook.admission.deadlines import Attempt, Deadline, parse_timeout
 from forewarn.webhook.admission.decide import evaluate_review
@@ -170,7 +171,9 @@ class Evaluation:
             time=Time(datetime.now(UTC), expired, self.staleness, monotonic),
             confirm=partial(given, self.classes) if self.confirmed else None,
             recall=services.memory.recall,
-            impacts=self.access.recalling(partial(services.impacts.of, time_is_up=was_up)),
+            impacts=self.access.recalling(
+                partial(services.impacts.of, time_is_up=was_up, is_last=self.call.hook is Hook.VALIDATE)
+            ),
             shown=self.access.shown,
         )
         return evaluate_review(review).audited(NOT_COUNTED, arriving.not_counted)

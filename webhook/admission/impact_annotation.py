@@ -79,20 +79,23 @@ class Impacts:
         work_out: Callable[[], Impact | None],
         /,
         time_is_up: Callable[[], bool] = never,
+        is_last: bool = False,
     ) -> Impact | None:
         """The impact of an object on a cluster state, from the cache or from `work_out`.
 
-        Incomplete impacts are not cached.
+        Incomplete impacts are not cached. `is_last`: no later call needs this impact.
         """
         state, known = self._of
         if state is not cluster:
             known = OrderedDict()
             self._of = cluster, known
+        if is_last and not known:
+            return work_out()
         fingerprint = _fingerprint(subject, alike=True)
         if fingerprint in known:
             return known[fingerprint]
         impact = work_out()
-        if not time_is_up() and (impact is None or not impact.is_cut_short):
+        if not (is_last or time_is_up()) and (impact is None or not impact.is_cut_short):
             known[fingerprint] = impact
             while len(known) > _IMPACTS or sum(map(_weight, known.values())) > _PREDICTIONS:
                 known.popitem(last=False)

@@ -42,7 +42,7 @@ class _Bucket(NamedTuple):
         """The bucket at a later time. Predictions recover evenly over the hour."""
         hours = max(now - self.at, 0.0) / _HOUR
         exact, coarse = self.exact - budget.exact * hours, self.coarse - budget.coarse * hours
-        return self._replace(exact=max(exact, 0.0), coarse=max(coarse, 0.0), at=now)
+        return _Bucket(max(exact, 0.0), max(coarse, 0.0), now, self.full_at)
 
     def level(self, budget: Budget) -> Level:
         """The level that the remaining budget allows."""

@@ -15,6 +15,7 @@ from forewarn.policies.disclosure import Disclose
 from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
 from forewarn.webhook.admission.admitted_pods import AdmittedPods, Arriving
 from forewarn.webhook.admission.answer_cache import AnswerCache, Answered
+from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.callers import EVERYBODY, Callers
 from forewarn.webhook.admission.context import ReviewContext, Time, given
 from forewarn.webhook.admission.deadlines import Deadline
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from forewarn.policies.config import Config
     from forewarn.webhook.admission.access_reviews import AccessReviews
     from forewarn.webhook.admission.admitted_pods import Admitted
-    from forewarn.webhook.admission.call import AdmissionCall, Hook
+    from forewarn.webhook.admission.call import AdmissionCall
     from forewarn.webhook.admission.context import Confirm
     from forewarn.webhook.admission.decision import Decision
     from forewarn.webhook.admission.gate import Gate
@@ -124,7 +125,7 @@ class Services:
                 time=Time(datetime.now(UTC), deadline.expired, job.staleness, monotonic),
                 confirm=partial(given, job.classes) if job.confirmed else None,
                 recall=lambda _, compute: job.carried or compute(),
-                impacts=partial(self.impacts.of, time_is_up=deadline.expired),
+                impacts=partial(self.impacts.of, time_is_up=deadline.expired, is_last=call.hook is Hook.VALIDATE),
                 shown=lambda: job.shown,
             )
             decision = decide(review).audited(NOT_COUNTED, arriving.not_counted)
