@@ -9,6 +9,7 @@ runes in all, each is cut to 256), pkg/admission/attributes.go (keys of audit an
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, Text, cut, joined, one_line, plural, with_full_stop
@@ -118,6 +119,7 @@ def audit_of(findings: Iterable[Finding]) -> dict[str, str]:
     return {key: "; ".join(messages) for key, messages in annotations.items()}
 
 
+@lru_cache(maxsize=512)
 def audit_key(text: str) -> str:
     """A valid key of an audit annotation: the API server drops invalid keys and everything past 63 characters."""
     return _NOT_IN_A_KEY.sub("-", text)[:MAX_AUDIT_KEY].strip("-_.") or "finding"

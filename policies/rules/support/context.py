@@ -103,6 +103,8 @@ class Context:
         self._is_exempt = is_exempt
         self._made: dict[Callable[..., Any], Any] = {}
         self._quotas: dict[int, ResourceQuota | InvalidObject] = {}
+        self._limited: dict[str, bool] = {}
+        """Namespace -> whether it has ResourceQuotas."""
 
     @property
     def minor(self) -> int | None:
@@ -199,8 +201,10 @@ class Context:
     def has_quotas(self, subject: ReviewedObject) -> bool:
         """True if a ResourceQuota in the cluster or the change set may limit the subject."""
         namespace = subject.effective_namespace
-        stored = self.cluster is not None and bool(self.cluster.quotas_of(namespace))
-        return stored or namespace in self._with_quotas
+        if namespace not in self._limited:
+            stored = self.cluster is not None and bool(self.cluster.quotas_of(namespace))
+            self._limited[namespace] = stored or namespace in self._with_quotas
+        return self._limited[namespace]
 
     @cached_property
     def _with_quotas(self) -> frozenset[str]:

@@ -45,7 +45,9 @@ class NodeNames(Sequence[str]):
 
     def __getitem__(self, place: Any) -> Any:
         """The name, or a list of names for a slice."""
-        return list(self)[place] if isinstance(place, slice) else self._infos[self._rows[place]].name
+        if isinstance(place, slice):
+            return [self._infos[row].name for row in self._rows[place].tolist()]
+        return self._infos[self._rows[place]].name
 
     def __iter__(self) -> Iterator[str]:
         return (self._infos[row].name for row in self._rows.tolist())
