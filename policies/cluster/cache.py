@@ -22,6 +22,7 @@ from forewarn.policies.kinds.registry import (
     is_namespaced,
     listed_as_empty,
 )
+from forewarn.policies.kube_apiserver.priority import Classes
 from forewarn.policies.objects.bounded import TooLargeToRetain, max_retained, retained_part
 from forewarn.policies.objects.fields import InvalidObject, at, group_kind, text
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
@@ -47,7 +48,7 @@ V = TypeVar("V")
 Key = tuple[str, str]
 """(namespace, name) of an object; the namespace is empty for cluster-scoped kinds."""
 
-_SYSTEM: Final = {c.name: c for c in SYSTEM_CLASSES}
+_SYSTEM: Final = Classes({c.name: c for c in SYSTEM_CLASSES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,7 @@ class Cache:
         self.devices_known: bool | None = None
         """Whether all device objects of the cluster are present; None: present if there are any."""
         self._replaced, self._templates = replaced, templates
-        self._classes: Mapping[str, PriorityClass] = _SYSTEM
+        self._classes = _SYSTEM
         self._tables: dict[str, Table[Any, Any] | GroupedTable[Any, Any]] = {kind: Table() for kind in _VIEWS}
         self._tables |= {kind: GroupedTable(place=0) for kind in (POD, RESOURCE_QUOTA, LIMIT_RANGE)}
         self._tables[_WORKLOADS] = GroupedTable(place=1)
@@ -226,7 +227,7 @@ class Cache:
             self._put_workload((kind, *_key(obj, kind)), Workload.from_api(obj))
         elif kind == PRIORITY_CLASS:
             added = PriorityClass.from_api(obj)
-            self._classes = {**self._classes, added.name: added}
+            self._classes = Classes({**self._classes, added.name: added})
         elif isinstance(version := at(obj, "serverVersion", "gitVersion"), str):
             self._add_version(version)
         elif empty := listed_as_empty(obj):
@@ -276,7 +277,7 @@ class Cache:
             self._put_workload((kind, *_key(obj, kind)), None)
         elif kind == PRIORITY_CLASS:
             _, name = _key(obj, kind)
-            self._classes = {n: c for n, c in self._classes.items() if n != name or n in _SYSTEM}
+            self._classes = Classes({n: c for n, c in self._classes.items() if n != name or n in _SYSTEM})
 
     def keys(self, kind: str) -> set[Key]:
         """Return the (namespace, name) of all objects of a `group/Kind`, including built-in PriorityClasses."""

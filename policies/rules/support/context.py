@@ -150,6 +150,8 @@ class Context:
     @cached_property
     def classes(self) -> Classes:
         """All classes after the change set: those of the cluster, with changed and new ones."""
+        if not self.defined and isinstance(self.stored_classes, Classes):
+            return self.stored_classes
         return Classes({**self.stored_classes, **{d.priority_class.name: d.priority_class for _, d in self.defined}})
 
     @cached_property
