@@ -43,7 +43,8 @@ def check_extents(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]])
         return
     check_extent(template.spec)
     check_metadata_extent(template.object.get("metadata"))
-    check_metadata_extent(subject.object.get("metadata"))
+    if template.is_template:
+        check_metadata_extent(subject.object.get("metadata"))
     if limited() and template.is_template:
         selector = at(subject.object, "spec", "selector")
         conditions = at(selector, "matchExpressions") if isinstance(selector, dict) else None

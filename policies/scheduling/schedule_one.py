@@ -146,7 +146,8 @@ class Prediction(SchedulingCycle):
 
         `snapshot`: replaces the Snapshot. `with_ties`: keep all nodes that may be nominated, not only the first.
         """
-        feasible = self.feasible if with_ties else list(self._decision.feasible[:1])
+        names = self._decision.feasible
+        feasible = names if with_ties and snapshot is self.snapshot else list(names if with_ties else names[:1])
         best_nodes = [] if self.fits else self.best_nodes if with_ties else self.best_nodes[:1]
         by_chance = with_ties and self.may_be_others
         answer = VectorizedAnswer(feasible, best_nodes, self._nominated, self._is_sampled, by_chance)

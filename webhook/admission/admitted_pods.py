@@ -88,6 +88,9 @@ class AdmittedPods:
         self._numbers = 0
         self._placed: OrderedDict[tuple[int, tuple[int, ...]], tuple[ClusterSnapshot, Arriving]] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._admitted)
+
     def note(self, subject: ReviewedObject, user: str, pods: int, size: int) -> None:
         """Record an admitted object. `pods`: the number of its Pods when all are created. `size`: bytes of its
         review."""

@@ -140,8 +140,10 @@ class Endpoint(Services):
         self, request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config
     ) -> tuple[Admitted, ...]:
         """Recently admitted objects whose Pods count for this request."""
-        subject = None if cluster is None else subject_of(request, cluster, config)
-        if cluster is None or subject is None:
+        if cluster is None or not self.admitted_pods:
+            return ()
+        subject = subject_of(request, cluster, config)
+        if subject is None:
             return ()
         return self.admitted_pods.of(request.user.name, key_of_object(subject), cluster)
 

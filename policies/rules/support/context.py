@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.limit_range import LimitRange
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
@@ -103,6 +104,8 @@ class Context:
         self._is_exempt = is_exempt
         self._made: dict[Callable[..., Any], Any] = {}
         self._quotas: dict[int, ResourceQuota | InvalidObject] = {}
+        self._template: tuple[ApiObject | None, PodTemplate | None] = None, None
+        """The latest object, and its Pod template."""
         self._limited: dict[str, bool] = {}
         """Namespace -> whether it has ResourceQuotas."""
 
@@ -310,7 +313,11 @@ class Context:
 
     def template(self, subject: ReviewedObject) -> PodTemplate | None:
         """The Pod, or the Pod template, of a subject; None without one. Raises InvalidObject."""
-        return subject.part or pod_template_of(subject.object, self.options.pod_template_paths)
+        if subject.part:
+            return subject.part
+        if self._template[0] is not subject.object:
+            self._template = subject.object, pod_template_of(subject.object, self.options.pod_template_paths)
+        return self._template[1]
 
 
 def _groups_of(context: Context, cluster: ClusterSnapshot) -> Iterator[PodGroup]:
