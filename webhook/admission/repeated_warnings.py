@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.config import RepeatedWarnings
 from forewarn.policies.findings import Action, Text, cut, one_line
 from forewarn.webhook.admission import impact_annotation
-from forewarn.webhook.admission.messages import MAX_WARNINGS, audit_key, audit_of, shortened, warnings_of, worst_first
+from forewarn.webhook.admission.messages import MAX_WARNINGS, audit_of, shortened, warnings_of, worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,9 +102,7 @@ class WarningLimiter:
             if turn.is_short or turn.is_count
         ]
         warnings = (*warnings_of(f for f in warned if turns[f.rule].is_full), *lines[:MAX_WARNINGS])
-        known = decision.response.audit
-        omitted = (f for f in warned if not turns[f.rule].is_full and audit_key(f.rule) not in known)
-        audit = {**audit_of(omitted), **known}
+        audit = {**audit_of(f for f in warned if not turns[f.rule].is_full), **decision.response.audit}
         return replace(decision, response=replace(decision.response, warnings=warnings, audit=audit))
 
 
