@@ -17,8 +17,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
-    from asyncio import Future as Awaitable
+    import asyncio
     from collections.abc import Callable
 
 T = TypeVar("T")
@@ -48,23 +47,23 @@ class Result(Protocol):
         """False if the result is not needed any more."""
 
     def set_result(self, result: Any, /) -> None:
-        """Receive the result."""
+        """Receive the value that the function returned."""
 
     def set_exception(self, error: BaseException, /) -> None:
         """Receive an exception instead."""
 
     def cancel(self) -> object:
-        """The queue has stopped."""
+        """Receive no result, because the queue has stopped."""
 
 
 class LoopResult:
-    """A result that an event loop awaits. A concurrent Future, wrapped for the loop, takes 100 µs more CPU time."""
+    """A result that an event loop awaits in `future`, without the locks and callbacks of a concurrent Future."""
 
     __slots__ = ("_loop", "future")
 
-    def __init__(self, loop: AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self.future: Awaitable[Any] = loop.create_future()
+        self.future: asyncio.Future[Any] = loop.create_future()
 
     def set_running_or_notify_cancel(self) -> bool:
         """False if the client has closed the connection."""
