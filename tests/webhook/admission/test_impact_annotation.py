@@ -493,6 +493,17 @@ def test_pods_that_are_alike_share_a_prediction(other: dict[str, Any], shared: b
     assert len(asked) == 2 - shared
 
 
+def test_the_last_call_finds_the_impact_of_the_first_and_caches_none() -> None:
+    impacts, computed = Impacts(), list[str]()
+
+    def ask(name: str, *, is_last: bool) -> None:
+        impacts.of(_named(name), STATE, lambda: computed.append(name), is_last=is_last)
+
+    for name, is_last in (("a", True), ("a", True), ("b", False), ("b", True), ("a", True), ("a", False)):
+        ask(name, is_last=is_last)
+    assert "".join(computed) == "aabaa"
+
+
 def test_what_is_remembered_is_bounded_by_its_size() -> None:
     memory = ReinvocationCache(lambda: 0.0)
     subjects = [_named(f"w{number}") for number in range(200)]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from threading import Event
 from time import sleep
 
-from forewarn.webhook.admission.lanes import Cost, Lane
+from forewarn.webhook.admission.lanes import Cost, Lane, LoopResult
 
 
 def _busy(lane: Lane) -> Event:
@@ -79,6 +80,29 @@ def test_what_would_wait_past_its_time_is_refused_at_once() -> None:
     assert lane.submit(Cost.POD, str, within=10) is not None
     go.set()
     lane.stop()
+
+
+def test_an_event_loop_awaits_results_exceptions_and_the_end_of_the_lane() -> None:
+    async def awaited() -> list[str]:
+        lane, loop = Lane("test", 4), asyncio.get_running_loop()
+        go = _busy(lane)
+        cancelled, failed, fine, late = (LoopResult(loop) for _ in range(4))
+        ran = list[str]()
+        functions = [lambda: ran.append("cancelled"), lambda: 1 // 0, lambda: "fine"]
+        for result, function in zip((cancelled, failed, fine), functions, strict=True):
+            assert lane.queue(Cost.POD, function, result)
+        cancelled.future.cancel()
+        go.set()
+        async with asyncio.timeout(60):
+            found = await asyncio.gather(failed.future, fine.future, return_exceptions=True)
+            go = _busy(lane)
+            assert lane.queue(Cost.POD, str, late)
+            lane.stop()
+            go.set()
+            found += await asyncio.gather(late.future, return_exceptions=True)
+        return ran + [str(each) if isinstance(each, str) else type(each).__name__ for each in found]
+
+    assert asyncio.run(awaited()) == ["ZeroDivisionError", "fine", "CancelledError"]
 
 
 def test_what_raises_tells_who_asked_and_the_next_one_is_run() -> None:
