@@ -94,7 +94,7 @@ def test_an_event_loop_awaits_results_exceptions_and_the_end_of_the_lane() -> No
         cancelled.future.cancel()
         go.set()
         async with asyncio.timeout(60):
-            found = await asyncio.gather(failed.future, fine.future, return_exceptions=True)
+            found = [*await asyncio.gather(failed.future, fine.future, return_exceptions=True)]
             go = _busy(lane)
             assert lane.queue(Cost.POD, str, late)
             lane.stop()
