@@ -47,7 +47,9 @@ class Module(NamedTuple):
 
     @property
     def digest(self) -> str:
-        parts = [(self.path / f"{Path(self.modfile).stem}{suffix}").read_bytes() for suffix in (".mod", ".sum")]
+        names = [f"{Path(self.modfile).stem}{suffix}" for suffix in (".mod", ".sum")]
+        sources = sorted(self.path.glob("*.go"))
+        parts = [path.read_bytes() for path in (*(self.path / name for name in names), *sources)]
         return hashlib.sha256(b"".join([*parts, self.ld_flags.encode(), self.tags.encode()])).hexdigest()[:12]
 
 
@@ -67,10 +69,19 @@ def control_plane(minor: str = MINOR, *names: str) -> Module:
     module = Module("controlplane", wanted, modfile=modfile)
     if not (module.path / modfile).exists():
         sys.exit(f"e2e: no control plane of Kubernetes {minor!r} is pinned: see tests/e2e/upgrade.sh")
+    return _of_its_version(module)
+
+
+def _of_its_version(module: Module) -> Module:
+    """The module whose programs report the version of Kubernetes in its go.mod."""
     found = re.search(r"k8s\.io/kubernetes (v1\.(\d+)\.\d+)", module.go_mod)
     assert found
     version = f"-X {_VERSION}.gitVersion={found[1]} -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor={found[2]}"
     return module._replace(ld_flags=f"-s -w {version}")
+
+
+# The kubelet, with containers that are only data.
+HOLLOW_KUBELET = _of_its_version(Module("hollow_kubelet", {"hollow-kubelet": "."}))
 
 
 # Without service discovery, which takes the clients of two dozen clouds and is not needed to test rules.
@@ -171,3 +182,5 @@ if __name__ == "__main__":
         of_gangs = ("etcd", "kube-apiserver", "kube-scheduler")  # see test_gangs.py
         _say(f"scheduler and API server {NEWEST} in {binaries(control_plane(NEWEST, *of_gangs))}")
         _say(f"helm in {binaries(HELM)}")
+        if MINOR == DEFAULT:
+            _say(f"kubelet in {binaries(HOLLOW_KUBELET)}")

@@ -25,6 +25,7 @@ from tests.e2e.build import POLICIES_ARE_STABLE
 from tests.e2e.processes import Processes, free_ports
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tests.e2e.api import Obj
@@ -215,8 +216,8 @@ class ControlPlane:
         path.write_text(json.dumps(config))
         return path
 
-    def start_controllers(self, *names: str) -> None:
-        """Start kube-controller-manager with these controllers alone."""
+    def start_controllers(self, *names: str, flags: Sequence[str] = ()) -> None:
+        """Start kube-controller-manager with these controllers alone, and with these flags."""
         port, kubeconfig = free_ports(1)[0], str(self.kubeconfig("admin"))
         self.processes.start(
             "kube-controller-manager",
@@ -232,6 +233,7 @@ class ControlPlane:
                 f"--secure-port={port}",
                 f"--cert-dir={self.home / 'controllers'}",
                 "-v=2",
+                *flags,
             ],
         )
         self.processes.wait_for("kube-controller-manager", lambda: listens(port))

@@ -1,20 +1,16 @@
 """`forewarn why` of Pods that end on a real control plane: preempted, tainted, evicted, deleted, stuck, failed Jobs.
 
-RECORD names a directory for the Pods, Nodes, workloads and Events at the time of each answer, as unit tests read them.
+The causes that a kubelet brings about are in test_why_kubelet.py.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.e2e.api import Refused, identity
+from tests.e2e.explaining import answered, messages, why
 from tests.e2e.objects import container, deployment, node, pod, running
 from tests.e2e.truth import wait_until
 
@@ -29,23 +25,12 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(autouse=True)
-def cluster(stage: Stage) -> Iterator[None]:
+def cluster(stage: Stage, plane: ControlPlane) -> Iterator[None]:
     low = running("low", "n1", cpu="1500m")
+    plane.kubectl("delete", "events", "--all", "-A")
     stage.put({"namespaces": [], "nodes": [node("n1", cpu="2")], "pods": [low]})
     yield
     stage.clear()
-
-
-def why(plane: ControlPlane, name: str) -> Obj:
-    command = [sys.executable, "-m", "forewarn", "why", f"default/{name}", "--cluster", "live", "-o", "json"]
-    environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
-    told = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    answer: Obj = json.loads(told.stdout)
-    return answer
-
-
-def messages(answer: Obj) -> dict[str, str]:
-    return {trouble["id"]: trouble["message"] for trouble in answer["troubles"]}
 
 
 def test_a_victim_reads_for_whom_it_goes_also_when_it_is_gone(stage: Stage, plane: ControlPlane) -> None:
@@ -66,7 +51,6 @@ def test_a_victim_reads_for_whom_it_goes_also_when_it_is_gone(stage: Stage, plan
 
 
 CONTROLLERS = ("deployment", "replicaset", "job", "disruption", "taint-eviction", "garbage-collector")
-RECORDED = ("Node", "Pod", "Deployment", "ReplicaSet", "Job", "PodDisruptionBudget")
 
 
 @pytest.fixture
@@ -79,32 +63,14 @@ def controllers(plane: ControlPlane, stage: Stage) -> Iterator[None]:
     plane.processes.stop("kube-controller-manager")
 
 
-def record(plane: ControlPlane, stage: Stage, name: str) -> None:
-    """Keep the objects of the cluster, with its Events."""
-    if not os.environ.get("RECORD"):
-        return
-    objects = [obj for kind in RECORDED for obj in stage.api.list(kind)]
-    events = json.loads(plane.kubectl("get", "events", "-A", "-o", "json").out)["items"]
-    for obj in (*objects, *events):
-        obj["metadata"].pop("managedFields", None)
-    kept = {"apiVersion": "v1", "kind": "List", "items": [*objects, *events]}
-    Path(os.environ["RECORD"], f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n")
-
-
-def answered(plane: ControlPlane, stage: Stage, name: str, *causes: str) -> Obj:
-    """The answer once it has these causes; it is kept."""
-    wait_until(lambda: {*causes} <= {*messages(why(plane, name))}, 30, f"why {name} answers {', '.join(causes)}")
-    record(plane, stage, f"{name}-{causes[0]}")
-    return why(plane, name)
-
-
 def test_a_no_execute_taint_names_the_taint(stage: Stage, plane: ControlPlane, controllers: None) -> None:
     taint = {"key": "node.kubernetes.io/out-of-order", "effect": "NoExecute"}
     stage.api.patch(stage.api.get("Node", "n1"), {"spec": {"taints": [taint]}})
     answer = answered(plane, stage, "low", "taint-evicted")
     assert messages(answer)["taint-evicted"] == "deleted on n1 because of the NoExecute taint " + taint["key"]
     stage.api.delete(stage.api.get("Pod", "low"), gracePeriodSeconds="0")
-    assert answered(plane, stage, "low", "taint-evicted")["state"] == "gone"
+    wait_until(lambda: why(plane, "low")["state"] == "gone", 10, "low is gone")
+    assert "taint-evicted" in messages(why(plane, "low"))
 
 
 def evict(stage: Stage, name: str) -> None:
