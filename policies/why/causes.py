@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import cut, listed
-from forewarn.policies.why.events import LONG, TAINT
+from forewarn.policies.why.containers import of_containers
+from forewarn.policies.why.events import DEADLINE, LONG, TAINT
 from forewarn.policies.why.records import PodRecord, shown_time
 from forewarn.policies.why.trouble import Trouble
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.why.events import Event
     from forewarn.policies.why.evidence import Evidence
-    from forewarn.policies.why.records import Container, NodeRecord
 
 _SHUTDOWN: Final = "Pod was terminated in response to imminent node shutdown."
 _CRITICAL: Final = ("Pod was preempted by Kubelet", "Preempted in order to admit critical pod")
@@ -30,12 +30,16 @@ _LIMIT: Final = re.compile(r"(?:Container \S{1,253} exceeded its local ephemeral
                            r"Pod ephemeral local storage usage exceeds|Usage of EmptyDir volume)")  # fmt: skip
 _CONDITIONS: Final = {"memory": "MemoryPressure", "ephemeral-storage": "DiskPressure", "inodes": "DiskPressure",
                       "pids": "PIDPressure"}  # fmt: skip
-_REJECTED: Final = ("NodeAffinity", "NodeShutdown", "UnexpectedAdmissionError", "NodePorts", "TopologyAffinityError",
-                    "PodOSNotSupported", "AppArmor", "SysctlForbidden")  # fmt: skip
+_PRESSURE_EVENTS: Final = {"MemoryPressure": "NodeHasInsufficientMemory", "DiskPressure": "NodeHasDiskPressure",
+                           "PIDPressure": "NodeHasInsufficientPID"}  # fmt: skip
+_REJECTED: Final = "Pod was rejected: "
+"""The start of the message of every Pod that the kubelet does not admit. Source: pkg/kubelet, kubelet.go, rejectPod."""
 _LOST: Final = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
 _SHOWN: Final = 3
 _ROLLOUT: Final = 600.0
 """Seconds within which the scaling of another ReplicaSet belongs to the same rollout."""
+_SAME_PRESSURE: Final = 600.0
+"""Seconds within which an Event about pressure on the node belongs to an eviction."""
 _UNDISRUPTED: Final = ("Succeeded", "Running", "Pending")
 
 
@@ -47,11 +51,7 @@ def causes(evidence: Evidence, pod: PodRecord, now: float | None = None) -> Iter
     end = _end(evidence, pod)
     main = list(end)
     yield from main
-    for container in pod.terminated:
-        if container.reason == "OOMKilled":
-            yield _oom(container)
-        elif not main and container.exit_code:
-            yield _failed(container)
+    yield from of_containers(evidence, pod, explained=bool(main))
     if pod.deleted is not None:
         yield from _stuck(evidence, pod, now)
     yield from _job(evidence, pod)
@@ -123,13 +123,19 @@ def _evicted_by_kubelet(evidence: Evidence, node: str, message: str, when: float
         else "use a class of higher priority"
     )
     yield Trouble("node-pressure-evicted", told, raised if used else ranked, when)
-    yield from _pressure(evidence.nodes.get(node), _CONDITIONS.get(resource, ""))
+    yield from _pressure(evidence, node, _CONDITIONS.get(resource, ""), when)
 
 
-def _pressure(node: NodeRecord | None, kind: str) -> Iterator[Trouble]:
+def _pressure(evidence: Evidence, name: str, kind: str, when: float) -> Iterator[Trouble]:
+    """The node's condition at an eviction; after the condition ended, according to an Event."""
+    node = evidence.nodes.get(name)
     for each in node.conditions if node is not None else ():
-        if each.type == kind and each.status == "True" and node is not None:
-            yield Trouble("node-condition", f"{node.name} has {kind}", "", each.when)
+        if (each.type, each.status) == (kind, "True"):
+            yield Trouble("node-condition", f"{name} has {kind}", "", each.when)
+            return
+    for event in evidence.events.others("Node", name):
+        if event.reason == _PRESSURE_EVENTS.get(kind) and abs(event.when - when) <= _SAME_PRESSURE:
+            yield Trouble("node-condition", f"{name} had {kind}", "", event.when)
 
 
 def _tainted(evidence: Evidence, node: str, when: float) -> Iterator[Trouble]:
@@ -177,8 +183,8 @@ def _evicted(evidence: Evidence, node: str, when: float) -> Iterator[Trouble]:
 def _by_status(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
     """The cause by status.reason, which the kubelet and the node lifecycle controller set."""
     when = _finished(pod)
-    if pod.reason == "Evicted" and pod.message.startswith("The node had condition"):
-        yield _rejection(pod, when)
+    if pod.message.startswith(_REJECTED):
+        yield _rejection(evidence, pod)
     elif pod.reason == "Evicted":
         yield from _evicted_by_kubelet(evidence, pod.node, pod.message, when)
     elif pod.reason == "Terminated" and pod.message.startswith(_SHOWN_SHUTDOWN):
@@ -188,10 +194,8 @@ def _by_status(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
     elif pod.reason == "NodeLost":
         yield Trouble("node-not-ready", f"lost: {pod.node} does not respond", "", pod.deleted or 0.0)
         yield from _node_health(evidence, pod.node)
-    elif pod.reason == "DeadlineExceeded":
-        yield Trouble("deadline-exceeded", "failed: it ran longer than activeDeadlineSeconds", "", when)
-    elif pod.reason.startswith("OutOf") or pod.reason in _REJECTED:
-        yield _rejection(pod, when)
+    elif pod.reason == DEADLINE:
+        yield _deadline(when)
     elif pod.deleted is not None:
         yield from _deletion(evidence, pod.name, pod.deleted)
 
@@ -199,9 +203,19 @@ def _by_status(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
 _SHOWN_SHUTDOWN: Final = _SHUTDOWN[:24]
 
 
-def _rejection(pod: PodRecord, when: float) -> Trouble:
-    told = cut(f"{pod.reason}: {pod.message}", LONG).rstrip(". :")
-    return Trouble("rejected-by-kubelet", f"never started: the kubelet rejected it{_on(pod.node)} ({told})", "", when)
+def _deadline(when: float) -> Trouble:
+    return Trouble("deadline-exceeded", "failed: it ran longer than activeDeadlineSeconds", "", when)
+
+
+def _rejection(evidence: Evidence, pod: PodRecord) -> Trouble:
+    """The cause of a Pod that the kubelet does not admit, also again after a restart. Only its Event has a time."""
+    times = [event.when for event in evidence.events.of_pod(pod.name, pod.uid) if event.reason == pod.reason]
+    return _rejected(pod.node, pod.reason, pod.message.removeprefix(_REJECTED), max(times, default=0.0))
+
+
+def _rejected(node: str, reason: str, message: str, when: float) -> Trouble:
+    told = cut(f"{reason}: {message}", LONG).rstrip(". :")
+    return Trouble("rejected-by-kubelet", f"not admitted by the kubelet{_on(node)} ({told})", "", when)
 
 
 def _deletion(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
@@ -261,8 +275,12 @@ def _of_deleted_pod(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
         yield from _deletion(evidence, pod.name, 0.0)
     elif cause is None:
         yield from _unknown(evidence, pod.name, pod.node)
+    elif cause.is_rejection:
+        yield _rejected(pod.node, cause.reason, cause.message, cause.when)
     elif cause.reason == "Evicted":
         yield from _evicted_by_kubelet(evidence, pod.node, cause.message, cause.when)
+    elif cause.reason == DEADLINE:
+        yield _deadline(cause.when)
     elif cause.reason == "Preempting":
         yield from _by_kubelet(evidence, pod, _CRITICAL[0], cause.when)
     elif cause.reason in TAINT:
@@ -279,24 +297,6 @@ def _unknown(evidence: Evidence, name: str, node: str) -> Iterator[Trouble]:
     fix = "search the API server's audit log for the verbs delete (pods) and create (pods/eviction)"
     yield Trouble("deleted", told, fix, killed[-1] if killed else 0.0)
     yield from _node_health(evidence, node)
-
-
-def _oom(container: Container) -> Trouble:
-    where = (
-        f"at its memory limit of {container.limit}"
-        if container.limit
-        else "without a memory limit: its node ran out of memory"
-    )
-    more = f"; {container.restarts} restarts" if container.restarts > 1 else ""
-    fix = "raise the memory limit, or use less memory" if container.limit else "set a memory request and limit"
-    return Trouble("oom-killed", f"container {container.name} was OOMKilled {where}{more}", fix, container.when)
-
-
-def _failed(container: Container) -> Trouble:
-    why = f" ({container.reason})" if container.reason not in ("", "Error") else ""
-    more = f"; {container.restarts} restarts" if container.restarts > 1 else ""
-    told = f"container {container.name} exited with {container.exit_code}{why}{more}"
-    return Trouble("container-failed", told, f"see `kubectl logs -c {container.name} --previous`", container.when)
 
 
 def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Trouble]:

@@ -22,7 +22,19 @@ KINDS: Final = ("/Event", "events.k8s.io/Event")
 PREEMPTED: Final = "Preempted"
 """The reason of kube-scheduler's Event about a victim. Source: pkg/scheduler/framework/preemption, executor.go."""
 TAINT: Final = ("TaintManagerEviction", "DeviceTaintManagerEviction")
-DECISIVE: Final = (PREEMPTED, "Evicted", "Preempting", *TAINT)
+_REJECTED: Final = frozenset((
+    "AppArmor", "InitContainerRestartPolicyForbidden", "InvalidNodeInfo", "NodeAffinity", "NodeName", "NodePorts",
+    "NodeShutdown", "OutOfcpu", "OutOfmemory", "OutOfephemeral-storage", "OutOfpods", "PodFeatureUnsupported",
+    "PodLevelResourcesNotSupported", "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch",
+    "SupplementalGroupsPolicyNotSupported", "SysctlForbidden", "TaintToleration", "TopologyAffinityError",
+    "UnexpectedAdmissionError", "UnexpectedPredicateFailureType", "UnknownReason", "VolumeAttachmentLimitExceeded",
+))  # fmt: skip
+"""Reasons for which the kubelet does not admit a Pod, without those of extended resources (`OutOf…`).
+
+Source: pkg/kubelet, kubelet.go, admissionRejectionReasons; lifecycle, predicate.go.
+"""
+DEADLINE: Final = "DeadlineExceeded"
+DECISIVE: Final = frozenset((PREEMPTED, "Evicted", "Preempting", DEADLINE, *TAINT, *_REJECTED))
 """Reasons of Events that name the cause of a Pod's end."""
 _OF_NODES: Final = frozenset(("NodeNotReady", "RemovingNode", "DeletingNode", "Shutdown", "SystemOOM", "Rebooted",
                               "NodeHasInsufficientMemory", "NodeHasDiskPressure", "NodeHasInsufficientPID",
@@ -68,6 +80,13 @@ class Event(NamedTuple):
     when: float = 0.0
     by: tuple[str, str, str] = ("", "", "")
     node: str = ""
+
+    @property
+    def is_rejection(self) -> bool:
+        """True if the kubelet did not admit the Pod; the reason of an eviction is also that of a node's condition."""
+        return self.reason in _REJECTED or (
+            self.reason == "Evicted" and self.message.startswith("The node had condition")
+        )
 
 
 class Events:

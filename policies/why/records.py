@@ -21,6 +21,8 @@ MAX_PARTS: Final = 64
 MAX_TEXT: Final = 1000
 """Maximum characters of a message that is parsed."""
 MAX_NAME: Final = 253
+_USUAL: Final = ("ContainerCreating", "PodInitializing", "CrashLoopBackOff")
+"""Reasons of waiting containers that start soon, or whose last termination is reported."""
 
 
 class Condition(NamedTuple):
@@ -34,14 +36,23 @@ class Condition(NamedTuple):
 
 
 class Container(NamedTuple):
-    """The last termination of a container. `limit`: its memory limit; "" without one."""
+    """The last termination of a container, which ran from `started` to `when`. `limit`: its memory limit or ""."""
 
     name: str
     reason: str
     exit_code: int
+    started: float
     when: float
     restarts: int
     limit: str
+
+
+class WaitingContainer(NamedTuple):
+    """A container that does not start."""
+
+    name: str
+    reason: str
+    message: str
 
 
 class PodRecord(NamedTuple):
@@ -64,6 +75,7 @@ class PodRecord(NamedTuple):
     conditions: tuple[Condition, ...] = ()
     terminated: tuple[Container, ...] = ()
     still_running: tuple[str, ...] = ()
+    waiting: tuple[WaitingContainer, ...] = ()
     has_statuses: bool = True
     target_node: str = ""
     """The only node that the Pod's affinity allows, in the form that the DaemonSet controller writes."""
@@ -116,7 +128,7 @@ def pod_record(obj: ApiObject) -> PodRecord:
     deleted = deadline - (grace if isinstance(grace, int) else 0) if deadline else None
     priority = at(obj, "spec", "priority")
     statuses = [*_objects(obj, "status", "initContainerStatuses"), *_objects(obj, "status", "containerStatuses")]
-    conditions = conditions_of(obj)
+    conditions, message = conditions_of(obj), _text(obj, "status", "message", most=MAX_TEXT)
     node = _text(obj, "spec", "nodeName")
     return PodRecord(
         namespace=_text(obj, "metadata", "namespace") or "default",
@@ -126,7 +138,7 @@ def pod_record(obj: ApiObject) -> PodRecord:
         priority=priority if isinstance(priority, int) else 0,
         phase=_text(obj, "status", "phase"),
         reason=_text(obj, "status", "reason"),
-        message=_text(obj, "status", "message", most=MAX_TEXT),
+        message=message,
         owner=controller(obj),
         deleted=deleted,
         deadline=deadline,
@@ -134,8 +146,9 @@ def pod_record(obj: ApiObject) -> PodRecord:
         conditions=conditions,
         terminated=tuple(_terminated(obj, statuses)),
         still_running=tuple(_text(each, "name") for each in statuses if isinstance(at(each, "state", "running"), dict)),
+        waiting=tuple(_waiting(statuses)),
         has_statuses=not node
-        or (any(at(each, "state") is not None for each in statuses) if statuses else bool(conditions)),
+        or (any(at(each, "state") is not None for each in statuses) if statuses else bool(conditions or message)),
         target_node=_target_node(obj),
     )
 
@@ -226,11 +239,21 @@ def _terminated(obj: ApiObject, statuses: list[ApiObject]) -> Iterator[Container
                     name,
                     _text(end, "reason"),
                     code if isinstance(code, int) else 0,
+                    seconds(end.get("startedAt")),
                     seconds(end.get("finishedAt")),
                     restarts if isinstance(restarts, int) else 0,
                     limits.get(name, ""),
                 )
                 break
+
+
+def _waiting(statuses: list[ApiObject]) -> Iterator[WaitingContainer]:
+    for status in statuses:
+        reason = _text(status, "state", "waiting", "reason")
+        if reason and reason not in _USUAL:
+            yield WaitingContainer(
+                _text(status, "name"), reason, _text(status, "state", "waiting", "message", most=MAX_TEXT)
+            )
 
 
 def _target_node(obj: ApiObject) -> str:

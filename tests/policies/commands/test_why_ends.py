@@ -62,11 +62,22 @@ def job(name: str, reason: str = "BackoffLimitExceeded", message: str = "", **sp
     return made.status(conditions=[condition(reason, message, "Failed")])
 
 
+KILLED = pod(containerStatuses=[ended("Error", 137)])
+KILLED.obj["status"]["containerStatuses"][0]["state"]["terminated"]["startedAt"] = "2026-11-22T03:12:02Z"
 LOST = make_node("n1").taint("node.kubernetes.io/unreachable", effect="NoExecute")
 LOST.status(conditions=[condition("NodeStatusUnknown", "Kubelet stopped posting node status.", "Ready", "Unknown")])
 CORDONED = make_node("n1").spec(unschedulable=True)
 PRESSED = make_node("n1").status(conditions=[condition("KubeletHasInsufficientMemory", "", "MemoryPressure")])
+PROBE = "Container c failed liveness probe, will be restarted"
 SCALED = "Scaled down replica set web-5f from 3 to 2"
+
+
+def pressure(at: str) -> Made:
+    return event("NodeHasInsufficientMemory", "Node n1 status is now: NodeHasInsufficientMemory", "n1", "Node", at)
+
+
+def waiting(reason: str, message: str = "") -> dict[str, Any]:
+    return {"name": "c", "state": {"waiting": {"reason": reason, "message": message}}}
 
 
 def by_kubelet(message: str) -> MadePod:
@@ -110,11 +121,8 @@ def terminating(**metadata: Any) -> MadePod:
         ([pod(condition("SomethingNew", "of a later release"))], "ended",
          ["disrupted: disrupted on n1: SomethingNew: of a later release"]),
         ([pod(reason="OutOfcpu", message="Pod was rejected: Node didn't have enough resource: cpu")], "ended",
-         [("rejected-by-kubelet: never started: the kubelet rejected it on n1 (OutOfcpu: Pod was rejected: Node didn't "
-          "have enough resource: cpu)")]),
-        ([pod(reason="NodeShutdown", message="Pod was rejected as the node is shutting down.")], "ended",
-         [("rejected-by-kubelet: never started: the kubelet rejected it on n1 (NodeShutdown: Pod was rejected as the "
-          "node is shutting down)")]),
+         [("rejected-by-kubelet: not admitted by the kubelet on n1 (OutOfcpu: Node didn't have enough resource: "
+          "cpu)")]),
         ([pod(reason="DeadlineExceeded")], "ended",
          ["deadline-exceeded: failed: it ran longer than activeDeadlineSeconds"]),
         ([pod(containerStatuses=[ended("OOMKilled", 137)])], "ended",
@@ -122,6 +130,24 @@ def terminating(**metadata: Any) -> MadePod:
         ([pod(phase="Running", containerStatuses=[{"name": "c", "state": {"running": {}}, "restartCount": 4,
                                                    "lastState": ended("Error", 1)["state"]}])], "running",
          ["container-failed: container c exited with 1; 4 restarts"]),
+        ([KILLED, event("Killing", PROBE)], "ended",
+         ["container-failed: container c was killed because its liveness probe failed (exit code 137)"]),
+        ([KILLED, event("Killing", PROBE, at="2026-11-22T03:12:01Z")], "ended",
+         ["container-failed: container c exited with 137"]),
+        ([KILLED, event("Killing", PROBE, at="2026-11-22T03:13:00Z")], "ended",
+         ["container-failed: container c was killed because its liveness probe failed (exit code 137)"]),
+        ([pod(containerStatuses=[ended("Error", 3)]), event("Killing", PROBE, at="2026-11-22T03:13:00Z")], "ended",
+         ["container-failed: container c exited with 3"]),
+        ([KILLED, event("Killing", PROBE.replace(" c ", " d "))], "ended",
+         ["container-failed: container c exited with 137"]),
+        ([pod(phase="Pending", containerStatuses=[waiting("ErrImagePull", "not found")])], "running",
+         ["container-waiting: container c does not start: ErrImagePull: not found"]),
+        ([by_kubelet(LOW), make_node("n1"), pressure("2026-11-22T03:12:08Z")], "ended",
+         [("node-pressure-evicted: evicted by the kubelet on n1, which was low on memory (available 82Mi, threshold "
+          "100Mi): container app used 412Mi and requests 100Mi"), "node-condition: n1 had MemoryPressure"]),
+        ([by_kubelet(LOW), make_node("n1"), pressure("2026-11-22T03:32:08Z")], "ended",
+         [("node-pressure-evicted: evicted by the kubelet on n1, which was low on memory (available 82Mi, threshold "
+          "100Mi): container app used 412Mi and requests 100Mi")]),
         ([terminating(), event("SuccessfulDelete", "Deleted pod: web", "we", "ReplicaSet")], "terminating", []),
         ([terminating(finalizers=["a.io/b"])], "terminating",
          ["deleted: deleted by a request; the requester is only in the API server's audit log (verb delete)"]),
@@ -149,6 +175,12 @@ def test_the_cause_is_read_from_condition_and_status(
     status, out, _ = why(capsys, tmp_path, made, "default/web", "--fail-on", state)
     assert status == 1
     assert all(line.split(": ", 1)[1] in out for line in expected)
+
+
+def test_a_container_that_starts_soon_is_no_cause(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for reason in ("ContainerCreating", "PodInitializing"):
+        made = [pod(phase="Pending", containerStatuses=[waiting(reason)])]
+        assert json.loads(why(capsys, tmp_path, made, "default/web", "-o", "json")[1])["troubles"] == []
 
 
 REMOVED_PLUGINS = "default/web-5f-x1"
