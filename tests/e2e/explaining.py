@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.e2e.control_plane import ControlPlane
     from tests.e2e.staging import Stage
 
-RECORDED = ("Node", "Pod", "Deployment", "ReplicaSet", "Job", "PodDisruptionBudget")
+RECORDED = ("Node", "PriorityClass", "Pod", "Deployment", "ReplicaSet", "Job", "PodDisruptionBudget")
 
 
 def why(plane: ControlPlane, name: str) -> Obj:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.api import Refused, identity
-from tests.e2e.explaining import answered, messages, why
+from tests.e2e.explaining import answered, messages, record, why
 from tests.e2e.objects import container, deployment, node, pod, running
 from tests.e2e.truth import wait_until
 
@@ -43,6 +43,7 @@ def test_a_victim_reads_for_whom_it_goes_also_when_it_is_gone(stage: Stage, plan
     assert answer["state"] == "preempted"
     assert messages(answer)["preempted"] == "preempted on n1 by default/high (priority 100; its own is 0)"
     assert answer["missing"] == []
+    record(plane, stage, "low-preempted")
     waits = why(plane, "high")
     assert messages(waits)["waits-for-termination"].startswith("waits for 1 Pod of lower priority to terminate on n1")
     stage.api.delete(stage.api.get("Pod", "low"), gracePeriodSeconds="0")

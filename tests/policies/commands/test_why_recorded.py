@@ -85,8 +85,26 @@ def test_the_time_of_a_disruption_is_that_of_its_condition(recording: str, capsy
             assert [answer["troubles"][0]["time"]] == times
 
 
-def test_the_recordings_have_the_causes_of_a_kubelet(capsys: pytest.CaptureFixture[str]) -> None:
-    """A container uses what its `args` say, and requests what its spec says (tests/e2e/test_why_kubelet.py)."""
-    (answer,) = [why(capsys, CASES / "kubelet-memory.json", "hog")]
-    assert "container app used 700Mi and requests 100Mi" in answer["troubles"][0]["message"]
-    assert "(available 74Mi, threshold 100Mi)" in answer["troubles"][0]["message"]
+def test_the_figures_of_an_eviction_are_what_the_container_uses_and_requests(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The `args` of a container say what it uses (tests/e2e/hollow_kubelet/containers.go)."""
+    for recording, resource in (("kubelet-memory", "memory"), ("kubelet-disk", "ephemeral-storage")):
+        (pod,) = (each for each in pods(recording) if "condition" not in each["status"].get("message", "condition"))
+        (container,) = pod["spec"]["containers"]
+        (used,) = (arg.partition("=")[2] for arg in container["args"])
+        figures = f"container app used {used} and requests {container['resources']['requests'][resource]}"
+        answer = why(capsys, CASES / f"{recording}.json", pod["metadata"]["name"])
+        assert figures in answer["troubles"][0]["message"]
+
+
+def test_each_cause_by_a_kubelet_or_controller_is_recorded() -> None:
+    expected = (json.loads(path.read_text()) for path in (CASES / "expected").glob("*.json"))
+    found = {cause.split(": ")[0].split()[-1] for pods in expected for pod in pods.values() for cause in pod["causes"]}
+    assert found == {
+        "container-failed", "container-waiting", "deadline-exceeded", "deleted", "deleted-by-controller",
+        "drain-blocked", "evicted-by-api", "job-failed", "node-condition", "node-gone", "node-not-ready",
+        "node-pressure-evicted", "node-shutdown", "oom-killed", "preempted", "preempted-by-kubelet",
+        "rejected-by-kubelet", "scaled", "storage-limit-exceeded", "stuck-terminating", "taint-evicted",
+        "waits-for-termination",
+    }  # fmt: skip
