@@ -22,7 +22,7 @@ from forewarn.policies.findings import Action
 from forewarn.policies.kinds.registry import KINDS, OPTIONAL
 from forewarn.policies.render import openreports
 from forewarn.policies.rules import RULES
-from forewarn.webhook.controllers.audit import reports
+from forewarn.webhook.apiserver import open_reports
 from forewarn.webhook.controllers.installation import Installation
 from forewarn.webhook.controllers.registration import NAME
 from forewarn.webhook.doctor.registration import _is_covered, _rules
@@ -426,7 +426,7 @@ def test_the_audit_may_write_its_lease_its_reports_and_new_events_and_nothing_el
     created, changed, events = cluster_role["rules"]
     assert created["verbs"] == events["verbs"] == ["create"]
     assert (changed["resourceNames"], changed["verbs"]) == ([openreports.NAME], ["get", "update"])
-    assert created["apiGroups"] == changed["apiGroups"] == [reports.GROUP.split("/")[2]]
+    assert created["apiGroups"] == changed["apiGroups"] == [open_reports.GROUP.split("/")[2]]
     assert f"{cluster_role['metadata']['name']}\n" in (MANIFESTS / "uninstall.sh").read_text()
     for obj in documents(component / "rbac.yaml"):
         if obj["kind"].endswith("Binding"):

@@ -32,8 +32,10 @@ _SEVERITY: Final = {Severity.ERROR: "high", Severity.WARNING: "medium", Severity
 _NOT_EVALUATED: Final = "error"
 
 
-def result_of(severity: Severity, rule: str, ref: ObjectRef, message: str, fix: str) -> dict[str, Any]:
-    """A finding as a result of a report."""
+def result_of(
+    severity: Severity, rule: str, ref: ObjectRef, message: str, fix: str, *, not_evaluated: bool = False
+) -> dict[str, Any]:
+    """A finding as a result of a report. The result `error` is a rule that was not evaluated."""
     subject = {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
     about = {key: value for key, value in subject.items() if value}
     return {
@@ -41,7 +43,7 @@ def result_of(severity: Severity, rule: str, ref: ObjectRef, message: str, fix: 
         "policy": rule,
         "category": "priority and preemption",
         "severity": _SEVERITY[severity],
-        "result": _RESULT[severity],
+        "result": _NOT_EVALUATED if not_evaluated else _RESULT[severity],
         "message": message,
         **({"resources": [about]} if about else {}),
         **({"properties": {"fix": fix}} if fix else {}),
@@ -77,12 +79,12 @@ def report_of(kind: str, results: Sequence[dict[str, Any]], name: str = NAME) ->
 
 
 def cluster_report(findings: Iterable[Finding]) -> dict[str, Any]:
-    """The ClusterReport of an audit, with all names. The result `error` is a rule that was not evaluated."""
+    """The ClusterReport of an audit, with all names."""
     results = []
     for finding in findings:
         texts = (cut(one_line(text), LONGEST) for text in (finding.message, finding.remediation))
-        result = result_of(finding.severity, finding.rule, finding.object, *texts)
-        results.append({**result, "result": _NOT_EVALUATED} if finding.not_evaluated else result)
+        about = (finding.severity, finding.rule, finding.object)
+        results.append(result_of(*about, *texts, not_evaluated=finding.not_evaluated))
     return report_of("ClusterReport", results)
 
 

@@ -18,9 +18,10 @@ from forewarn.policies.sources import load_cluster
 from forewarn.webhook.admission.prediction_process import Unanswered
 from forewarn.webhook.admission.workers import Workers
 from forewarn.webhook.apiserver.object_api import Forbidden, NotFound
+from forewarn.webhook.apiserver.open_reports import GROUP, MAX_REPORTS, Found
 from forewarn.webhook.controllers.audit.auditor import Auditor
-from forewarn.webhook.controllers.audit.reports import GROUP, MAX_EVENTS, MAX_REPORTS, publish
-from forewarn.webhook.controllers.audit.scan import MAX_REPORTED, SHARE, Audited, Found, Throttle, scan
+from forewarn.webhook.controllers.audit.reports import MAX_EVENTS, publish
+from forewarn.webhook.controllers.audit.scan import MAX_REPORTED, SHARE, Audited, Throttle, scan
 from forewarn.webhook.controllers.installation import Installation
 from forewarn.webhook.controllers.replica import ReplicaControllers
 from forewarn.webhook.metrics import Metrics

@@ -11,39 +11,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppressed
-from forewarn.policies.findings import ObjectRef, Severity, cut, one_line
+from forewarn.webhook.apiserver.open_reports import Found, found_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config import Config
-    from forewarn.policies.findings import Finding
 
 SHARE: Final = 0.2
 """Maximum share of one core, on average since the start."""
 MAX_REPORTED: Final = 2_000
 """Maximum findings with texts, the worst first; the others are only counted."""
-_LONGEST: Final = 600
-"""Maximum characters of a text."""
 _SLICE: Final = 0.02
 """Seconds of CPU time by which the audit may exceed its share before it sleeps."""
 _MAX_WORK: Final = 10**12
 """Maximum units of work: so high that only the deadline stops an audit."""
 _NICE: Final = 14
 """Niceness in addition to the 5 of every forked process: 19, the lowest priority."""
-
-
-class Found(NamedTuple):
-    """A finding. `message` and `fix` contain all names; `warning` and `warning_fix` none of other namespaces."""
-
-    severity: Severity
-    rule: str
-    object: ObjectRef
-    message: str
-    fix: str
-    warning: str
-    warning_fix: str
 
 
 class Audited(NamedTuple):
@@ -98,15 +83,9 @@ def scan(cluster: ClusterSnapshot, config: Config, until: float, share: float = 
     findings, suppressed = unsuppressed(every, subjects, config, now)
     evaluated = [finding for finding in findings if not finding.not_evaluated]
     return Audited(
-        tuple(_found(finding) for finding in evaluated[:MAX_REPORTED]),
+        tuple(found_of(finding) for finding in evaluated[:MAX_REPORTED]),
         dict(Counter((finding.rule, str(finding.severity)) for finding in evaluated)),
         suppressed,
         len(evaluated) == len(findings) and not expired.is_over,
         process_time() - began,
     )
-
-
-def _found(finding: Finding) -> Found:
-    told = finding.as_shown
-    texts = (finding.message, finding.remediation, told.message, told.remediation)
-    return Found(finding.severity, finding.rule, finding.object, *(cut(one_line(text), _LONGEST) for text in texts))
