@@ -267,7 +267,9 @@ VALUES: Final = (
         {},
     ),
     Value(
-        "priorityClassName", "PriorityClass of all Pods; the chart creates `forewarn`, any other must exist", _SUBDOMAIN
+        "priorityClassName",
+        "PriorityClass of both Deployments; the chart creates `forewarn`, any other must exist",
+        _SUBDOMAIN,
     ),
     Value("caInjector.replicas", "number of CA injector replicas; one is the leader, others are standbys", _COUNT),
     Value("caInjector.resources", "resources of a CA injector replica", _MAPPING),
@@ -300,6 +302,14 @@ VALUES: Final = (
         _TEXT,
         "",
     ),
+    Value(
+        "auditCronJob.enabled",
+        "create a CronJob that audits the cluster and writes OpenReports (docs/guides/audit.md)",
+        _FLAG,
+        False,
+    ),
+    Value("auditCronJob.schedule", "schedule of the CronJob", {"type": "string", "minLength": 1}),
+    Value("auditCronJob.resources", "resources of the Pod of the CronJob", _MAPPING),
     Value("networkPolicy.enabled", "create NetworkPolicies for both Deployments", _FLAG, True),
     Value("networkPolicy.monitoringNamespace", "namespace that can read metrics", _LABEL),
     Value("networkPolicy.apiServerPorts", "ports of API servers", _PORTS),
@@ -345,6 +355,7 @@ class Templates:
         self._network()
         self._rights()
         self._config()
+        audit = self._audit_cron_job()
         whole = {
             "namespace.yaml": 'ne .Release.Namespace "forewarn"',  # else it is there, with the release's own Secrets
             "priority-class.yaml": 'eq .Values.priorityClassName "forewarn"',
@@ -359,7 +370,7 @@ class Templates:
         texts["webhooks.yaml"] = texts["webhooks.yaml"].replace(
             f"---\n{template(mutating)}", f"{comment}---\n{template(mutating)}{{{{- end }}}}\n"
         )
-        return texts | _of_components()
+        return texts | _of_components() | audit
 
     def _deployment(self) -> None:
         deployment = self.one("Deployment")
@@ -367,6 +378,7 @@ class Templates:
         pod = spec["template"]["spec"]
         (container,) = pod["containers"]
         self.take(spec, "replicas", "replicas")
+        self.take(pod, "priorityClassName", "priorityClassName")
         self._pod(pod, "resources")
         hosts = pod["topologySpreadConstraints"][0]
         assert hosts["topologyKey"] == "kubernetes.io/hostname"
@@ -385,8 +397,7 @@ class Templates:
             container["env"] += [If(condition, item) for item in more["env"]]
             container["volumeMounts"] += [If(condition, item) for item in more.get("volumeMounts", ())]
             pod["volumes"] += [If(condition, item) for item in added.get("volumes", ())]
-        preset = 'ternary "/etc/forewarn/scheduler.yaml" .Values.schedulerConfig (kindIs "map" .Values.schedulerConfig)'
-        scheduler = {"name": "FOREWARN_SCHEDULER_CONFIG", "value": Action(f"{{{{ {preset} | quote }}}}")}
+        scheduler = {"name": "FOREWARN_SCHEDULER_CONFIG", "value": _SCHEDULER}
         container["env"] += [If(".Values.schedulerConfig", scheduler), Lines(_SETTINGS)]
 
     def _named(self, component: str, container: Object, pod: Object) -> None:
@@ -401,9 +412,8 @@ class Templates:
             self.take(pod["volumes"][0]["secret"], "secretName", "clientToken.secret")
 
     def _pod(self, pod: Object, resources: str) -> None:
-        """What the pods of both Deployments have."""
+        """What the pods of both Deployments and of the CronJob have."""
         (container,) = pod["containers"]
-        self.take(pod, "priorityClassName", "priorityClassName")
         self.defaults["image.repository"] = container["image"]
         container["image"] = Action('{{ include "forewarn.image" . }}')
         place = [*container].index("image") + 1
@@ -422,7 +432,21 @@ class Templates:
     def _injector(self) -> None:
         spec = self.one("Deployment", _INJECTOR)["spec"]
         self.take(spec, "replicas", "caInjector.replicas")
+        self.take(spec["template"]["spec"], "priorityClassName", "priorityClassName")
         self._pod(spec["template"]["spec"], "caInjector.resources")
+
+    def _audit_cron_job(self) -> dict[str, str]:
+        """The template of the component audit-cron-job."""
+        directory = _COMPONENTS / "audit-cron-job"
+        names = ("service-account.yaml", "priority-class.yaml", "rbac.yaml", "cron-job.yaml")
+        objects = [obj for name in names for obj in documents(directory / name)]
+        spec = objects[-1]["spec"]
+        pod = spec["jobTemplate"]["spec"]["template"]["spec"]
+        self.take(spec, "schedule", "auditCronJob.schedule", _quoted)
+        self._pod(pod, "auditCronJob.resources")
+        scheduler = [If(".Values.schedulerConfig", "--scheduler-config"), If(".Values.schedulerConfig", _SCHEDULER)]
+        pod["containers"][0]["args"] += scheduler
+        return {"audit-cron-job.yaml": _joined(objects, ".Values.auditCronJob.enabled")}
 
     def _webhooks(self) -> None:
         for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
@@ -453,7 +477,7 @@ class Templates:
                 spec["ingress"].append(If("and .Values.ui.enabled .Values.ui.proxyNamespace", _of_proxy()))
             (rule,) = spec["egress"]
             self.defaults["networkPolicy.apiServerPorts"] = [port["port"] for port in rule["ports"]]
-            each = "{{- range .Values.networkPolicy.apiServerPorts }}\n- port: {{ . }}\n{{- end }}"
+            each = "{{- range .Values.networkPolicy.apiServerPorts }}\n- port: {{ . }}\n  protocol: TCP\n{{- end }}"
             rule["ports"] = [Lines(each)]
 
     def _rights(self) -> None:
@@ -494,6 +518,8 @@ def _unless_auditing(path: str) -> Action:
     return Action(f'{{{{ ternary "Ignore" .Values.{path} .Values.auditOnly }}}}')
 
 
+_PRESET: Final = 'ternary "/etc/forewarn/scheduler.yaml" .Values.schedulerConfig (kindIs "map" .Values.schedulerConfig)'
+_SCHEDULER: Final = Action(f"{{{{ {_PRESET} | quote }}}}")
 _SETTINGS: Final = """\
 {{- range $flag, $value := .Values.settings }}
 - name: FOREWARN_{{ $flag | upper | replace "-" "_" }}

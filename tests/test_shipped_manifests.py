@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from forewarn.policies.cli import main
+from forewarn.policies.commands.audit import argument_parser
 from forewarn.policies.config import read_config
 from forewarn.policies.findings import Action
 from forewarn.policies.kinds.registry import KINDS, OPTIONAL
@@ -455,6 +456,46 @@ def test_the_pages_may_only_review_tokens_and_their_viewers_list_what_the_pages_
     (container,) = patch["spec"]["template"]["spec"]["containers"]
     assert parse_settings([], {each["name"]: each["value"] for each in container["env"]}).ui
     assert not parse_settings([], {}).ui
+
+
+CRON_JOB = [obj for path in sorted((MANIFESTS / "components/audit-cron-job").glob("*.yaml")) for obj in documents(path)]
+
+
+def of_cron_job(kind: str) -> dict[str, Any]:
+    (found,) = (obj for obj in CRON_JOB if obj["kind"] == kind)
+    return found
+
+
+def test_the_cron_job_may_list_what_an_audit_reads_and_write_its_reports_and_nothing_else() -> None:
+    rules, binding = of_cron_job("ClusterRole")["rules"], of_cron_job("ClusterRoleBinding")
+    *read, created, changed = rules
+    assert read == of_jobs("ClusterRole")["rules"]
+    assert created["apiGroups"] == changed["apiGroups"] == [open_reports.GROUP.split("/")[2]]
+    assert (created["verbs"], changed["verbs"]) == (["create"], ["get", "update"])
+    assert changed["resourceNames"] == [openreports.NAME]
+    account = of_cron_job("ServiceAccount")["metadata"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", **account}]
+    assert binding["roleRef"]["name"] == of_cron_job("ClusterRole")["metadata"]["name"]
+    assert f"{binding['metadata']['name']}\n" in (MANIFESTS / "uninstall.sh").read_text()
+
+
+def test_the_pod_of_the_cron_job_is_as_restricted_as_the_webhook_and_preempts_no_pod() -> None:
+    pod, webhook = of_cron_job("CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"], one("Deployment")
+    webhooks_pod = webhook["spec"]["template"]["spec"]
+    (container,), (webhooks_container,) = pod["containers"], webhooks_pod["containers"]
+    assert pod["securityContext"] == webhooks_pod["securityContext"]
+    assert container["securityContext"] == webhooks_container["securityContext"]
+    assert pod["serviceAccountName"] == of_cron_job("ServiceAccount")["metadata"]["name"]
+    assert pod["priorityClassName"] == of_cron_job("PriorityClass")["metadata"]["name"]
+    assert of_cron_job("PriorityClass")["preemptionPolicy"] == "Never"
+    (base,) = documents(MANIFESTS / "base/kustomization.yaml")
+    assert of_cron_job("CronJob")["metadata"]["namespace"] == NAME
+    (kustomization,) = documents(MANIFESTS / "components/audit-cron-job/kustomization.yaml")
+    assert kustomization["images"] == base["images"]
+    command, *arguments = container["args"]
+    options = argument_parser().parse_args(arguments)
+    assert (command, options.cluster, options.apply, options.exit_zero) == ("audit", ["live"], True, True)
+    assert options.config == webhooks_container["env"][1]["value"]
 
 
 def test_alerts_and_panels_name_metrics_that_there_are() -> None:

@@ -28,6 +28,7 @@ from forewarn.policies.commands.parser import Parser, add_rule_options
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.config.search import find_config
+from forewarn.policies.disclosure import Disclose
 from forewarn.policies.evaluation.foreign_rules import with_rules
 from forewarn.policies.findings import Severity, plural
 from forewarn.policies.objects.fields import InvalidInput
@@ -35,7 +36,7 @@ from forewarn.policies.terminal import as_markdown, clean, complain, painter, pr
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
     from forewarn.policies.findings import Finding
@@ -91,12 +92,15 @@ def _audit(
 ) -> Evaluated:
     from forewarn.policies.evaluation.audit import audit, stored_objects, unsuppressed
 
+    writer = _writer(options)
     cache = settle(loaded(options, templates=config.options.pod_template_paths), release)
     cluster, now = cache.snapshot(), datetime.now(UTC)
     if cluster.semantics.unknown:
         print_notice(f"forewarn audit: no prediction: {cluster.semantics.unknown}")
     subjects = tuple(stored_objects(cluster))
-    findings, suppressed = unsuppressed(audit(cluster, subjects, config, now=now), subjects, config, now)
+    disclose = Disclose.COUNTS if options.apply else Disclose.NAMES
+    every = audit(cluster, subjects, config, now=now, disclose=disclose)
+    findings, suppressed = unsuppressed(every, subjects, config, now)
     if options.write_baseline and not write_baseline(options.write_baseline, findings, "audit"):
         return Evaluated(FAILED)
     gone = 0
@@ -110,9 +114,25 @@ def _audit(
         suppressed += known
     changes = _changes(options, findings, previous)
     _print(options, findings, cache, subjects, suppressed, changes)
+    if writer is not None:
+        from forewarn.policies.render.openreports import NAME
+
+        namespaces = writer(findings)
+        print_notice(f"reports written: ClusterReport {NAME}, and the Reports of {plural(namespaces, 'namespace')}")
     if not options.quiet:
         _summarize(findings, cluster, len(subjects), suppressed, gone)
     return _evaluated(options, findings, cluster)
+
+
+def _writer(options: argparse.Namespace) -> Callable[[Sequence[Finding]], int] | None:
+    """The function that writes reports into the only source of the cluster, with --apply. Raises SourceError."""
+    if not options.apply:
+        return None
+    from forewarn.policies.sources.cluster import report_writer_of
+
+    if len(options.cluster) != 1:
+        raise InvalidInput("--apply: takes one source of the cluster")
+    return report_writer_of(options.cluster[0])
 
 
 def _evaluated(options: argparse.Namespace, findings: list[Finding], cluster: ClusterSnapshot) -> Evaluated:
@@ -248,6 +268,11 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
     add_since_option(add)
+    add(
+        "--apply",
+        action="store_true",
+        help="also write the findings into the running cluster, as Reports and a ClusterReport of OpenReports",
+    )
     add("-v", "--verbose", action="store_true", help="print every finding with its fix (at most 20 of a rule)")
     add("-q", "--quiet", action="store_true", help="do not print the summary")
     add_color_option(add)

@@ -20,8 +20,9 @@ from forewarn.policies.sources.json_stream import JsonFault, json_objects
 from forewarn.policies.sources.text import TextStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from forewarn.policies.findings import Finding
     from forewarn.policies.sources.text import Bytes
 
 GROUP: Final = "forewarn.sources"
@@ -88,6 +89,19 @@ def definitions_of(source: str) -> Iterable[dict[str, Any]]:
     The source must have an attribute `definitions`, a function of the argument. Raises SourceError.
     """
     return _objects_of(source, "definitions")
+
+
+def report_writer_of(source: str) -> Callable[[Sequence[Finding]], int]:
+    """A function that writes the findings on a named source into its cluster as OpenReports, and returns the number of
+    namespaces with a Report.
+
+    The source must have an attribute `report_writer`, a function of the argument. Raises SourceError, also for files.
+    """
+    function = _attribute(source, "report_writer")
+    if function is None:
+        raise SourceError(source, "reports can only be written into a running cluster")
+    writer: Callable[[Sequence[Finding]], int] = function()
+    return writer
 
 
 def contexts_of(source: str) -> list[str]:

@@ -47,6 +47,10 @@ USERS = {
         "system:serviceaccount:forewarn:forewarn-ca-injector",
         "system:serviceaccounts,system:serviceaccounts:forewarn",
     ),
+    "audit-cron-job": (
+        "system:serviceaccount:forewarn:forewarn-audit-cron-job",
+        "system:serviceaccounts,system:serviceaccounts:forewarn",
+    ),
     "developer": ("alice", "developers"),
 }
 """Token's owner -> user name, groups."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from tests.e2e.api import identity
 from tests.e2e.installation import MANIFESTS
@@ -14,6 +18,7 @@ from tests.e2e.webhook import QUICK, Webhook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
@@ -111,22 +116,86 @@ def test_what_it_finds_is_told_as_metrics_and_events(audited: Webhook, api: Api)
     assert (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == ("Deployment", "w")
 
 
-def test_where_there_are_openreports_it_writes_these(plane: ControlPlane, api: Api, request: Any) -> None:
+@pytest.fixture
+def served(api: Api) -> Iterator[None]:
+    """An API server with the kinds of OpenReports."""
     kinds = [definition("Report", "reports", "Namespaced"), definition("ClusterReport", "clusterreports", "Cluster")]
     for obj in kinds:
         api.do("POST", CRDS, obj)
     try:
         wait_until(lambda: all(api.ask("GET", f"{GROUP}/{of}").code == 200 for of in SERVED), 20, "they are served")
-        audited = request.getfixturevalue("audited")
-        wait_until(lambda: ended(audited), 60, "an audit has ended")
-        report = api.do("GET", f"{GROUP}/clusterreports/forewarn-audit")
-        assert report["summary"]["warn"] == sum(result["result"] == "warn" for result in report["results"])
-        (unused,) = [r for r in report["results"] if (r.get("resources") or [{}])[0].get("name") == "kept-for-nobody"]
-        assert unused["policy"] == "unused-priority-class"
-        assert plane.kubectl("auth", "can-i", "delete", "clusterreports.openreports.io", *AS).out.strip() == "no"
+        yield
     finally:
         for obj in kinds:
             api.do("DELETE", f"{CRDS}/{obj['metadata']['name']}")
 
 
+@pytest.mark.usefixtures("served")
+def test_where_there_are_openreports_it_writes_these(plane: ControlPlane, api: Api, request: Any) -> None:
+    audited = request.getfixturevalue("audited")
+    wait_until(lambda: ended(audited), 60, "an audit has ended")
+    report = api.do("GET", f"{GROUP}/clusterreports/forewarn-audit")
+    assert report["summary"]["warn"] == sum(result["result"] == "warn" for result in report["results"])
+    (unused,) = [r for r in report["results"] if (r.get("resources") or [{}])[0].get("name") == "kept-for-nobody"]
+    assert unused["policy"] == "unused-priority-class"
+    assert plane.kubectl("auth", "can-i", "delete", "clusterreports.openreports.io", *AS).out.strip() == "no"
+
+
 AS = ("--as", "system:serviceaccount:forewarn:forewarn")
+
+
+@pytest.fixture
+def cron_job(plane: ControlPlane) -> Iterator[list[str]]:
+    """The arguments of the CronJob's container; its ServiceAccount and rights exist."""
+    directory = MANIFESTS / "components/audit-cron-job"
+    names = ("cron-job.yaml", "priority-class.yaml", "rbac.yaml", "service-account.yaml")
+    files = [part for name in names for part in ("-f", str(directory / name))]
+    plane.kubectl("create", "namespace", "forewarn")
+    told = plane.kubectl("apply", *files)
+    assert told.status == 0, told.err
+    (found,) = yaml.safe_load_all((directory / "cron-job.yaml").read_text())
+    (container,) = found["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    yield container["args"]
+    plane.kubectl("delete", "--ignore-not-found", *files)
+
+
+def audit(plane: ControlPlane, arguments: list[str], config: Path) -> subprocess.CompletedProcess[str]:
+    """Run the container's command with the rights of its ServiceAccount."""
+    environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig("audit-cron-job"))}
+    own = [str(config) if argument == "/etc/forewarn/forewarn.yaml" else argument for argument in arguments]
+    command = [sys.executable, "-m", "forewarn", *own]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_the_cron_job_writes_reports_with_its_own_rights(
+    plane: ControlPlane, api: Api, cron_job: list[str], tmp_path: Path, request: Any
+) -> None:
+    config = tmp_path / "forewarn.yaml"
+    config.write_text("actions: {}\n")
+    told = audit(plane, cron_job, config)
+    assert told.returncode == 3
+    assert "does not serve openreports.io/v1alpha1" in told.stderr
+    request.getfixturevalue("served")
+    of_pods = {"priorityClassName": "gone", "containers": [{"name": "c", "image": "i"}]}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": of_pods}
+    spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    workload = api.create({**identity("Deployment", "w"), "spec": spec})
+    try:
+        told = audit(plane, cron_job, config)
+        assert told.returncode == 0, told.stderr
+        report = api.do("GET", f"{GROUP}/namespaces/default/reports/forewarn-audit")
+        (result,) = report["results"]
+        assert (result["policy"], result["result"], result["resources"][0]["name"]) == (
+            "unknown-priority-class",
+            "fail",
+            "w",
+        )
+        (manager,) = {entry["manager"] for entry in report["metadata"]["managedFields"]}
+        assert manager == "forewarn"
+    finally:
+        api.delete(workload)
+    assert audit(plane, cron_job, config).returncode == 0
+    assert api.do("GET", f"{GROUP}/namespaces/default/reports/forewarn-audit")["results"] == []
+    as_its_account = ("--as", "system:serviceaccount:forewarn:forewarn-audit-cron-job")
+    for verb, resource in (("delete", "reports.openreports.io"), ("get", "secrets"), ("create", "pods")):
+        assert plane.kubectl("auth", "can-i", verb, resource, *as_its_account).out.strip() == "no"

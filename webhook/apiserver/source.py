@@ -6,10 +6,11 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.findings import one_line
 from forewarn.policies.kinds.registry import DEVICES, KINDS, SEPARATE_KINDS, KindSpec, empty_list
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.errors import MissingFile
-from forewarn.webhook.apiserver.client import ApiServer, Timeouts
+from forewarn.webhook.apiserver.client import DEFAULT_TIMEOUTS, ApiServer, Timeouts
 from forewarn.webhook.apiserver.errors import ApiError, UnknownContext
 from forewarn.webhook.apiserver.raw_objects import mapping
 from forewarn.webhook.apiserver.transport import connect, contexts, current_context
@@ -17,6 +18,7 @@ from forewarn.webhook.apiserver.transport import connect, contexts, current_cont
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from forewarn.policies.findings import Finding
 
 MAX_EVENTS: Final = 500
 """Maximum Events about one Pod: an API server keeps them for an hour, and counts equal ones in one Event."""
@@ -100,6 +102,32 @@ class Live:
         """The CustomResourceDefinitions; none without permission to list them. Raises SourceError."""
         found = _optional(ApiServer(partial(connect, context)), _name(context), (_DEFINITIONS,))
         yield from (obj for obj in found if isinstance(obj.get("spec"), dict))
+
+    def report_writer(self, context: str) -> Callable[[Sequence[Finding]], int]:
+        """A function that writes findings as OpenReports (`open_reports.write_reports`), and returns the number of
+        namespaces with a Report. Raises SourceError, also if the API server does not serve these kinds.
+        """
+        from forewarn.policies.render.openreports import API_VERSION
+        from forewarn.webhook.apiserver.object_api import ObjectApiError
+        from forewarn.webhook.apiserver.open_reports import found_of, is_served, write_reports
+        from forewarn.webhook.apiserver.typed_client import TypedApi
+
+        api = TypedApi(ApiServer(partial(connect, context)), DEFAULT_TIMEOUTS)
+        try:
+            if not is_served(api):
+                raise SourceError(
+                    _name(context), f"the cluster does not serve {API_VERSION}. Fix: install the CRDs of OpenReports"
+                )
+        except (ApiError, ObjectApiError) as error:
+            raise SourceError(_name(context), one_line(str(error))) from None
+
+        def write(findings: Sequence[Finding]) -> int:
+            try:
+                return write_reports(api, [found_of(finding) for finding in findings])
+            except (ApiError, ObjectApiError) as error:
+                raise SourceError(_name(context), f"cannot write reports: {one_line(str(error))}") from None
+
+        return write
 
     def capacity_buffers(self, context: str) -> Iterator[dict[str, Any]]:
         """The CapacityBuffers of the cluster, at most MAX_BUFFERS; none if the API server does not serve them. Raises
