@@ -100,7 +100,7 @@ def _all(evaluation: Evaluation, options: argparse.Namespace) -> int:
         parts = {"status": FAILED, "reason": result.why} if isinstance(result, Lost) else result
         outcomes.append(Outcome(cluster.name, cluster.shown, **parts))
     outcomes = worst_first(outcomes)
-    _print(evaluation, options, outcomes)
+    print_outcomes(evaluation.command, evaluation.heads, outcomes, options)
     return max(each.status for each in outcomes)
 
 
@@ -147,13 +147,19 @@ def _documents(text: str) -> Iterator[Any]:
         at += len(text[at:]) - len(text[at:].lstrip())
 
 
-def _print(evaluation: Evaluation, options: argparse.Namespace, outcomes: Sequence[Outcome]) -> None:
+def print_outcomes(
+    command: str,
+    heads: Sequence[str],
+    outcomes: Sequence[Outcome],
+    options: argparse.Namespace,
+    *,
+    in_full: bool = True,
+) -> None:
+    """Print the results on all clusters. `in_full`: with the report of each cluster in text and markdown."""
     from forewarn.policies.render import clusters
 
-    command, heads = evaluation.command, evaluation.heads
-
     if options.output == "json":
-        sys.stdout.write(as_json(clusters.as_dict(command, outcomes)))
+        sys.stdout.write(as_json(clusters.as_dict(command, heads, outcomes)))
     elif options.output == "sarif":
         from importlib.metadata import version
 
@@ -165,10 +171,10 @@ def _print(evaluation: Evaluation, options: argparse.Namespace, outcomes: Sequen
     elif options.output == "openreports":
         sys.stdout.write(clusters.openreports(outcomes))
     elif options.output == "markdown":
-        sys.stdout.write(as_markdown(clusters.markdown(command, heads, outcomes)))
+        sys.stdout.write(as_markdown(clusters.markdown(command, heads, outcomes, in_full=in_full)))
     else:
         color = options.color == "always"
-        lines = clusters.render(heads, outcomes, painter(color), lambda line: clean(line, color=False))
+        lines = clusters.render(heads, outcomes, painter(color), lambda line: clean(line, color=False), in_full=in_full)
         sys.stdout.writelines(f"{line}\n" for line in lines)
     sys.stdout.flush()
     for outcome in outcomes:

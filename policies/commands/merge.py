@@ -1,16 +1,19 @@
-"""`forewarn whatif merge`: combine the parts of a sweep or a test."""
+"""`forewarn whatif merge`: combine the parts of a sweep or a test, or reports on several clusters."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from forewarn.policies.commands import sweep as sweeps
 from forewarn.policies.commands import test as tests
 from forewarn.policies.commands.cluster_command import add_color_option, add_output_option, answered
+from forewarn.policies.commands.many_clusters import print_outcomes
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.shards import Part, in_order, read_part
+from forewarn.policies.findings import cut, one_line
 from forewarn.policies.sources import SourceError, read_file
 from forewarn.policies.sources.errors import unreadable
 from forewarn.policies.sources.files import File
@@ -19,8 +22,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
+    from forewarn.policies.render.clusters import Outcome
+
 T = TypeVar("T")
-FORMATS: Final = tuple(dict.fromkeys((*sweeps.FORMATS, *tests.FORMATS)))
+CLUSTER_FORMATS: Final = ("text", "json", "markdown")
+FORMATS: Final = tuple(dict.fromkeys((*sweeps.FORMATS, *tests.FORMATS, *CLUSTER_FORMATS)))
 _MAX_BYTES: Final = 512 * 1024 * 1024
 
 
@@ -33,13 +39,56 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _merged(options: argparse.Namespace) -> int:
-    parts = in_order([read_part(name, value) for path in options.paths for name, value in _values(path)])
+    values = [found for path in options.paths for found in _values(path)]
+    if any(_is_of_clusters(value) for _, value in values):
+        return _of_clusters(values, options)
+    parts = in_order([read_part(name, value) for name, value in values])
     is_test = parts[0].options.get("command") == "test"
     formats = tests.FORMATS if is_test else sweeps.FORMATS
     if options.output not in formats:
         what = "of a test" if is_test else "of a sweep"
         raise SourceError(parts[0].file, f"a part {what}, written as {', '.join(formats)}, not {options.output}")
     return (_of_test if is_test else _of_sweep)(parts, options)
+
+
+def _is_of_clusters(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("clusters"), list)
+
+
+def _of_clusters(values: Sequence[tuple[str, Any]], options: argparse.Namespace) -> int:
+    """Combine reports on different clusters, the worst cluster first; returns the highest exit status of a cluster."""
+    from forewarn.policies.render.clusters import from_dict, worst_first
+
+    if options.output not in CLUSTER_FORMATS:
+        raise SourceError(values[0][0], f"a report on several clusters, written as {', '.join(CLUSTER_FORMATS)}")
+    found: list[tuple[str, Outcome]] = []
+    command, heads = "", list[str]()
+    for file, value in values:
+        if not _is_of_clusters(value):
+            raise SourceError(file, f"not a report on several clusters, unlike {values[0][0]}")
+        try:
+            own, columns, outcomes = from_dict(value)
+        except ValueError as fault:
+            raise SourceError(file, str(fault)) from None
+        if own != (command := command or own) or (columns and columns != (heads := heads or columns)):
+            raise SourceError(file, f"a report of forewarn {cut(one_line(own), 40)}, unlike {values[0][0]}")
+        found += ((file, outcome) for outcome in outcomes)
+    every = worst_first(_named(found))
+    print_outcomes(command, heads or ["RESULT"], every, options, in_full=False)
+    return max((each.status for each in every), default=0)
+
+
+def _named(found: Sequence[tuple[str, Outcome]]) -> list[Outcome]:
+    """The results with unique names: those of different snapshots with the same name get their paths as names.
+
+    Raises SourceError if several results are about the same cluster.
+    """
+    names, sources = Counter(each.name for _, each in found), dict[str, str]()
+    for file, each in found:
+        if each.source in sources:
+            raise SourceError(file, f"{cut(one_line(each.source), 120)}: also in {sources[each.source]}")
+        sources[each.source] = file
+    return [each._replace(name=each.name if names[each.name] == 1 else each.source) for _, each in found]
 
 
 def _of_test(parts: Sequence[Part], options: argparse.Namespace) -> int:
@@ -120,13 +169,22 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn whatif merge",
         description="Combine the parts that forewarn whatif --each or forewarn test wrote with --shard, and print "
-        "them as one result.",
+        "them as one result. Also combine reports on several clusters (audit, classes, headroom, risk with -o json).",
         epilog="The exit status is the status of the combined run, or 3 if the files do not contain each part of one "
-        "run once.",
-        examples=("whatif merge parts/", "whatif merge part-0.json part-1.json -o html=losses.html"),
+        "run once. Of reports, it is the highest status of a cluster.",
+        examples=(
+            "whatif merge parts/",
+            "whatif merge europe.json america.json -o json=all.json",
+            "whatif merge part-0.json part-1.json -o html=losses.html",
+        ),
     )
     add = parser.add_argument
-    add("paths", nargs="+", metavar="FILE", help="files with parts, or directories that contain no other .json files")
+    add(
+        "paths",
+        nargs="+",
+        metavar="FILE",
+        help="files with parts or reports, or directories that contain no other .json files",
+    )
     add_output_option(add, FORMATS)
     sweeps.add_fail_on(add)
     add_color_option(add)

@@ -45,15 +45,22 @@ def worst_first(outcomes: Iterable[Outcome]) -> list[Outcome]:
 
 
 def render(
-    heads: Sequence[str], outcomes: Sequence[Outcome], paint: Callable[[str, str], str], clean: Callable[[str], str]
+    heads: Sequence[str],
+    outcomes: Sequence[Outcome],
+    paint: Callable[[str, str], str],
+    clean: Callable[[str], str],
+    *,
+    in_full: bool = True,
 ) -> Iterator[str]:
-    """The text, line by line; reports are complete lines. `clean`: makes a line printable."""
+    """The text, line by line; reports are complete lines. `clean`: makes a line printable. `in_full`: with the reports
+    of clusters below the table.
+    """
     head, *rows = page_table(("CLUSTER", *heads), _rows(heads, outcomes))
     yield paint(head, "bold")
     for outcome, row in zip(outcomes, rows, strict=True):
         yield paint(clean(row), "error") if outcome.reason else clean(row)
     yield paint(verdict(outcomes), "warning" if any(each.status for each in outcomes) else "good")
-    for outcome in outcomes:
+    for outcome in outcomes if in_full else ():
         yield ""
         yield paint(clean(name_of(outcome)), "bold")
         if outcome.reason:
@@ -85,24 +92,56 @@ def _rows(heads: Sequence[str], outcomes: Sequence[Outcome]) -> list[list[str | 
     ]
 
 
-def markdown(command: str, heads: Sequence[str], outcomes: Sequence[Outcome]) -> str:
-    """The same table, and the report of each cluster below its name."""
+def markdown(command: str, heads: Sequence[str], outcomes: Sequence[Outcome], *, in_full: bool = True) -> str:
+    """The same table, and with `in_full` the report of each cluster below its name."""
     lines = [f"## forewarn {command}: {verdict(outcomes)}", ""]
     lines += markdown_table([head.capitalize() for head in ("CLUSTER", *heads)], _rows(heads, outcomes))
-    for each in outcomes:
+    for each in outcomes if in_full else ():
         if not each.reason:
             lines += ["", f"## {text_of(name_of(each))}", "", str(each.report).strip("\n")]
     return "\n".join(lines) + "\n"
 
 
-def as_dict(command: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def as_dict(command: str, heads: Sequence[str], outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """For programs."""
-    return {"version": VERSION, "command": command, "clusters": [_cluster(each) for each in outcomes]}
+    return {"version": VERSION, "command": command, "clusters": [_cluster(each, heads) for each in outcomes]}
 
 
-def _cluster(outcome: Outcome) -> dict[str, Any]:
-    answer = {"reason": outcome.reason} if outcome.reason else {"report": outcome.report}
-    return {"cluster": outcome.name, "source": outcome.source, "status": outcome.status, **answer}
+def _cluster(outcome: Outcome, heads: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {"cluster": outcome.name, "source": outcome.source, "status": outcome.status}
+    if outcome.reason:
+        return {**found, "reason": outcome.reason}
+    row = dict(zip(heads, outcome.cells, strict=True))
+    return {**found, "rank": [*outcome.rank], "row": row, "report": outcome.report}
+
+
+def from_dict(document: dict[str, Any]) -> tuple[str, list[str], list[Outcome]]:
+    """The command, the heads of the table and the results in a document of `as_dict`. Raises ValueError."""
+    heads: list[str] = []
+    outcomes = []
+    for each in document["clusters"]:
+        outcome = _outcome(each)
+        own = [*each.get("row", ())]
+        if not outcome.reason and own != (heads := heads or own):
+            raise ValueError(f"the table of {name_of(outcome)} has other columns")
+        outcomes.append(outcome)
+    return str(document.get("command")), heads, outcomes
+
+
+def _outcome(value: Any) -> Outcome:
+    """Raises ValueError."""
+    told = value if isinstance(value, dict) else {}
+    name, source, status, reason = (told.get(key) for key in ("cluster", "source", "status", "reason"))
+    if not (isinstance(name, str) and isinstance(source, str) and status in (0, 1, 2, 3)):
+        raise ValueError("not the report of forewarn on several clusters")
+    if isinstance(reason, str) and reason:
+        return Outcome(name, source, status, reason)
+    row, rank = told.get("row"), told.get("rank")
+    if not isinstance(row, dict) or not isinstance(rank, list) or "report" not in told:
+        raise ValueError(f"{cut(one_line(name), _LONGEST)}: no row and rank; write the report again with -o json")
+    if not (all(type(cell) in (str, int) for cell in row.values()) and all(type(number) is int for number in rank)):
+        raise ValueError(f"{cut(one_line(name), _LONGEST)}: not a report of forewarn")
+    return Outcome(name, source, status, "", rank, [*row.values()], told["report"])
 
 
 def sarif(outcomes: Sequence[Outcome], version: str) -> str:

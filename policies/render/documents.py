@@ -1166,12 +1166,15 @@ class Risk(TypedDict):
 class OneOfSeveralClusters(TypedDict):
     """A cluster, with the report of the command about it, or the reason why there is none.
 
-    `source`: the context or snapshot. `status`: the exit status of the command for this cluster alone.
+    `source`: the context or snapshot. `status`: the exit status of the command for this cluster alone. `rank`: numbers
+    that are larger for a worse cluster. `row`: the cells of the table by column.
     """
 
     cluster: str
     source: str
     status: int
+    rank: NotRequired[list[int]]
+    row: NotRequired[dict[str, str | int]]
     report: NotRequired[Findings | Risk | Classes | list[Headroom]]
     reason: NotRequired[str]
 

@@ -149,7 +149,7 @@ def test_each_value_arrives(everything: dict[tuple[str, str], Obj]) -> None:
     omitted = [c["expression"] for w in webhooks for c in w["matchConditions"] if c["name"].startswith("not-excl")]
     assert omitted == ['!has(request.namespace) || !(request.namespace in ["build","build-2"])'] * 2
     policy = everything["NetworkPolicy", "forewarn"]["spec"]
-    assert policy["egress"] == [{"ports": [{"port": 16443}]}]
+    assert policy["egress"] == [{"ports": [{"port": 16443, "protocol": "TCP"}]}]
     assert "observability" in json.dumps(policy["ingress"])
     assert everything["Certificate", "forewarn-tls"]["spec"]["issuerRef"] == {
         "kind": "ClusterIssuer",

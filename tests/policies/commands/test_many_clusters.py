@@ -341,3 +341,63 @@ def test_an_internal_error_about_one_cluster_is_its_reason(
     assert (status, first["cluster"]) == (3, "prod-a")
     assert first["reason"] == "internal error: KeyError: 'of a bug'"
     assert "report" in second
+
+
+def reported(tmp_path: Path, name: str, *arguments: str, command: str = "audit") -> str:
+    path = tmp_path / f"{name}.json"
+    assert main([command, *arguments, "-o", f"json={path}"]) in (0, 1, 3)
+    return str(path)
+
+
+EUROPE = ("--clusters", "docs/examples/audit/cluster.yaml")
+AMERICA = ("--clusters", "docs/examples/whatif/cluster.yaml")
+
+
+def test_reports_on_different_clusters_are_merged_as_one_run_on_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [reported(tmp_path, "america", *AMERICA), reported(tmp_path, "europe", *EUROPE)]
+    at_once = json.loads(Path(reported(tmp_path, "all", *EUROPE, *AMERICA)).read_text())
+    capsys.readouterr()
+    assert main(["whatif", "merge", *files, "-o", "json"]) == 1
+    assert json.loads(capsys.readouterr().out) == at_once
+    main(["audit", *EUROPE, *AMERICA])
+    table = capsys.readouterr().out.partition("\n\n")[0]
+    assert main(["whatif", "merge", *files]) == 1
+    assert capsys.readouterr().out == f"{table}\n"
+    assert main(["whatif", "merge", *files, "-o", "markdown"]) == 1
+    assert capsys.readouterr().out.startswith("## forewarn audit: 2 clusters, 1 with exit status 1\n")
+
+
+def test_a_cluster_without_an_answer_stays_the_first_of_merged_reports(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.yaml").write_text("{")
+    files = [reported(tmp_path, "a", *AMERICA), reported(tmp_path, "b", "--clusters", str(tmp_path / "broken.yaml"))]
+    capsys.readouterr()
+    assert main(["whatif", "merge", *files]) == 3
+    assert "no answer" in capsys.readouterr().out.splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda told: told, "docs/examples/audit/cluster.yaml: also in"),
+        (lambda told: {**told, "command": "risk"}, "a report of forewarn risk, unlike"),
+        (lambda _: {"clusters": [1]}, "not the report of forewarn on several clusters"),
+        (lambda told: {**told, "clusters": [{**told["clusters"][0], "row": {}}]}, "docs/examples/audit/cluster.yaml"),
+        (lambda told: {**told, "clusters": [{**told["clusters"][0], "rank": "1"}]}, "no row and rank"),
+        (lambda told: {**told, "clusters": [{**told["clusters"][0], "rank": [[]]}]}, "not a report of forewarn"),
+        (lambda _: {"rows": []}, "not a report on several clusters, unlike"),
+    ],
+)
+def test_reports_that_do_not_belong_together_are_not_merged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Any, reason: str
+) -> None:
+    first = reported(tmp_path, "a", *EUROPE)
+    other = tmp_path / "b.json"
+    other.write_text(json.dumps(change(json.loads(Path(first).read_text()))))
+    capsys.readouterr()
+    assert main(["whatif", "merge", first, str(other)]) == 3
+    out, err = capsys.readouterr()
+    assert (out, reason in err) == ("", True), err
