@@ -15,8 +15,8 @@ PREEMPT_NEVER: Final = "Never"
 POLICIES: Final = (PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER)
 HIGHEST_USER_DEFINABLE_PRIORITY: Final = 1_000_000_000
 SYSTEM_PRIORITY_CLASS_PREFIX: Final = "system-"
-OWN_CLASSES: Final = ("forewarn", "forewarn-sweep")
-"""The classes of forewarn's own Pods (manifests/base, manifests/jobs)."""
+OWN_CLASSES: Final = ("forewarn", "forewarn-audit-cron-job", "forewarn-sweep")
+"""The classes of forewarn's own Pods (manifests/base, manifests/components, manifests/jobs)."""
 
 
 class PriorityClass(NamedTuple):

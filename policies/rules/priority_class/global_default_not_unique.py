@@ -1,7 +1,8 @@
 """Two PriorityClasses have globalDefault: true.
 
 Why: kube-apiserver rejects the second default class. If users create both classes at the same moment, kube-apiserver
-can store both. The class with the lower value is then the default.
+can store both. The class with the lower value is then the default, also if it is the newer class. forewarn audit
+reports each other class.
 
 Bad:
 
@@ -69,6 +70,15 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if subject.old is None and name == new.name and other.locate().line:
         return  # the same object twice in one apply: the second one is an update
     field = ("globalDefault",)
+    if subject.old is subject.object:
+        yield Problem(
+            f"a second global default; new Pods get PriorityClass {name} (value {other.priority_class.value}), "
+            "the lower value",
+            field,
+            f"set globalDefault: false here (changes no new Pod), or on {quote(name)} to make this class the default",
+            detail={"default": name},
+        )
+        return
     yield Problem(
         already_default(name) + elsewhere(other.locate(field)),
         field,

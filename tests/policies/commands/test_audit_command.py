@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.findings import NO_LOCATION, Finding, ObjectRef, Severity, Text
+from forewarn.policies.kube_apiserver.priority import default_priority_class
 from forewarn.policies.metering import never
 from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.policies.objects.workload import Workload
@@ -23,6 +25,7 @@ from forewarn.policies.options import Options
 from forewarn.policies.render.html.audit import page
 from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.restarts import restarts_of
+from forewarn.policies.sources import load_cluster
 from tests.builders import make_node, make_pod
 from tests.cases import cases
 from tests.policies.test_html import HOSTILE, check_alone
@@ -306,7 +309,48 @@ def test_the_summary_has_a_line_for_each_rule_the_worst_first(capsys: pytest.Cap
     assert lines[1][:3] == ["error", "unknown-priority-class", "1"]
     assert lines[1][3].startswith("Deployment reports/ledger: PriorityClass")
     assert len(lines) == 9
-    assert all(len(line) <= 120 for line in out.splitlines())
+    assert "…" not in out, "a pipe has no width"
+
+
+def test_the_summary_is_cut_on_a_terminal_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    with patch("sys.stdout.isatty", lambda: True), patch.dict("os.environ", COLUMNS="80", NO_COLOR="1"):
+        _, narrow, _ = run(capsys, "--cluster", SHOWN)
+    assert max(map(len, narrow.splitlines())) == 120
+    assert "…" in narrow
+    with patch("sys.stdout.isatty", lambda: True), patch.dict("os.environ", COLUMNS="200", NO_COLOR="1"):
+        assert run(capsys, "--cluster", SHOWN)[1] == run(capsys, "--cluster", SHOWN, "--color", "never")[1]
+
+
+@pytest.mark.parametrize(("new", "effective", "other"), [(10, "new", "old"), (5_000, "old", "new")])
+def test_of_two_global_defaults_the_lower_value_is_named_as_the_default(
+    new: int, effective: str, other: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    values = {"old": 1_000, "new": new}
+    items = [
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            "globalDefault": True,
+        }
+        for name, value in values.items()
+    ]
+    dump = tmp_path / "cluster.json"
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*items, make_node("n").obj]}))
+    _, out, _ = run(capsys, "--cluster", str(dump), "--select", "global-default-not-unique", "-o", "json")
+    (found,) = json.loads(out)["findings"]
+    assert found["object"]["name"] == other
+    assert found["message"] == (
+        f"a second global default; new Pods get PriorityClass {effective} (value {values[effective]}), the lower value"
+    )
+    assert found["remediation"] == (
+        f'set globalDefault: false here (changes no new Pod), or on "{effective}" to make this class the default'
+    )
+    snapshot = load_cluster(str(dump)).snapshot()
+    default = default_priority_class(snapshot.priority_classes.values())
+    assert default is not None
+    assert default.name == effective, "as the admission of forewarn has it"
 
 
 def test_new_and_fixed_findings_since_an_earlier_report_are_named(
