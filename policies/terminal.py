@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from contextlib import contextmanager
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
 from forewarn.policies.findings import no_command, no_command_in_json, one_line, printable
@@ -103,6 +104,11 @@ def wants_color(choice: str, stream: TextIO) -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def table_width(stream: TextIO) -> int:
+    """Maximum characters in a line of a table on a terminal, at least 120; 0 (no limit) for a file or pipe."""
+    return max(120, get_terminal_size().columns) if stream.isatty() else 0
 
 
 def painter(color: bool) -> Callable[[str, str], str]:

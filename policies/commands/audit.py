@@ -32,7 +32,7 @@ from forewarn.policies.disclosure import Disclose
 from forewarn.policies.evaluation.foreign_rules import with_rules
 from forewarn.policies.findings import Severity, plural
 from forewarn.policies.objects.fields import InvalidInput
-from forewarn.policies.terminal import as_markdown, clean, complain, painter, print_notice, wants_color
+from forewarn.policies.terminal import as_markdown, clean, complain, painter, print_notice, table_width, wants_color
 
 if TYPE_CHECKING:
     import argparse
@@ -201,7 +201,9 @@ def _print_text(options: argparse.Namespace, findings: list[Finding], changes: l
     from forewarn.policies.render.audit import render, render_summary
 
     color = wants_color(options.color, sys.stdout)
-    lines = (render if options.verbose else render_summary)(findings, painter(color))
+    width = options.width if options.several else table_width(sys.stdout)
+    paint = painter(color)
+    lines = render(findings, paint) if options.verbose else render_summary(findings, paint, width)
     sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
     if changes is not None:
         from forewarn.policies.render.changes import lines as lines_of

@@ -14,6 +14,7 @@ import re
 import sys
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from fnmatch import translate
+from functools import partial
 from glob import iglob
 from importlib import import_module
 from itertools import islice
@@ -32,7 +33,16 @@ from forewarn.policies.commands.process_pool import Lost, pooled
 from forewarn.policies.findings import cut, no_command_in_json, one_line, quote
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.sources.errors import FAILED, MissingFile
-from forewarn.policies.terminal import as_json, as_markdown, clean, painter, print_notice, progress, wants_color
+from forewarn.policies.terminal import (
+    as_json,
+    as_markdown,
+    clean,
+    painter,
+    print_notice,
+    progress,
+    table_width,
+    wants_color,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -90,6 +100,7 @@ def _all(evaluation: Evaluation, options: argparse.Namespace) -> int:
     from forewarn.policies.render.clusters import Outcome, worst_first
 
     found = clusters_of(options)
+    options.width = table_width(sys.stdout)
     options.color = "always" if wants_color(options.color, sys.stdout) else "never"
     for module in evaluation.modules:
         import_module(f"forewarn.policies.{module}")
@@ -174,7 +185,9 @@ def print_outcomes(
         sys.stdout.write(as_markdown(clusters.markdown(command, heads, outcomes, in_full=in_full)))
     else:
         color = options.color == "always"
-        lines = clusters.render(heads, outcomes, painter(color), lambda line: clean(line, color=False), in_full=in_full)
+        plain = partial(clean, color=False)
+        width = table_width(sys.stdout)
+        lines = clusters.render(heads, outcomes, painter(color), plain, width=width, in_full=in_full)
         sys.stdout.writelines(f"{line}\n" for line in lines)
     sys.stdout.flush()
     for outcome in outcomes:

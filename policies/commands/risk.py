@@ -20,7 +20,16 @@ from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import DEFAULT_UNTIL, add_until_option, world_with
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at
-from forewarn.policies.terminal import as_json, as_markdown, clean, complain, painter, progress, wants_color
+from forewarn.policies.terminal import (
+    as_json,
+    as_markdown,
+    clean,
+    complain,
+    painter,
+    progress,
+    table_width,
+    wants_color,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -120,7 +129,8 @@ def _print_text(options: argparse.Namespace, found: Risks, changes: list[Change]
     from forewarn.policies.render.risk import render, render_summary
 
     color = wants_color(options.color, sys.stdout)
-    lines = (render if options.verbose else render_summary)(found, painter(color))
+    width = options.width if options.several else table_width(sys.stdout)
+    lines = render(found, painter(color)) if options.verbose else render_summary(found, painter(color), width)
     sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
     if changes is not None:
         from forewarn.policies.render.changes import lines as lines_of

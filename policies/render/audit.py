@@ -39,15 +39,20 @@ def render(findings: Sequence[Finding], paint: Callable[[str, str], str] = _plai
 _HEADS: Final = ("SEVERITY", "RULE", "COUNT", "FIRST FINDING")
 
 
-def render_summary(findings: Sequence[Finding], paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """One page: a line for each rule, the most severe first, with its first finding; another for unevaluated ones."""
+def render_summary(
+    findings: Sequence[Finding], paint: Callable[[str, str], str] = _plain, width: int = 0
+) -> Iterator[str]:
+    """One page: a line for each rule, the most severe first, with its first finding; another for unevaluated ones.
+
+    `width`: as in `page_table`.
+    """
 
     def key(finding: Finding) -> tuple[Severity, str, bool]:
         return finding.severity, finding.rule, finding.not_evaluated
 
     groups = [list(group) for _, group in groupby(sorted(findings, key=key), key=key)]
     rows = [(str(group[0].severity), group[0].rule, len(group), one_line_finding(group[0])) for group in groups]
-    for number, line in enumerate(page_table(_HEADS, rows) if rows else ()):
+    for number, line in enumerate(page_table(_HEADS, rows, width) if rows else ()):
         yield line if number else paint(line, "bold")
     if rows:
         yield paint("use -v for every finding with its fix, -o json for all details", "dim")

@@ -50,12 +50,13 @@ def render(
     paint: Callable[[str, str], str],
     clean: Callable[[str], str],
     *,
+    width: int = 0,
     in_full: bool = True,
 ) -> Iterator[str]:
     """The text, line by line; reports are complete lines. `clean`: makes a line printable. `in_full`: with the reports
-    of clusters below the table.
+    of clusters below the table. `width`: as in `page_table`.
     """
-    head, *rows = page_table(("CLUSTER", *heads), _rows(heads, outcomes))
+    head, *rows = page_table(("CLUSTER", *heads), _rows(heads, outcomes), width)
     yield paint(head, "bold")
     for outcome, row in zip(outcomes, rows, strict=True):
         yield paint(clean(row), "error") if outcome.reason else clean(row)

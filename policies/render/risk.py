@@ -27,14 +27,17 @@ _ONE_POD: Final = "ONE POD LOST"
 _SUMMARY_HEADS: Final = ("WORKLOAD", "CLASS", "PRIORITY", "PODS", "WORST LOSS", "EVICTED FIRST", "PREEMPTED BY")
 
 
-def render_summary(found: Risks, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """One page: a table of the workloads with the largest losses, and the number of workloads with each risk."""
+def render_summary(found: Risks, paint: Callable[[str, str], str] = _plain, width: int = 0) -> Iterator[str]:
+    """One page: a table of the workloads with the largest losses, and the number of workloads with each risk.
+
+    `width`: as in `page_table`.
+    """
     shown = found.risks[:MAX_WORKLOADS]
     heads, rows = list(_SUMMARY_HEADS), [_summary_row(risk) for risk in shown]
     if any(risk.pod_losses for risk in shown):
         heads.append(_ONE_POD)
         rows = [[*row, _worst(risk)] for row, risk in zip(rows, shown, strict=True)]
-    lines = list(page_table(heads, rows))
+    lines = list(page_table(heads, rows, width))
     yield paint(lines[0], "bold")
     yield from lines[1:]
     left = len(found.risks) - MAX_WORKLOADS

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     Rows = Sequence[Sequence[str | int]]
 
 LONGEST: Final = 48
-"""Maximum characters of a cell of `page_table` that is not in the last column."""
-WIDTH: Final = 120
+"""Maximum characters of a cell of `page_table` on a terminal that is not in the last column."""
+_LONGEST_IN_FILES: Final = 1_000
+"""Maximum characters of a cell of `page_table` in a file or pipe."""
 
 
 def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
@@ -39,14 +40,16 @@ def table(
         yield f"  {line}" if number else paint(f"  {line}", "dim")
 
 
-def page_table(heads: Sequence[str], rows: Rows) -> Iterator[str]:
-    """The lines of a table with at most WIDTH characters, for a chat: numbers aligned to the right, texts to the
-    left.
+def page_table(heads: Sequence[str], rows: Rows, width: int = 0) -> Iterator[str]:
+    """The lines of a table: numbers aligned to the right, texts to the left.
+
+    `width`: maximum characters of a line of a terminal; 0 for a file or pipe, without such cuts.
     """
-    texts = [[cut(one_line(str(cell)), LONGEST) for cell in row[:-1]] for row in rows]
+    longest = LONGEST if width else _LONGEST_IN_FILES
+    texts = [[cut(one_line(str(cell)), longest) for cell in row[:-1]] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads[:-1], *texts, strict=True)]
     left = [not any(isinstance(row[index], int) for row in rows) for index in range(len(widths))]
-    rest = max(WIDTH - sum(width + 2 for width in widths), LONGEST)
+    rest = max(width - sum(each + 2 for each in widths), longest)
     last = [heads[-1], *(cut(one_line(str(row[-1])), rest) for row in rows)]
     cells = [[*row, end] for row, end in zip([heads[:-1], *texts], last, strict=True)]
     yield from _aligned(cells, [*left, True])
