@@ -110,7 +110,8 @@ def _pod(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: Eviden
     if found is None:
         from forewarn.policies.whatif.questions import pod_not_found
 
-        told = [f"{pod_not_found(cluster, namespace, name)}{quota_hint(cluster, namespace)}", *evidence.missing()]
+        near = _workload_hint(cluster, namespace, name) or pod_not_found(cluster, namespace, name)
+        told = [f"{near}{quota_hint(cluster, namespace)}", *evidence.missing()]
         if evidence.not_read:  # they could name a Pod that was deleted
             raise SourceError(key, "; ".join(told))
         raise InvalidInput(f"{key}: {'; '.join(told)}")
@@ -121,6 +122,13 @@ def _pod(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: Eviden
     else:
         _print(options, lambda paint: _lines(key, found, said, missing, cluster, paint))
     return FOUND if set(options.fail_on) & {found.state, *ids(found.troubles)} else OK
+
+
+def _workload_hint(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
+    """The message for a name that is no Pod's but that of workloads; "" without such a workload."""
+    kinds = sorted({key[0].rpartition("/")[2] for key in cluster.workloads if key[1:] == (namespace, name)})
+    uses = [f"for the {kind}, use {kind.lower()}/{name} -n {namespace}" for kind in kinds[:3]]
+    return "; ".join(("Pod not found in the cluster", *uses)) if uses else ""
 
 
 def _workload(options: argparse.Namespace, cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -> int:

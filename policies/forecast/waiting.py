@@ -34,6 +34,11 @@ class Waiting(NamedTuple):
     omitted: int = 0
 
 
+def queue_key(pod: Pod) -> tuple[int, float, str]:
+    """Sort key of Pending Pods, in the order of `pending_in_order`."""
+    return -pod.effective_priority, pod.created or 0, pod.key
+
+
 def pending_in_order(cluster: ClusterSnapshot, excluded: Collection[str] = ()) -> Waiting:
     """Return the Pending Pods except `excluded` (identities), by priority, then by creation time. Raises CutShort.
 
@@ -47,7 +52,7 @@ def pending_in_order(cluster: ClusterSnapshot, excluded: Collection[str] = ()) -
         for pod in cluster.waiting_pods.values()
         if not pod.nominated_node_name and not pod.spec.gated and pod.identity not in excluded
     ]
-    first = nsmallest(MAX_PENDING, free, key=lambda pod: (-pod.effective_priority, pod.created or 0, pod.key))
+    first = nsmallest(MAX_PENDING, free, key=queue_key)
     ours = tuple(pod for pod in first if not not_predicted(pod, snapshot))
     unknown = sum(not not_scheduled(pod, snapshot) for pod in first) - len(ours)
     return Waiting(ours, len(free) - len(first) + unknown)

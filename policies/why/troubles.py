@@ -22,6 +22,7 @@ from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.why import pod_groups
 from forewarn.policies.why.causes import causes
 from forewarn.policies.why.causes import of_deleted_pod as former_causes
+from forewarn.policies.why.queue_order import predicted_in_queue
 from forewarn.policies.why.records import PodRecord
 from forewarn.policies.why.trouble import Trouble
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.preemption import Candidate
     from forewarn.policies.why.events import Event
     from forewarn.policies.why.evidence import Evidence
+    from forewarn.policies.why.queue_order import InQueue
 
 _CLASSES: Final = 10
 """Maximum classes with higher priority that are tried."""
@@ -80,10 +82,11 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
         return Diagnosis(pod, "pending", (*held, *stuck, *before))
     if grouped := tuple(Trouble(*each) for each in pod_groups.of_its_group(cluster, pod)):
         return Diagnosis(pod, "pending", (*_of_its_class(cluster, pod), *grouped, *before))
-    prediction = Prediction(cluster.scheduling, pod)
+    queued = predicted_in_queue(cluster, pod)
+    prediction = queued.prediction
     assumed = assumptions(cluster.objects, (pod,), victims=bool(prediction.victims))
     rest = (Trouble("missing-lists", sentence) for sentence in assumed)
-    found = (*_of_its_class(cluster, pod), *_waiting(cluster, prediction), *_of_a_daemon_set(prediction, record))
+    found = (*_of_its_class(cluster, pod), *_waiting(cluster, queued), *_of_a_daemon_set(prediction, record))
     return Diagnosis(pod, "pending", (*found, *rest, *before), prediction)
 
 
@@ -209,7 +212,8 @@ def _of_its_class(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
         )
 
 
-def _waiting(cluster: ClusterSnapshot, prediction: Prediction) -> Iterator[Trouble]:
+def _waiting(cluster: ClusterSnapshot, queued: InQueue) -> Iterator[Trouble]:
+    prediction = queued.prediction
     pod = prediction.pod
     if prediction.outcome == "not-predicted":
         yield Trouble("not-predicted", f"not predicted: {prediction.not_predicted}")
@@ -220,15 +224,13 @@ def _waiting(cluster: ClusterSnapshot, prediction: Prediction) -> Iterator[Troub
         yield Trouble(
             "not-tried-yet",
             f"fits on {prediction.node} now: it waits in the scheduling queue, or kube-scheduler does not run",
-            _ahead(cluster, pod),
+            queued.note,
         )
     elif prediction.outcome == "preempts" and not all(victim.terminating for victim in prediction.victims):
         going = listed([victim.key for victim in prediction.victims], 5)
-        yield Trouble(
-            "will-preempt", f"its next scheduling attempt preempts {going} on {prediction.node}", _ahead(cluster, pod)
-        )
+        yield Trouble("will-preempt", f"its next scheduling attempt preempts {going} on {prediction.node}", queued.note)
     elif prediction.outcome == "pending" and not _terminating_victims(prediction):
-        yield _fits_nowhere(cluster, prediction)
+        yield _fits_nowhere(cluster, queued)
 
 
 def _nominated(prediction: Prediction) -> Iterator[Trouble]:
@@ -270,51 +272,37 @@ def _overtaken(prediction: Prediction) -> Trouble:
     )
 
 
-def _fits_nowhere(cluster: ClusterSnapshot, prediction: Prediction) -> Trouble:
-    pod = prediction.pod
-    if pod.preemption_policy == PREEMPT_NEVER:
+def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
+    then = f"; {queued.note}" if queued.note else ""
+    if queued.prediction.pod.preemption_policy == PREEMPT_NEVER:
         return Trouble(
             "never-preempts",
-            "fits on no node, and its preemptionPolicy is Never: it waits for free capacity",
+            f"fits on no node, and its preemptionPolicy is Never: it waits for free capacity{then}",
             "add nodes, or use a class that may preempt",
         )
     return Trouble(
         "fits-nowhere",
-        "fits on no node, even after preempting Pods of lower priority",
-        _class_that_helps(cluster, prediction) or "add nodes, lower the requests or relax the constraints (see nodes)",
+        f"fits on no node, even after preempting Pods of lower priority{then}",
+        _class_that_helps(cluster, queued) or "add nodes, lower the requests or relax the constraints (see nodes)",
     )
 
 
-def _class_that_helps(cluster: ClusterSnapshot, prediction: Prediction) -> str:
+def _class_that_helps(cluster: ClusterSnapshot, queued: InQueue) -> str:
     """The lowest recommendable class of higher priority with which the Pod would preempt; "" if none of the next
     ones.
     """
-    pod = prediction.pod
+    pod = queued.prediction.pod
     higher = [
         c
         for c in cluster.priority_classes.values()
         if pod.effective_priority < c.value and is_recommended(c, to_preempt=True)
     ]
     for found in sorted(higher, key=lambda each: (each.value, each.name))[:_CLASSES]:
-        ranked = replace(pod, priority=found.value, preemption_policy=found.preemption_policy)
-        with_it = Prediction(prediction.snapshot, ranked)
+        with_it = queued.as_if(replace(pod, priority=found.value, preemption_policy=found.preemption_policy))
         if with_it.outcome == "preempts":
             victims = plural(len(with_it.victims), "Pod")
             return f"with class {found.name} ({found.value}) it would preempt {victims} on {with_it.node}"
     return ""
-
-
-def _ahead(cluster: ClusterSnapshot, pod: Pod) -> str:
-    """A phrase about the Pending Pods that precede the Pod in the queue; "" if there are none."""
-    ahead = [
-        other.key
-        for other in cluster.pods.values()
-        if not other.node_name and not other.terminal and other.effective_priority > pod.effective_priority
-    ]
-    if not ahead:
-        return ""
-    come = plural(len(ahead), "Pending Pod of higher priority is", "Pending Pods of higher priority are")
-    return f"{come} scheduled first: {listed(sorted(ahead), 3)}"
 
 
 # Pods that had to go

@@ -139,10 +139,43 @@ def test_the_class_with_which_it_would_run_is_named(tmp_path: Path, capsys: pyte
     assert "    1 node: insufficient cpu" in out
 
 
-def test_who_is_ahead_in_the_queue_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pods_before_it_in_the_queue_are_scheduled_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = [PENDING, make_node("n1"), make_pod("ahead").priority(9)]
     _, out, _ = run(capsys, tmp_path, made, "default/new")
-    assert "    help: 1 Pending Pod of higher priority is scheduled first: default/ahead" in out
+    assert "    help: 1 Pending Pod is scheduled first: default/ahead" in out
+
+
+def test_each_of_several_pending_pods_preempts_other_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [make_node(name).has(cpu="1") for name in ("n1", "n2")]
+    low = [make_pod(f"low-{name}").priority(1).request(cpu="1").on(name) for name in ("n1", "n2")]
+    new = [make_pod(f"new-{number}").priority(5).request(cpu="1") for number in (1, 2, 3)]
+    victims = []
+    for number in (1, 2):
+        _, out, _ = run(capsys, tmp_path, [*nodes, *low, *new], f"default/new-{number}")
+        victims += re.findall(r"attempt preempts (\S+) on", out)
+    assert sorted(victims) == ["default/low-n1", "default/low-n2"]
+    _, out, _ = run(capsys, tmp_path, [*nodes, *low, *new, priority_class("ten", 10)], "default/new-3")
+    assert "2 Pending Pods are scheduled first: default/new-1, default/new-2" in out
+    assert "with class ten (10) it would preempt 1 Pod on n1" in out, "it would then be the first of the queue"
+
+
+def test_far_behind_in_the_queue_a_pod_is_predicted_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = [make_pod(f"ahead-{number}").priority(9) for number in range(101)]
+    _, out, _ = run(capsys, tmp_path, [make_node("n1"), PENDING, *before], "default/new")
+    assert "predicted alone: not one of the first 100 Pending Pods of the queue" in out
+
+
+@pytest.mark.parametrize("given", [("shop/web",), ("web", "-n", "shop")])
+def test_the_name_of_a_workload_is_answered_with_the_command_for_it(
+    given: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    web = Made("apps/v1", "Deployment", "web", "shop").spec(
+        selector={"matchLabels": {"a": "b"}},
+        template={"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+    )
+    status, out, err = run(capsys, tmp_path, [make_node("n1"), web], *given)
+    assert (status, out) == (2, "")
+    assert "shop/web: Pod not found in the cluster; for the Deployment, use deployment/web -n shop" in err
 
 
 def event(reason: str, message: str, name: str = "new", uid: str = "", **fields: Any) -> Made:
