@@ -43,8 +43,9 @@ def found_of(finding: Finding) -> Found:
     """A finding with the texts for both kinds of reports, each of at most LONGEST characters."""
     shown = finding.as_shown
     texts = (finding.message, finding.remediation, shown.message, shown.remediation)
-    shortened = (cut(one_line(text), LONGEST) for text in texts)
-    return Found(finding.severity, finding.rule, finding.object, *shortened, finding.not_evaluated)
+    message, fix, warning, warning_fix = (cut(one_line(text), LONGEST) for text in texts)
+    about = (finding.severity, finding.rule, finding.object)
+    return Found(*about, message, fix, warning, warning_fix, finding.not_evaluated)
 
 
 def is_served(api: ObjectApi) -> bool:
