@@ -83,7 +83,10 @@ JSON_COMMANDS = {
         f"whatif upgrade {WHATIF}",
         f"whatif class batch --value 5 {WHATIF}",
         f"whatif lose --each zone {WHATIF}",
-        "whatif pressure a-1 --signal memory --shutdown 0=60 --cluster docs/examples/node-pressure/node.yaml",
+        (
+            "whatif pressure a-1 --signal memory --stats docs/examples/node-pressure/stats.json --shutdown 0=60 "
+            "--cluster docs/examples/node-pressure/node.yaml"
+        ),
     ),
     "headroom": (f"headroom -f docs/examples/headroom/cache.yaml --placeholders 8 {GROUPS} {WHATIF}",),
     "classes": (

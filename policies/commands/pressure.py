@@ -81,6 +81,12 @@ def _answer(options: argparse.Namespace) -> int:
     cache = NodeCache(options.node)
     loaded(options, cache)
     node_named(cache.snapshot(), options.node)
+    if options.signal and not options.stats:
+        raise SourceError(
+            options.node,
+            "order not predicted: the kubelet ranks Pods by their usage. Fix: pass --stats with the output of "
+            "kubectl get --raw /api/v1/nodes/NODE/proxy/stats/summary",
+        )
     pods = [read_pod(obj) for _, obj in sorted(cache.stored.items())]
     found = Answer(
         options.node,
@@ -226,7 +232,7 @@ def _parser() -> argparse.ArgumentParser:
     add_cluster_option(add)
     add("--signal", choices=SIGNALS, help="resource that runs out on the node")
     add("--inodes", action="store_true", help="the disk runs out of inodes instead of bytes")
-    add("--stats", metavar="FILE", help="the kubelet's /stats/summary (- for standard input)")
+    add("--stats", metavar="FILE", help="the kubelet's /stats/summary, required by --signal (- for standard input)")
     told = "disk of container images: shared with nodefs, own, or split image filesystem (default: shared)"
     add("--image-fs", choices=IMAGES, default="shared", help=told)
     add(

@@ -11,6 +11,7 @@ import pytest
 from forewarn.policies.cli import main
 from tests.style_words import INSTEAD, banned_in
 
+STATS: Final = "docs/examples/node-pressure/stats.json"
 WHATIF: Final = ("--cluster", "docs/examples/whatif/cluster.yaml")
 SAMPLE: Final = ("--cluster", "webhook/sample/cluster.yaml")
 COMMANDS: Final = (
@@ -41,7 +42,7 @@ COMMANDS: Final = (
     ("test", "docs/examples/test/expectations.yaml", *WHATIF),
     ("why", "batch/report", "--cluster", "docs/examples/why/cluster.yaml"),
     ("why", "batch/gated", "--cluster", "docs/examples/why/cluster.yaml"),
-    ("whatif", "pressure", "a-1", "--signal", "memory", "--shutdown", "0=30,100000=20", *WHATIF),
+    ("whatif", "pressure", "a-1", "--signal", "memory", "--stats", STATS, "--shutdown", "0=30,100000=20", *WHATIF),
     ("info", "scheduler"),
     ("whatif", "lose", "zone", "nowhere", *WHATIF),
     ("why", "batch/nothing", "--cluster", "docs/examples/why/cluster.yaml"),

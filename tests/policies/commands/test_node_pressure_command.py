@@ -68,12 +68,16 @@ def test_each_signal_has_its_order(capsys: pytest.CaptureFixture[str], signal: s
     assert answer["never"] == ["kube-system/dns-a"]
 
 
-def test_without_statistics_priority_alone_decides(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = told(capsys, "--signal", "memory")
-    assert [place["priority"] for place in answer["order"]] == [100, 100, 100_000]
-    assert [place["tied"] for place in answer["order"]] == [False, True, False]
-    note = "note: usage unknown for 3 Pods; pass --stats for the order by usage\n"
-    assert run(capsys, *NODE, "--signal", "memory")[1].endswith(note)
+def test_without_statistics_no_order_is_predicted(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, *NODE, "--signal", "memory")
+    assert (status, out) == (3, "")
+    assert "a-1: order not predicted: the kubelet ranks Pods by their usage. Fix: pass --stats" in err
+
+
+def without_usage(directory: Path) -> tuple[str, str]:
+    """Statistics that contain no Pod."""
+    (directory / "stats.json").write_text(json.dumps({"node": {"nodeName": "n1"}, "pods": []}))
+    return "--stats", str(directory / "stats.json")
 
 
 def test_a_tie_with_a_static_pod_is_none_with_the_one_before_it(
@@ -83,7 +87,9 @@ def test_a_tie_with_a_static_pod_is_none_with_the_one_before_it(
     items = [make_node("n1").obj, static.obj]
     items += [make_pod(name).priority(number).on("n1").obj for name, number in (("a", 50), ("c", 100), ("d", 100))]
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
-    answer = told(capsys, "--signal", "memory", node=("n1", "--cluster", str(tmp_path / "cluster.json")))
+    answer = told(
+        capsys, "--signal", "memory", *without_usage(tmp_path), node=("n1", "--cluster", str(tmp_path / "cluster.json"))
+    )
     assert [(place["pod"], place["tied"]) for place in answer["order"]] == [
         ("default/a", False),
         ("default/c", False),
@@ -351,7 +357,6 @@ def test_a_comment_has_a_table_of_each_that_was_asked(capsys: pytest.CaptureFixt
     ("arguments", "uses", "requests"),
     [
         (("--signal", "memory", *STATS), ("6Gi", 6 * 2**30), ("4Gi", 4 * 2**30)),
-        (("--signal", "memory"), ("-", -1), ("-", -1)),
         (("--signal", "pids", *STATS), ("24 processes", 24), ("-", -1)),
         (("--signal", "nodefs", "--inodes", *STATS), ("0 inodes", 0), ("0 inodes", 0)),
     ],
@@ -421,7 +426,7 @@ def test_as_many_rows_are_told_as_a_comment_or_a_page_takes(
     items = [make_node("n1").obj, *(make_pod(f"p{n}-{'x' * 900}").on("n1").obj for n in range(600))]
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
     asked = ("n1", "--cluster", str(tmp_path / "cluster.json"), "--signal", "memory", "--shutdown", "0=1")
-    _, out, _ = run(capsys, *asked, "-o", form)
+    _, out, _ = run(capsys, *asked, *without_usage(tmp_path), "-o", form)
     assert ("and 500 more; use -o json for all" if form == "markdown" else "The first 500 of 600 rows.") in out
     assert out.count("default/p") == (100 + 1 if form == "markdown" else 500 * 2)
     assert "x" * 400 not in out
