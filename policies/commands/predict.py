@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from forewarn.policies.forecast.apply_order import Applied
     from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.releases.release import Release
     from forewarn.policies.scheduling.schedule_one import Prediction
@@ -124,6 +125,7 @@ def rows_of(
             basis = {"basis": placement.basis} if placement.basis else {}
             row = {"id": prediction.pod.key, **prediction.to_dict(), **turn, **how, **basis}
             row["standing"] = [*row["standing"], *(rollout_notes(placement.rollout) if placement.rollout else ())]
+            row |= _losses(prediction.victims, cluster)
             yield row | ({"autoscalers": as_dict(scaled)} if scaled else {})
         for outcome, count in placement.without_prediction.items():
             notes = list(rollout_notes(placement.rollout)) if placement.rollout else []
@@ -134,7 +136,15 @@ def rows_of(
                 "basis": placement.basis,
                 "standing": notes,
             }
-    yield from (group.to_dict() for group in groups)
+    yield from (group.to_dict() | _losses(group.victims, cluster) for group in groups)
+
+
+def _losses(victims: Sequence[Pod], cluster: ClusterSnapshot) -> dict[str, Any]:
+    """What fails or is interrupted without these victims; empty if nothing is."""
+    from forewarn.policies.objects.pod_loss import losses_of
+
+    found = losses_of(victims, cluster.workload)
+    return {"losses": [loss.to_dict() for loss in found]} if found else {}
 
 
 def groups_of(applied: Applied) -> Iterator[GroupForecast]:
@@ -170,10 +180,11 @@ def lines_of(
     """The lines of `-o text`."""
     from forewarn.policies.render import autoscalers
     from forewarn.policies.render.pod_groups import line_of_group
-    from forewarn.policies.render.prediction import render, render_together
+    from forewarn.policies.render.prediction import affected, render, render_together
 
     for group in groups:
         yield line_of_group(group)
+        yield from (f"  {line}" for line in affected(group.victims, cluster))
         yield from (f"  note: {note}" for note in (*group.notes, *group.assumes))
     in_groups = {id(pod) for group in groups for pod in group.pods}
     placements = [

@@ -292,7 +292,7 @@ class Autoscalers(TypedDict):
 
 
 class PredictedPod(TypedDict):
-    """A line of `forewarn predict`: one Pod."""
+    """A line of `forewarn predict`: one Pod. `losses`: what fails or is interrupted without the victims."""
 
     id: str
     outcome: Literal["fits", "preempts", "pending", "not-predicted"]
@@ -314,6 +314,7 @@ class PredictedPod(TypedDict):
     overtaken: NotRequired[bool]
     how: NotRequired[Explanation]
     basis: NotRequired[str]
+    losses: NotRequired[list[PodLoss]]
     autoscalers: NotRequired[Autoscalers]
 
 
@@ -328,7 +329,7 @@ class OtherPods(TypedDict):
 
 
 class PredictedPodGroup(TypedDict):
-    """A line of `forewarn predict`: a PodGroup."""
+    """A line of `forewarn predict`: a PodGroup. `losses`: what fails or is interrupted without the victims."""
 
     id: str
     outcome: str
@@ -336,6 +337,7 @@ class PredictedPodGroup(TypedDict):
     pods: int
     nodes: dict[str, int]
     victims: list[str]
+    losses: NotRequired[list[PodLoss]]
     missing: NotRequired[int]
     message: NotRequired[str]
     standing: list[str]

@@ -196,7 +196,7 @@ def _preempts(
         yield f"  PDB: {violating} a PDB with no disruptions allowed ({listed(pdbs)})"
     elif pdbs:
         yield f"  PDB: disruptions allowed by {listed(pdbs)}"
-    yield from (f"  {line}" for line in _affected(victims, cluster))
+    yield from (f"  {line}" for line in affected(victims, cluster))
     yield f"  wait: up to {plural(wait_seconds(victims), 'second')} until the victims have terminated"
     others = [name for name in prediction.best_nodes if name != node]
     if others:
@@ -208,7 +208,7 @@ def _preempts(
         yield f"  other candidates: {plural(more, 'node')}, at a higher cost"
 
 
-def _affected(victims: Sequence[Pod], cluster: ClusterSnapshot) -> Iterator[str]:
+def affected(victims: Sequence[Pod], cluster: ClusterSnapshot) -> Iterator[str]:
     """What fails or is interrupted without these victims."""
     losses = losses_of(victims, cluster.workload)
     yield from (f"preempting {loss.pod} {loss.sentence}" for loss in losses[:_MAX_LOSSES])

@@ -183,3 +183,26 @@ def test_only_readers_of_the_namespace_see_what_fails(audience: Audience, is_nam
     assert ("Preempting data/spark-pi-driver fails SparkApplication" in shown) is is_named
     assert ("spark" in shown) is is_named
     assert preemption_document(found)["victims"]["losses"][0]["effect"] == "fails"
+
+
+def test_the_losses_of_a_prediction_are_in_its_json(capsys: pytest.CaptureFixture[str]) -> None:
+    of = "docs/examples/custom-controllers"
+    main(["predict", "-f", f"{of}/web.yaml", "--cluster", f"{of}/cluster.yaml", "-o", "json"])
+    (loss,) = json.loads(capsys.readouterr().out)["losses"]
+    told = [loss[key] for key in ("pod", "effect", "kind", "name")]
+    assert told == ["batch/spark-pi-driver", "fails", "SparkApplication", "spark-pi"]
+
+
+def test_the_losses_of_a_preemption_by_a_pod_group_are_predicted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = yaml.safe_load(Path("docs/examples/pod-groups/cluster.yaml").read_text())
+    (job,) = (obj for obj in state["items"] if obj["kind"] == "Job")
+    job["spec"] |= {"backoffLimit": 0, "completions": 4, "parallelism": 4}
+    (tmp_path / "cluster.json").write_text(json.dumps(state))
+    asked = ("predict", "-f", "docs/examples/pod-groups/trainer.yaml", "--cluster", str(tmp_path / "cluster.json"))
+    main([*asked])
+    assert "\n  preempting ml/experiment-0 fails Job experiment\n" in capsys.readouterr().out
+    main([*asked, "-o", "json"])
+    (loss,) = json.loads(capsys.readouterr().out)["losses"]
+    assert loss == {"pod": "ml/experiment-0", "effect": "fails", "kind": "Job", "name": "experiment"}
