@@ -159,6 +159,8 @@ def _buffers(found: Buffers, paint: Callable[[str, str], str]) -> Iterator[str]:
     if found.others:
         more = plural(found.of_others, "replica")
         yield f"{plural(found.others, 'CapacityBuffer')} of other workloads or PodTemplates: {more} provisioned"
+    if found.provisioned or found.of_others:
+        yield "note: the counts above include the capacity of CapacityBuffers: kube-scheduler does not reserve it"
     if found.omitted:
         yield "more CapacityBuffers exist than forewarn reads"
 
