@@ -122,7 +122,7 @@ class Request:
             return None
         if self._columns is columns:
             return list(nominated)
-        rows = np.flatnonzero(self._serials != columns.serials)
+        rows = (self._serials != columns.serials).nonzero()[0]
         return list({*rows.tolist(), *nominated}) if len(rows) <= _FEW else None
 
     def _go_through(self, columns: Columns, nominations: Nominations) -> None:

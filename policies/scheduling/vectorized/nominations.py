@@ -175,7 +175,7 @@ class Nominations:
         if self._columns is None:
             charge(len(self._by_pod) // 4)
             every = [each for here in self._by_node.values() for _, each in here]
-            self._columns = np.array([[getattr(each, name) for each in every] for name in Nominated._fields], np.int64)
+            self._columns = np.array(every, np.int64).reshape(-1, len(Nominated._fields)).T
         rows, kinds, priorities = self._columns
         count = priorities >= priority
         return rows[count], kinds[count]

@@ -6,6 +6,7 @@ not miss its deadline. An interrupted update continues node by node.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -159,7 +160,7 @@ class PodMatrix:
             return
         self._columns = None
         serials, work = snapshot.columns.serials, meter()
-        for row in np.flatnonzero(self.serials != serials).tolist():
+        for row in (self.serials != serials).nonzero()[0].tolist():
             info = snapshot.node_infos[row]
             work.charge(_NODE + 2 * len(info.pods) + self.nodes.cost(row, info.node))
             self.serials[row] = 0  # of no state, until all of this one is there
@@ -193,10 +194,10 @@ class PodMatrix:
         self.start[new, row] = [start_time(pods[place]) for place in new]
         if not self._counts or old_kinds == kinds:
             return 0
+        gained = Counter(kinds)  # minus the old ones: the Pods after a removed Pod only change their position
+        gained.subtract(old_kinds)
         try:
-            return sum(self._count(row, kind, 1) for kind in kinds) + sum(
-                self._count(row, kind, -1) for kind in old_kinds if kind
-            )
+            return sum(self._count(row, kind, pods_more) for kind, pods_more in gained.items() if kind and pods_more)
         except CutShort:  # by a long selector: the pods are in their places, and some of them are counted
             self._forget_counts()
             raise
@@ -257,8 +258,8 @@ class PodMatrix:
         for table in (self._counts, self._counts_of, self._counting):
             table.clear()
 
-    def _count(self, row: int, kind: int, sign: int) -> int:
-        """Add (`sign` 1) or remove (-1) a Pod of a class on a node. Return the number of matched selectors."""
+    def _count(self, row: int, kind: int, number: int) -> int:
+        """Add Pods of a class on a node; a negative `number` removes them. Return the number of matched selectors."""
         counting, matched = self._counting.get(kind), 0
         if counting is None:
             pod = self.kinds.members[kind]
@@ -267,7 +268,7 @@ class PodMatrix:
             counting = self._counting[kind] = [(counts, amount) for counts, amount in amounts if amount]
             matched = len(every)
         for counts, amount in counting:
-            counts.add(row, sign * amount)
+            counts.add(row, number * amount)
         return matched
 
     @staticmethod
