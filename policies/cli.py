@@ -79,6 +79,10 @@ RECORDED: Final[dict[str, Command]] = {
 """Commands that only replay recorded cases (CONTRIBUTING.md). The help omits them."""
 GROUPS: Final = ("whatif", "webhook", "info")
 """First words of the command names that have two words."""
+_SERVERS: Final = ("demo", "ui", "webhook ca-injector", "webhook serve")
+"""Commands that run until they are stopped."""
+_COLLECT_AFTER: Final = 200_000, 50
+"""Thresholds of Python's garbage collector in other commands, which create few cycles: see `gc.set_threshold`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -89,6 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _exit_on_sigterm()
         _replace_unencodable_characters()
     name, arguments = _split(list(sys.argv[1:] if arguments is None else arguments))
+    if is_program and name not in _SERVERS:
+        gc.set_threshold(*_COLLECT_AFTER)
     if sys.stdout is None:
         return complain(name, "standard output is closed", 3)
     try:
