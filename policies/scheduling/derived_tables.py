@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from forewarn.policies.metering import holding_lock
+from forewarn.policies.metering import holding_lock, limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 
 class DerivedTables:
@@ -26,8 +27,11 @@ class DerivedTables:
         self.recurring: Any = None
         """The repeated cycles that simulations of these nodes share (recurring_cycle.py)."""
 
+    def locked(self) -> AbstractContextManager[object]:
+        """Hold the lock as a context manager, and report to a meter with limits that other threads wait."""
+        return self._reported() if limited() else self.lock
+
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the lock as a context manager, and report to the metering that other threads wait."""
+    def _reported(self) -> Iterator[None]:
         with self.lock, holding_lock():
             yield

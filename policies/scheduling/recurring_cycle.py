@@ -8,7 +8,6 @@ recomputed only for changed nodes. The result equals that of `Cycle` (tests comp
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter, is_not
@@ -44,7 +43,8 @@ from forewarn.policies.scheduling.vectorized.victim_selection import Occupancy
 from forewarn.policies.scheduling.victim import has_terminating_victim
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections import Counter
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -344,7 +344,7 @@ class RecurringCycle:
             return self._cycle.ends_before_all
         return self._ends_before_all
 
-    def unhelped(self) -> Counter[str]:
+    def unhelped(self) -> Mapping[str, int]:
         """Return why preemption helps on no node: reason -> number of nodes. Raises NotValid.
 
         Filters after resources do not matter if every node lacks resources even without Pods of lower priority.
@@ -354,12 +354,12 @@ class RecurringCycle:
             return self._cycle.unhelped()
         tried = self._spec.open & (lower.count > 0)
         potential = int(np.count_nonzero(self._spec.open))
-        reasons = Counter({NOT_HELPFUL: len(tried) - potential})
-        reasons[NO_VICTIMS.reasons[0]] += potential - int(np.count_nonzero(tried))
+        victims = int(np.count_nonzero(tried))
+        reasons = {NOT_HELPFUL: len(tried) - potential, NO_VICTIMS.reasons[0]: potential - victims}
         for demand, present in zip(self._spec.demands, self._present(), strict=True):
             lacking = tried & (present - lower.total(demand.resource, self._matrix) > demand.limit)
-            reasons[reason_of(demand.resource)] += int(np.count_nonzero(lacking))
-        return +reasons
+            reasons[reason_of(demand.resource)] = int(np.count_nonzero(lacking))
+        return {reason: nodes for reason, nodes in reasons.items() if nodes}
 
     def _helped(self, lower: LowerPriorityPods) -> NDArray[np.intp]:
         """Return the nodes (row numbers) with enough resources without all Pods of lower priority."""
