@@ -4,8 +4,9 @@ Why: the PriorityClass forewarn has the highest value that a user can define, so
 cluster. Other Pods with this class can preempt all your workloads. Uninstalling forewarn deletes the class, and
 kube-apiserver then rejects Pods that name the class.
 
-Details: the rule also checks forewarn-sweep, the PriorityClass of forewarn's Jobs. A Pod belongs to forewarn if its
-namespace has the same name as the class, or if it has the label `app.kubernetes.io/part-of: forewarn`.
+Details: the rule also checks forewarn-sweep and forewarn-audit-cron-job, the PriorityClasses of forewarn's Jobs. A Pod
+belongs to forewarn if its namespace has the same name as the class, or if it has the label
+`app.kubernetes.io/part-of: forewarn`.
 
 Cluster:
 
