@@ -96,19 +96,22 @@ def aftermath_of(
     own: Collection[str] = (),
     quotas_of: Callable[[str], Sequence[ResourceQuota]] | None = None,
     waiting: Waiting | None = None,
+    recreated: Collection[str] = (),
 ) -> Aftermath:
     """Return the cascade after these predictions. Raises CutShort.
 
     `snapshot`: the cluster after the predictions. `own`: identities of Pods that a rollout deletes anyway; only the
     rollout recreates them. `quotas_of`: the quotas of a namespace including the new objects, by default those of the
-    cluster. `waiting`: the Pending Pods, by default all of the cluster.
+    cluster. `waiting`: the Pending Pods, by default all of the cluster. `recreated`: see
+    `again`.
     """
     going = [victim for prediction in preempting for victim in prediction.victims if not victim.terminating]
     if len(going) > MAX_CYCLES:
         raise CutShort("too many victims to follow")
     capacity = RemainingQuota(quotas_of or cluster.quotas_of)
     waiting = pending_in_order(cluster) if waiting is None else waiting
-    cascade = _Cascade(cluster, snapshot, {prediction.node for prediction in preempting}, capacity, waiting)
+    nodes = {prediction.node for prediction in preempting}
+    cascade = _Cascade(cluster, snapshot, nodes, capacity, waiting, recreated)
     for victim in going:
         cascade.evict(victim, 0, is_replaced=victim.identity not in own)
     return cascade.run()
@@ -138,6 +141,7 @@ class _Cascade:
         nodes: Iterable[str],
         capacity: RemainingQuota,
         waiting: Waiting,
+        recreated: Collection[str],
     ) -> None:
         """Start without events.
 
@@ -146,7 +150,7 @@ class _Cascade:
         self._cluster, self._snapshot, self._capacity = cluster, snapshot, capacity
         self._now = 0.0
         self._numbers = count(1)
-        self._replacements = Replacements(cluster, capacity, self._numbers)
+        self._replacements = Replacements(cluster, capacity, self._numbers, recreated)
         self._due: list[tuple[float, int, Pod | _Waiting]] = []
         """A heap of (time, sequence number, terminating victim or replacement)."""
         nominated = (snapshot.objects.nominated.get(name, ()) for name in nodes)

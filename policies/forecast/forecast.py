@@ -22,6 +22,7 @@ from forewarn.policies.forecast.bounds import (
 )
 from forewarn.policies.forecast.impact import MAX_SHOWN, Impact
 from forewarn.policies.forecast.later_snapshots import BINDING, filled, with_all, with_daemons, without
+from forewarn.policies.forecast.replacements import is_recreated
 from forewarn.policies.forecast.waiting import may_be_helped, pending_in_order, replacement_of
 from forewarn.policies.metering import CutShort, TooLarge, limited, meter, metered
 from forewarn.policies.objects.fields import InvalidObject
@@ -34,7 +35,7 @@ from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.vectorized.node_fit import VectorizedAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.changes import PodChange
@@ -59,14 +60,16 @@ class Forecast:
         aftermath: bool = True,
         quotas_of: Callable[[ReviewedObject, str], Sequence[ResourceQuota]] | None = None,
         stored_quotas: bool = True,
+        recreated: Collection[str] = (),
     ) -> None:
         """Set the cluster and the options.
 
         `expired`: returns True once time is up. `aftermath`: also predict the cascade after preemptions. `quotas_of`:
         returns the quotas of a namespace charged with the current object, by default those of the cluster.
-        `stored_quotas`: True if only quotas stored in the cluster limit the objects.
+        `stored_quotas`: True if only quotas stored in the cluster limit the objects. `recreated`: see `again`.
         """
         self._aftermath, self._quotas_of, self._stored_quotas = aftermath, quotas_of, stored_quotas
+        self._recreated = recreated
         self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
         self._next: Callable[[], Snapshot] = lambda: cluster.scheduling
         self._waiting: Waiting | None = None
@@ -238,7 +241,9 @@ class Forecast:
                 itself = impact.own | impact.let_in
                 waiting = pending_in_order(self._cluster, impact.own | self._placed)
                 preempting = (*impact.preempting, *impact.by_waiting)
-                comes = aftermath_of(self._cluster, self._snapshot(), preempting, itself, quotas_of, waiting)
+                comes = aftermath_of(
+                    self._cluster, self._snapshot(), preempting, itself, quotas_of, waiting, self._recreated
+                )
         except (CutShort, InvalidObject):
             comes = NOT_KNOWN
         return impact._replace(aftermath=comes)
@@ -377,7 +382,9 @@ class Forecast:
         """Add the replacements of victims that were Pending before to the Pending Pods."""
 
         again = [
-            replacement_of(let_in[v.identity].pod) for v in victims if v.identity in let_in and v.owner is not None
+            replacement_of(let_in[victim.identity].pod)
+            for victim in victims
+            if victim.identity in let_in and is_recreated(victim, self._cluster, self._recreated)
         ]
         if again and self._waiting is not None:
             self._waiting = self._waiting._replace(pods=(*self._waiting.pods, *again))

@@ -15,7 +15,7 @@ from forewarn.policies.objects.extent import check_extent, check_metadata_extent
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.kube_apiserver.quota import RemainingQuota
@@ -29,6 +29,14 @@ _MAKING: Final = 100
 """Units of work to create a Pod from a template."""
 
 
+def is_recreated(pod: Pod, cluster: ClusterSnapshot, recreated: Collection[str]) -> bool:
+    """True if a controller recreates a deleted Pod, or would do so if its workload was in the cluster state."""
+    is_there = (
+        pod.owner is not None and cluster.workload(pod.owner.group_kind, pod.namespace, pod.owner.name) is not None
+    )
+    return again(pod, recreated, is_there=is_there) in (Again.CONTROLLER, Again.NOT_LISTED)
+
+
 class _Made(NamedTuple):
     """A Pod of a template. `spec`: the Pod spec as quotas count it; empty if the namespace has no quota."""
 
@@ -37,10 +45,12 @@ class _Made(NamedTuple):
 
 
 class Replacements:
-    """The replacement Pods of one cascade. `numbers`: sequence numbers for unique names."""
+    """The replacement Pods of one cascade. `numbers`: sequence numbers for unique names. `recreated`: see `again`."""
 
-    def __init__(self, cluster: ClusterSnapshot, capacity: RemainingQuota, numbers: Iterator[int]) -> None:
-        self._cluster, self._capacity, self._numbers = cluster, capacity, numbers
+    def __init__(
+        self, cluster: ClusterSnapshot, capacity: RemainingQuota, numbers: Iterator[int], recreated: Collection[str]
+    ) -> None:
+        self._cluster, self._capacity, self._numbers, self._recreated = cluster, capacity, numbers, recreated
         self._templates: dict[tuple[str, str, str], _Made | None] = {}
         self._counted: dict[tuple[int, int], ApiObject] = {}
         """(milli CPU, bytes of memory) -> a Pod spec with these requests."""
@@ -50,7 +60,7 @@ class Replacements:
         CutShort.
         """
         owner = victim.owner
-        if owner is None or owner.kind == "Node" or again(victim, (), is_there=False) is Again.NEVER:
+        if owner is None or not is_recreated(victim, self._cluster, self._recreated):
             return None
         try:
             made = self._made((owner.group_kind, victim.namespace, owner.name))

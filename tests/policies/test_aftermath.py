@@ -18,6 +18,7 @@ from forewarn.policies.findings import with_full_stop
 from forewarn.policies.forecast.aftermath import MAX_CYCLES, MAX_WORK, NOT_KNOWN, Aftermath, aftermath_of
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.options import Options
 from forewarn.policies.rules.wording.forecasts import cascade
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
@@ -40,10 +41,10 @@ def controlled(pod: MadePod, kind: str, name: str) -> MadePod:
     return pod.metadata(ownerReferences=[reference])
 
 
-def aftermath(made: Sequence[Made], new: Made) -> Aftermath:
+def aftermath(made: Sequence[Made], new: Made, recreated: Sequence[str] = ()) -> Aftermath:
     state = cluster(*made)
     prediction = predict(state, new.obj)
-    return aftermath_of(state, prediction.snapshot_after(), [prediction])
+    return aftermath_of(state, prediction.snapshot_after(), [prediction], recreated=recreated)
 
 
 def workload(kind: str, name: str, pods: int, spec: Any, policy: str = "Parallel") -> Made:
@@ -200,6 +201,21 @@ def test_a_pod_of_nobody_and_a_static_one_are_not_made_anew() -> None:
 def test_a_pod_whose_workload_is_not_known_is_made_anew_as_it_was() -> None:
     made = full_node("n1", pods=1, owner="unknown")
     assert aftermath(made, make_pod("new").priority(1).request(cpu="1")) == Aftermath(replaced=1, pending=1)
+
+
+@pytest.mark.parametrize(
+    ("recreated", "found"),
+    [((), Aftermath(lost=1)), (("apps/Database",), Aftermath(replaced=1, pending=1))],
+)
+def test_unknown_controllers_recreate_pods_only_by_the_configuration(
+    recreated: tuple[str, ...], found: Aftermath
+) -> None:
+    made = [make_node("n1").has(cpu="1"), controlled(make_pod("db").request(cpu="1").on("n1"), "Database", "db")]
+    new, config = make_pod("new").priority(1).request(cpu="1"), Config(options=Options(recreates_pods=recreated))
+    assert aftermath(made, new, recreated) == found
+    impact = impact_of(ReviewedObject(new.obj), cluster(*made), config)
+    assert impact is not None
+    assert impact.aftermath == found
 
 
 def test_a_pod_whose_class_is_gone_cannot_be_made_anew() -> None:

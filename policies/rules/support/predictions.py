@@ -86,6 +86,7 @@ class Predicted:
             context.expired,
             pods_defaulted=past_limit_ranger,
             aftermath=self._aftermath,
+            recreated=context.options.recreates_pods,
             quotas_of=partial(_quotas_after, context),
             stored_quotas=len(context.change_set.subjects) == 1
             and not (context.defines_quotas or context.options.limited_resources),
