@@ -10,6 +10,7 @@ from forewarn.policies.findings import one_line
 from forewarn.policies.kinds.registry import DEVICES, KINDS, SEPARATE_KINDS, KindSpec, empty_list
 from forewarn.policies.sources import SourceError
 from forewarn.policies.sources.errors import MissingFile
+from forewarn.policies.whatif.capacity_buffers import MAX_BUFFERS
 from forewarn.webhook.apiserver.client import DEFAULT_TIMEOUTS, ApiServer, Timeouts
 from forewarn.webhook.apiserver.errors import ApiError, UnknownContext
 from forewarn.webhook.apiserver.raw_objects import mapping
@@ -28,8 +29,6 @@ _OF_NODES: Final = "default"
 _DEFINITIONS: Final = KindSpec(
     "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", "", namespaced=False
 )
-MAX_BUFFERS: Final = 1_001
-"""One more than `headroom` shows."""
 _BUFFERS: Final = tuple(
     KindSpec(f"autoscaling.x-k8s.io/{version}", "CapacityBuffer", "capacitybuffers", "")
     for version in ("v1beta1", "v1alpha1")
@@ -130,9 +129,9 @@ class Live:
         return write
 
     def capacity_buffers(self, context: str) -> Iterator[dict[str, Any]]:
-        """The CapacityBuffers of the cluster, at most MAX_BUFFERS; none if the API server does not serve them. Raises
+        """The CapacityBuffers of the cluster, at most MAX_BUFFERS + 1; none if they are not served. Raises
         SourceError."""
-        api, left = ApiServer(partial(connect, context)), MAX_BUFFERS
+        api, left = ApiServer(partial(connect, context)), MAX_BUFFERS + 1
         for resource in _BUFFERS:
             try:
                 for page in api.pages(resource, consistent=False, timeouts=_SHORT):

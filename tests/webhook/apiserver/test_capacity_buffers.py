@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from forewarn.policies.sources import SourceError
+from forewarn.policies.whatif.capacity_buffers import MAX_BUFFERS
 from forewarn.webhook.apiserver.client import Page
 from forewarn.webhook.apiserver.errors import ApiError
-from forewarn.webhook.apiserver.source import MAX_BUFFERS, live
+from forewarn.webhook.apiserver.source import live
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,5 +57,5 @@ def test_no_more_than_a_limit_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
             yield Page([{"metadata": {"name": f"{number}-{n}"}} for n in range(500)], "1", 0)
 
     monkeypatch.setattr("forewarn.webhook.apiserver.client.ApiServer.pages", pages)
-    assert len(list(live.capacity_buffers(""))) == MAX_BUFFERS
+    assert len(list(live.capacity_buffers(""))) == MAX_BUFFERS + 1
     assert len(pages_read) == 3
