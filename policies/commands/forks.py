@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-import json
 import os
 import sys
-from collections import deque
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-T = TypeVar("T")
+    from collections.abc import Callable
 
 
 class _Share:
@@ -52,51 +46,6 @@ def forked(work: Callable[[int], None]) -> tuple[int, int] | None:
         _end_after(work, writer)
     os.close(writer)
     return process, reader
-
-
-def mapped(items: Sequence[T], work: Callable[[T], Any], here: Callable[[T], Any] | None = None) -> Iterator[Any]:
-    """Yield the JSON result of `work` for each item in order, computed in forks, one per core at a time.
-
-    If a fork is impossible or ends without a result (for example, after an exception), `here` (default: `work`) runs in
-    this process. Thus caches remain for the next item, and exceptions are raised here.
-    """
-    here = here or work
-    started: deque[tuple[T, tuple[int, int] | None]] = deque()
-    gc.collect()
-    gc.freeze()
-    try:
-        for item in items:
-            started.append((item, forked(lambda pipe, item=item: _send(pipe, work(item)))))  # type: ignore[misc]
-            if len(started) >= cores():
-                yield _answer(*started.popleft(), here)
-        while started:
-            yield _answer(*started.popleft(), here)
-    finally:
-        gc.unfreeze()
-        for _, process in started:
-            if process is not None:
-                _received(*process)
-
-
-def _send(pipe: int, found: Any) -> None:
-    with os.fdopen(pipe, "w", encoding="utf-8") as stream:
-        json.dump([found], stream)
-
-
-def _answer(item: T, process: tuple[int, int] | None, here: Callable[[T], Any]) -> Any:
-    told = _received(*process) if process is not None else []
-    return told[0] if told else here(item)
-
-
-def _received(process: int, pipe: int) -> list[Any]:
-    """The results of a process; fewer if it ended early."""
-    with os.fdopen(pipe, encoding="utf-8") as stream:
-        text = stream.read()
-    os.waitpid(process, 0)
-    with suppress(ValueError):
-        found: list[Any] = json.loads(text)
-        return found
-    return []
 
 
 def _end_after(work: Callable[[int], None], writer: int) -> NoReturn:

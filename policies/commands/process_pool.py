@@ -1,4 +1,4 @@
-"""A bounded pool of forked processes, each with a time limit: one that fails or hangs does not affect the others."""
+"""A bounded pool of forked processes: one that fails or hangs does not affect the others."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import signal
 from collections import deque
 from contextlib import contextmanager, suppress
+from math import inf
 from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -36,12 +37,34 @@ class _Running(NamedTuple):
     output: bytearray
 
 
-def pooled(items: Sequence[T], work: Callable[[T], Any], at_once: int, seconds: float) -> Iterator[tuple[T, Any]]:
+def mapped(items: Sequence[T], work: Callable[[T], Any], here: Callable[[T], Any] | None = None) -> Iterator[Any]:
+    """Yield the JSON result of `work` for each item in order, computed in forks, one per core at a time.
+
+    If a fork is impossible or ends without a result (for example, after an exception), `here` (default: `work`) runs in
+    this process. Thus caches remain for the next item, and exceptions are raised here.
+    """
+    done, first = dict[int, Any](), 0
+    results = pooled(range(len(items)), lambda number: work(items[number]), cores(), inf, lambda _: Lost("no process"))
+    for number, result in results:
+        done[number] = result
+        while first in done:
+            found = done.pop(first)
+            yield (here or work)(items[first]) if isinstance(found, Lost) else found
+            first += 1
+
+
+def pooled(
+    items: Sequence[T],
+    work: Callable[[T], Any],
+    at_once: int,
+    seconds: float,
+    here: Callable[[T], Any] | None = None,
+) -> Iterator[tuple[T, Any]]:
     """Yield each item with the JSON result of `work` as processes complete; at most `at_once` run at the same time.
 
     The result is a `Lost` if a process ends without one, or after `seconds`, when it is killed with all processes that
-    it started. The processes share the CPUs, and standard input is empty for them. If a fork is impossible, `work` runs
-    in this process without a time limit.
+    it started. The processes share the CPUs, and standard input is empty for them. If a fork is impossible, `here`
+    (default: `work`) runs in this process without a time limit.
     """
     waiting = deque(items)
     with _frozen(), _Pool(work, max(1, cores() // max(1, min(at_once, len(items)))), seconds) as pool:
@@ -49,7 +72,7 @@ def pooled(items: Sequence[T], work: Callable[[T], Any], at_once: int, seconds: 
             while waiting and len(pool.running) < at_once:
                 item = waiting.popleft()
                 if not pool.start(item):
-                    yield item, work(item)
+                    yield item, (here or work)(item)
             yield from pool.completed()
 
 
@@ -86,7 +109,7 @@ class _Pool:
         if not self.running:
             return
         wait = min(each.until for each in self.running.values()) - monotonic()
-        for key, _ in self._selector.select(max(0.0, wait)):
+        for key, _ in self._selector.select(None if wait == inf else max(0.0, wait)):
             data = os.read(key.fd, _BLOCK)
             output = self.running[key.fd].output
             output += data

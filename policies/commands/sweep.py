@@ -130,7 +130,7 @@ def _watched(found: Iterable[Any], count: int) -> Iterator[Any]:
 def _of_classes(
     cache: DumpCache, names: Sequence[str], until: float, autoscaling: Autoscaling
 ) -> Iterator[dict[str, Any]]:
-    from forewarn.policies.commands.forks import mapped
+    from forewarn.policies.commands.process_pool import mapped
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.whatif.class_change import Change, apply_change, restarts
     from forewarn.policies.whatif.sweep import Tally

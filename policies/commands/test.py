@@ -92,7 +92,7 @@ def _expectations(path: str) -> Iterator[tuple[str, Expectation]]:
 def _evaluated(
     options: argparse.Namespace, given: Sequence[tuple[str, Expectation]], release: Release, shard: Shard | None
 ) -> int:
-    from forewarn.policies.commands.forks import mapped
+    from forewarn.policies.commands.process_pool import mapped
     from forewarn.policies.render.expectations import from_dict
 
     cluster = _Cluster(options, release, digested=shard is not None)
