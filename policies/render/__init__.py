@@ -1,1 +1,11 @@
 """Findings and predictions as text, for users and for programs."""
+
+from collections.abc import Callable
+
+Painter = Callable[[str, str], str]
+"""Applies a style to a text."""
+
+
+def plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a Painter)
+    """Return the text without a style."""
+    return text

@@ -6,11 +6,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Location, Severity, one_line, plural
+from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.report import one_line_finding
 from forewarn.policies.render.table import page_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.findings import Finding, ObjectRef
 
@@ -18,11 +19,7 @@ MAX_PER_RULE: Final = 20
 """Maximum findings of one rule in the text; JSON contains all."""
 
 
-def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
-    return text
-
-
-def render(findings: Sequence[Finding], paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+def render(findings: Sequence[Finding], paint: Painter = plain) -> Iterator[str]:
     """The report as lines. `findings`: in the order of `audit`."""
     for (severity, rule), group in groupby(findings, key=lambda finding: (finding.severity, finding.rule)):
         found = list(group)
@@ -39,9 +36,7 @@ def render(findings: Sequence[Finding], paint: Callable[[str, str], str] = _plai
 _HEADS: Final = ("SEVERITY", "RULE", "COUNT", "FIRST FINDING")
 
 
-def render_summary(
-    findings: Sequence[Finding], paint: Callable[[str, str], str] = _plain, width: int = 0
-) -> Iterator[str]:
+def render_summary(findings: Sequence[Finding], paint: Painter = plain, width: int = 0) -> Iterator[str]:
     """One page: a line for each rule, the most severe first, with its first finding; another for unevaluated ones.
 
     `width`: as in `page_table`.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.objects.fields import ref_of
+from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.headroom import cpu, memory
 from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.simulation import duration, settled, violated
@@ -14,7 +15,7 @@ from forewarn.policies.render.whatif import pair
 from forewarn.policies.whatif.answer import pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.policies.whatif.class_plan import Alternative, Plan, Step
@@ -38,11 +39,7 @@ _TEXTS: Final = ("PriorityClass",)
 _OLD: Final = "old value"
 
 
-def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
-    return text
-
-
-def render(found: Levels, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+def render(found: Levels, paint: Painter = plain) -> Iterator[str]:
     """The table of costs and the matrix, as lines."""
     yield paint(_title(found), "bold")
     yield from table(HEADS, _rows(found), paint, texts=_TEXTS)
@@ -164,7 +161,7 @@ _VERBS: Final = {
 }
 
 
-def render_plan(found: Plan, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+def render_plan(found: Plan, paint: Painter = plain) -> Iterator[str]:
     """The steps of a plan as text lines."""
     good = found.is_complete and not found.preempted
     yield paint(_plan_title(found), "bold")

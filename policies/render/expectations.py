@@ -7,21 +7,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from forewarn.policies.findings import no_command_in_markup, one_line, plural
+from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.simulation import timeline
 from forewarn.policies.whatif.answer import as_dict as answer_as_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.expectations.evaluation import Verdict
 
 MAX_LINES: Final = 30
 """Maximum lines of a counterexample."""
 _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
-    return text
 
 
 class Result(NamedTuple):
@@ -63,7 +60,7 @@ def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Result:
     return Result(name, cases, *about)
 
 
-def render(results: Sequence[Result], paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+def render(results: Sequence[Result], paint: Painter = plain) -> Iterator[str]:
     """A line for each result; below one that is not met, the reason with the counterexample."""
     for result in results:
         looked_at = f" ({plural(result.cases, 'case')})" if result.cases > 1 else ""

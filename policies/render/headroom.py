@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import listed, plural
+from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import text_of
 from forewarn.policies.whatif.headroom import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.whatif.capacity_buffers import Buffers
@@ -21,13 +22,9 @@ _MAX_GROUPS: Final = 20
 _GIB: Final = 2**30
 
 
-def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
-    return text
-
-
 def render(
     found: Headroom,
-    paint: Callable[[str, str], str] = _plain,
+    paint: Painter = plain,
     reserve: Placeholders | None = None,
     buffers: Buffers | None = None,
 ) -> Iterator[str]:
@@ -51,7 +48,7 @@ def size_of(pod: Pod) -> str:
     return f"{' and '.join(parts)} each" if parts else "no cpu or memory request"
 
 
-def _lines(found: Headroom, paint: Callable[[str, str], str]) -> Iterator[str]:
+def _lines(found: Headroom, paint: Painter) -> Iterator[str]:
     style = "good" if found.more[0] else "warning"
     if (group := found.of_pod_group) is not None:
         fit = f"{plural(group.without, 'more group')} of {plural(group.size, 'Pod')} fit"
@@ -128,7 +125,7 @@ def memory(size: int) -> str:
     return f"{size / _GIB:.3g}Gi" if size < 1000 * _GIB else f"{size / _GIB:.0f}Gi"
 
 
-def _placeholders(found: Placeholders, paint: Callable[[str, str], str]) -> Iterator[str]:
+def _placeholders(found: Placeholders, paint: Painter) -> Iterator[str]:
     """Lines about the placeholder Pods for a number of Pods."""
     yield paint(f"to start {plural(found.wanted, 'Pod')} without waiting for new nodes:", "bold")
     if found.obstacle:
@@ -145,7 +142,7 @@ def _placeholders(found: Placeholders, paint: Callable[[str, str], str]) -> Iter
         yield f"  or: CapacityBuffer with replicas {found.wanted} (no Pods are preempted; -o json shows the manifest)"
 
 
-def _buffers(found: Buffers, paint: Callable[[str, str], str]) -> Iterator[str]:
+def _buffers(found: Buffers, paint: Painter) -> Iterator[str]:
     """The CapacityBuffers of the cluster, against the number of replicas that is needed."""
     for each in found.own[:_MAX_GROUPS]:
         of = "" if each.replicas is None else f" of {each.replicas}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import cut, listed, one_line, plural
 from forewarn.policies.kubelet.admission import NotEnough
+from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import MAX_ROWS, cell_of, text_of
 
 if TYPE_CHECKING:
@@ -64,11 +65,7 @@ class Answer(NamedTuple):
     shutdown: Sequence[Group] | None
 
 
-def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
-    return text
-
-
-def render(found: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+def render(found: Answer, paint: Painter = plain) -> Iterator[str]:
     """The answers as text lines."""
     if found.order:
         yield paint(f"{found.node}, {heading(found.order)}", "bold")

@@ -10,12 +10,13 @@ from forewarn.policies.findings import listed, plural
 from forewarn.policies.forecast.placement import outcomes, waits_for_victims
 from forewarn.policies.objects.pod import wait_seconds
 from forewarn.policies.objects.pod_loss import losses_of
+from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.why_not import explanations, why_not
 from forewarn.policies.rules.wording.forecasts import ONE_BY_ONE, placement_notes
 from forewarn.policies.scheduling.explanation import explanation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.forecast.apply_order import Applied
@@ -30,14 +31,10 @@ GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup tog
 NONE_WANTED: Final = "it creates no Pods (0 replicas, suspended, or no node matches)"
 
 
-def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
-    return text
-
-
 def render(
     placement: Placement,
     cluster: ClusterSnapshot,
-    paint: Callable[[str, str], str] = _plain,
+    paint: Painter = plain,
     *,
     explain: bool = False,
     applied: Applied | None = None,
@@ -89,7 +86,7 @@ def render_together(
     placements: Sequence[Placement],
     applied: Applied,
     cluster: ClusterSnapshot,
-    paint: Callable[[str, str], str] = _plain,
+    paint: Painter = plain,
     *,
     explain: bool = False,
 ) -> Iterator[str]:
@@ -161,7 +158,7 @@ def _title(prediction: Prediction) -> str:
     return f"{prediction.pod.key} (priority {prediction.pod.effective_priority})"
 
 
-def _one(prediction: Prediction, cluster: ClusterSnapshot, paint: Callable[[str, str], str]) -> Iterator[str]:
+def _one(prediction: Prediction, cluster: ClusterSnapshot, paint: Painter) -> Iterator[str]:
     title = paint(_title(prediction), "bold")
     if prediction.outcome == "not-predicted":
         yield f"{title}: {paint('not predicted', 'warning')}: {prediction.not_predicted}"
@@ -179,9 +176,7 @@ def _nodes(prediction: Prediction) -> str:
     return prediction.node + (f" ({plural(others, 'other node also fits', 'other nodes also fit')})" if others else "")
 
 
-def _preempts(
-    title: str, prediction: Prediction, cluster: ClusterSnapshot, paint: Callable[[str, str], str]
-) -> Iterator[str]:
+def _preempts(title: str, prediction: Prediction, cluster: ClusterSnapshot, paint: Painter) -> Iterator[str]:
     victims, node = prediction.victims, prediction.nominated_node
     head = paint(f"would preempt {plural(len(victims), 'Pod')} on {node}", "warning")
     if waits_for_victims(prediction):

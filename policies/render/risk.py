@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import listed, plural
+from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import cell_of, text_of
 from forewarn.policies.render.simulation import duration
 from forewarn.policies.render.table import page_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.whatif.risk import Loss, Preemptor, Risk, Risks
 
@@ -19,15 +20,11 @@ _MAX_LOSSES: Final = 5
 _GIB: Final = 2**30
 
 
-def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
-    return text
-
-
 _ONE_POD: Final = "ONE POD LOST"
 _SUMMARY_HEADS: Final = ("WORKLOAD", "CLASS", "PRIORITY", "PODS", "WORST LOSS", "EVICTED FIRST", "PREEMPTED BY")
 
 
-def render_summary(found: Risks, paint: Callable[[str, str], str] = _plain, width: int = 0) -> Iterator[str]:
+def render_summary(found: Risks, paint: Painter = plain, width: int = 0) -> Iterator[str]:
     """One page: a table of the workloads with the largest losses, and the number of workloads with each risk.
 
     `width`: as in `page_table`.
@@ -95,7 +92,7 @@ def _losing(found: Risks, what: str) -> str:
     return f"{count} {'loses' if count == 1 else 'lose'} replicas"
 
 
-def render(found: Risks, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+def render(found: Risks, paint: Painter = plain) -> Iterator[str]:
     """The risks as text lines by workload, the largest losses first."""
     for risk in found.risks[:MAX_WORKLOADS]:
         named = f"class {risk.priority_class}, " if risk.priority_class else ""
@@ -119,7 +116,7 @@ def _cut_off(found: Risks) -> Iterator[str]:
         yield f"{plural(len(losses), 'simulation')} {why} ({named}): results are as of then{longer}"
 
 
-def _of_workload(risk: Risk, found: Risks, paint: Callable[[str, str], str]) -> Iterator[str]:
+def _of_workload(risk: Risk, found: Risks, paint: Painter) -> Iterator[str]:
     preemptors = preempted_by(risk)
     if preemptors:
         yield f"may be preempted by {preemptors}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import listed, plural
+from forewarn.policies.render import Painter, plain
 from forewarn.policies.simulation.summary import Levels, counted, names_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from forewarn.policies.simulation.outcomes import Outcome
     from forewarn.policies.simulation.simulation import Simulation
@@ -25,10 +26,6 @@ _EVENT_TEXTS: Final = {"jobFailed": "Job failed: {}", "refused": "a ResourceQuot
 
 
 NO_PREEMPTION: Final = "no Pods are preempted"
-
-
-def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
-    return text
 
 
 def duration(seconds: float) -> str:
@@ -50,7 +47,7 @@ def settled(summary: Summary) -> str:
     return f"steady state after {duration(summary.settled_at)}"
 
 
-def summary_lines(summary: Summary, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+def summary_lines(summary: Summary, paint: Painter = plain) -> Iterator[str]:
     """The result of a simulation as text lines."""
     if summary.new_pods:
         yield paint(new_pods(summary), "good" if summary.all_run_at is not None else "warning")
@@ -94,7 +91,7 @@ def new_pods(summary: Summary, noun: str = "new Pod") -> str:
     return f"all {summary.new_pods} {noun}s are scheduled after {after}"
 
 
-def odds(outcomes: Sequence[tuple[Outcome, Summary]], paint: Callable[[str, str], str]) -> Iterator[str]:
+def odds(outcomes: Sequence[tuple[Outcome, Summary]], paint: Painter) -> Iterator[str]:
     """The outcomes of several runs, one line for each."""
     runs = sum(outcome.count for outcome, _ in outcomes)
     stories: dict[str, int] = {}
@@ -128,7 +125,7 @@ class _Line(NamedTuple):
     """The cascade depth of a preemption; preemptions of different depths have different lines."""
 
 
-def timeline(simulation: Simulation, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+def timeline(simulation: Simulation, paint: Painter = plain) -> Iterator[str]:
     """The important events as text lines, collapsed."""
     lines = list(_lines(simulation))
     width = max((len(duration(second)) for second, _ in lines), default=0)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import listed, plural
+from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import text_of
 from forewarn.policies.render.simulation import duration
 from forewarn.policies.render.table import markdown_table, table
 from forewarn.policies.whatif import EVERY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from forewarn.policies.whatif.sweep import Needs, Row, Sweep
 
@@ -21,10 +22,6 @@ SETTLED: Final = "steady state after"
 _NEEDED: Final = "nodes needed"
 _TEXTS: Final = ("case", SETTLED, _NEEDED)
 """Columns with text instead of counts."""
-
-
-def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
-    return text
 
 
 def heads_of(sweep: Sweep) -> list[str]:
@@ -93,7 +90,7 @@ def _nothing(sweep: Sweep) -> str:
     return "no Pods lost, Pending or preempted"
 
 
-def render(sweep: Sweep, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+def render(sweep: Sweep, paint: Painter = plain) -> Iterator[str]:
     """The table as text lines."""
     yield paint(f"what if {EVERY[sweep.kind]}: {plural(len(sweep.rows), 'case')}", "bold")
     yield f"  before: {before(sweep)}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import cut, one_line
+from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.markdown import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     Rows = Sequence[Sequence[str | int]]
 
@@ -18,14 +19,10 @@ _LONGEST_IN_FILES: Final = 1_000
 """Maximum characters of a cell of `page_table` in a file or pipe."""
 
 
-def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
-    return text
-
-
 def table(
     heads: Sequence[str],
     rows: Rows,
-    paint: Callable[[str, str], str] = _plain,
+    paint: Painter = plain,
     *,
     texts: Collection[str] = (),
     longest: int = 200,

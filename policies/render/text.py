@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Severity, one_line, plural, printable
 from forewarn.policies.objects.fields import NOTHING
+from forewarn.policies.render import Painter, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,14 +29,10 @@ _PLURALS: Final = {
 }
 
 
-def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
-    return text
-
-
 def render(
     findings: Sequence[Finding],
     line_of: Callable[[str, int], str | None],
-    paint: Callable[[str, str], str] = _plain,
+    paint: Painter = plain,
     most: int = 0,
 ) -> Iterator[str]:
     """The report as text lines.
@@ -62,7 +59,7 @@ def render(
         yield f"and {count} more of {rule} in {plural(len(files[rule]), 'file')}: --max-per-rule 0 shows all"
 
 
-def _excerpt(finding: Finding, line: str | None, paint: Callable[[str, str], str]) -> Iterator[str]:
+def _excerpt(finding: Finding, line: str | None, paint: Painter) -> Iterator[str]:
     """The source line with its caret, cut to the width of a screen around the value."""
     place = finding.location
     gutter = " " * len(str(place.line))

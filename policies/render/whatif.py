@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.recreated import sentence
 from forewarn.policies.findings import cut, listed, one_line, plural
-from forewarn.policies.render import autoscalers
+from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.markdown import label_of, text_of
 from forewarn.policies.render.simulation import NO_PREEMPTION, duration, missing, new_pods, settled, violated
 from forewarn.policies.render.table import markdown_table, table
@@ -36,13 +36,7 @@ _PDB_TEXTS: Final = ("PDB", "healthy Pods", "Pods")
 _REPLACEMENT: Final = "replacement Pod"
 
 
-def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
-    return text
-
-
-def render(
-    answer: Answer, change: ClassChange | None = None, paint: Callable[[str, str], str] = _plain
-) -> Iterator[str]:
+def render(answer: Answer, change: ClassChange | None = None, paint: Painter = plain) -> Iterator[str]:
     """The answer as text lines."""
     yield paint(answer.title, "bold")
     if change is not None:
@@ -78,7 +72,7 @@ def _afterwards(change: ClassChange) -> str:
     return f"a restart of {listed(names)}" if names else "the change"
 
 
-def _summary_lines(answer: Answer, noun: str, paint: Callable[[str, str], str]) -> Iterator[str]:
+def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
     """Lines with the counts at the end. `noun`: the name of new Pods in the text."""
     if answer.summary.new_pods and answer.upgrade is None:
         complete = answer.summary.all_run_at is not None
@@ -140,7 +134,7 @@ def too_few_healthy(pdb: str, healthy: int, desired: int) -> str:
     return f"PDB {pdb}: {healthy} of {desired} desired Pods healthy at the end"
 
 
-def emptied(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+def emptied(answer: Answer, paint: Painter = plain) -> Iterator[str]:
     """Lines about a drain or upgrade: completed nodes, the reasons for the others, and the fix."""
     yield from _upgraded(answer, paint)
     drained = [node for node in answer.drained if node not in answer.stuck]
@@ -151,7 +145,7 @@ def emptied(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Iterat
         yield f"Fix: {fix}"
 
 
-def arrived(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+def arrived(answer: Answer, paint: Painter = plain) -> Iterator[str]:
     """Which Pods get to new nodes first, and the DaemonSets that do not, or that a restart leaves Pending."""
     found = answer.new_nodes
     if found is None:
@@ -164,7 +158,7 @@ def arrived(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Iterat
     yield from _pending_daemons(found.starved, "DaemonSets with Pending Pods on new nodes:", paint)
 
 
-def _pending_daemons(found: Sequence[Starved], title: str, paint: Callable[[str, str], str]) -> Iterator[str]:
+def _pending_daemons(found: Sequence[Starved], title: str, paint: Painter) -> Iterator[str]:
     if found:
         yield paint(title, "warning")
     yield from _limited(map(_starved, found), len(found), "DaemonSet", "DaemonSets")
@@ -183,7 +177,7 @@ def _starved(each: Starved) -> str:
     return f"{each.workload} (priority {each.priority}): {plural(each.pods, 'Pod')}{why}"
 
 
-def _upgraded(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
+def _upgraded(answer: Answer, paint: Painter) -> Iterator[str]:
     """Lines about the progress of an upgrade, and its duration."""
     upgrade = answer.upgrade
     if upgrade is None:
@@ -231,7 +225,7 @@ def upgrade_tables(answer: Answer) -> Iterator[_Table]:
         yield _Table(title, ("PDB", "healthy Pods", "nodes", "Pods"), rows[:MAX_LINES], _PDB_TEXTS, more)
 
 
-def _upgrade_lines(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
+def _upgrade_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     for each in upgrade_tables(answer):
         yield each.title
         yield from table(each.heads, each.rows, paint, texts=each.texts)
@@ -338,7 +332,7 @@ def _waiting(standing: WorkloadCount) -> str:
     return f"{standing.pending} Pending{unchanged}{why}"
 
 
-def _preempted_lines(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
+def _preempted_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     if not answer.preemptions:
         yield NO_PREEMPTION
         return
@@ -380,7 +374,7 @@ def _outcomes(anyway: Anyway) -> str:
 # A class that changes
 
 
-def class_change(change: ClassChange, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+def class_change(change: ClassChange, paint: Painter = plain) -> Iterator[str]:
     """Lines about a PriorityClass change: the effect now, and the Pods that may then preempt each other."""
     changed = change.changed
     yield f"{paint('now:', 'bold')} {running_text(change)}"
