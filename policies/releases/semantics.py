@@ -43,6 +43,19 @@ FEATURE_GATES: Final[dict[str, tuple[tuple[int, bool], ...]]] = {
 """Feature gate -> (minor, the default since then), oldest first. Source: upstream `pkg/features/kube_features.go`."""
 
 
+class _Property:
+    """A property of `Semantics`: true from the minor `since` up to `until`, if the feature gate is on."""
+
+    __slots__ = ("_gate", "_since", "_until")
+
+    def __init__(self, since: int = 0, until: int = 1 << 31, gate: str = "") -> None:
+        self._since, self._until, self._gate = since, until, gate
+
+    def __get__(self, owner: Semantics, _: type[Semantics]) -> bool:
+        """Return the value for a release."""
+        return self._since <= owner.minor <= self._until and (not self._gate or owner.enabled(self._gate))
+
+
 @dataclass(frozen=True, slots=True)
 class Semantics:
     """One release with feature gates.
@@ -91,131 +104,68 @@ class Semantics:
         """The notice for a release whose predictions are unverified; empty for other releases."""
         return f"Kubernetes {self.release}: {PREVIEW}" if self.minor in PREVIEW_MINORS else ""
 
-    @property
-    def empty_selectors_count(self) -> bool:
-        """Whether PDBs with an empty selector, and Pods without labels, count in preemption (kubernetes #141785).
+    empty_selectors_count = _Property(since=38)
+    """Whether PDBs with an empty selector, and Pods without labels, count in preemption (kubernetes #141785).
 
-        Topology spread then also counts Pods for an empty labelSelector (kubernetes #141340).
-        """
-        return self.minor >= 38
-
-    @property
-    def pods_carry_topology_labels(self) -> bool:
-        """Whether a Pod gets the zone and region of its node as labels when it is bound."""
-        return self.enabled("PodTopologyLabelsAdmission")
-
-    @property
-    def balanced_allocation_scores_the_change(self) -> bool:
-        """Whether NodeResourcesBalancedAllocation scores the improvement of a node's balance instead of its balance."""
-        return self.minor >= 36
+    Topology spread then also counts Pods for an empty labelSelector (kubernetes #141340).
+    """
+    pods_carry_topology_labels = _Property(gate="PodTopologyLabelsAdmission")
+    """Whether a Pod gets the zone and region of its node as labels when it is bound."""
+    balanced_allocation_scores_the_change = _Property(since=36)
+    """Whether NodeResourcesBalancedAllocation scores the improvement of a node's balance instead of its balance."""
 
     @property
     def pods_are_grouped(self) -> bool | None:
         """Whether Pods belong to PodGroups, by the given gate; None: not given, so the stored objects decide."""
         return self.minor >= 35 and dict(self.gates).get("GenericWorkload")
 
-    @property
-    def pods_have_scheduling_groups(self) -> bool:
-        """Whether `spec.schedulingGroup` names the PodGroup of a Pod; 1.35 has `workloadRef`."""
-        return self.minor >= 36
+    pods_have_scheduling_groups = _Property(since=36)
+    """Whether `spec.schedulingGroup` names the PodGroup of a Pod; 1.35 has `workloadRef`."""
+    groups_are_preempted_together = _Property(since=37)
+    """Whether preemption by a Pod without a group treats victims' PodGroups as units, with their priorities."""
+    pod_groups_have_preemption_policies = _Property(gate="PodGroupPreemptionPolicy")
+    """Whether the preemption policy of a PodGroup replaces that of its Pods."""
+    successful_preemptions_are_reported = _Property(since=37)
+    """Whether the condition PodScheduled names the node and the number of victims, and no claims."""
+    every_nominated_pod_is_passed_over = _Property(since=36)
+    """Whether cluster-autoscaler of this minor also skips Pods that are nominated to a deleted node.
 
-    @property
-    def groups_are_preempted_together(self) -> bool:
-        """Whether preemption by a Pod without a group treats victims' PodGroups as units, with their priorities."""
-        return self.minor >= 37
-
-    @property
-    def pod_groups_have_preemption_policies(self) -> bool:
-        """Whether the preemption policy of a PodGroup replaces that of its Pods."""
-        return self.enabled("PodGroupPreemptionPolicy")
-
-    @property
-    def successful_preemptions_are_reported(self) -> bool:
-        """Whether the condition PodScheduled names the node and the number of victims, and no claims."""
-        return self.minor >= 37
-
-    @property
-    def every_nominated_pod_is_passed_over(self) -> bool:
-        """Whether cluster-autoscaler of this minor also skips Pods that are nominated to a deleted node.
-
-        Source: kubernetes/autoscaler, `ArrangePodsBySchedulability`; until 1.35 `FilterOutExpendableAndSplit`.
-        """
-        return self.minor >= 36
-
-    @property
-    def image_volumes_count_for_locality(self) -> bool:
-        """Whether ImageLocality counts the images of volumes in addition to those of containers."""
-        return self.minor >= 36
-
-    @property
-    def image_volumes_raise_the_threshold(self) -> bool:
-        """Whether the maximum threshold of ImageLocality also grows with image volumes, not only with containers."""
-        return self.minor >= 37
-
-    @property
-    def devices_are_scored(self) -> bool:
-        """Whether DynamicResources scores nodes."""
-        return self.minor >= 35
-
-    @property
-    def devices_of_resources_are_scored(self) -> bool:
-        """Whether extended resources of a DeviceClass are scored like those of device plugins."""
-        return self.minor >= 35 and self.enabled("DRAExtendedResource")
-
-    @property
-    def expected_bindings_are_announced(self) -> bool:
-        """Whether kube-scheduler sets `nominatedNodeName` for a Pod whose binding is delayed."""
-        return self.enabled("NominatedNodeNameForExpectation")
-
-    @property
-    def devices_are_allocated(self) -> bool:
-        """Whether DynamicResources is a default plugin."""
-        return self.enabled("DynamicResourceAllocation")
+    Source: kubernetes/autoscaler, `ArrangePodsBySchedulability`; until 1.35 `FilterOutExpendableAndSplit`.
+    """
+    image_volumes_count_for_locality = _Property(since=36)
+    """Whether ImageLocality counts the images of volumes in addition to those of containers."""
+    image_volumes_raise_the_threshold = _Property(since=37)
+    """Whether the maximum threshold of ImageLocality also grows with image volumes, not only with containers."""
+    devices_are_scored = _Property(since=35)
+    """Whether DynamicResources scores nodes."""
+    devices_of_resources_are_scored = _Property(since=35, gate="DRAExtendedResource")
+    """Whether extended resources of a DeviceClass are scored like those of device plugins."""
+    expected_bindings_are_announced = _Property(gate="NominatedNodeNameForExpectation")
+    """Whether kube-scheduler sets `nominatedNodeName` for a Pod whose binding is delayed."""
+    devices_are_allocated = _Property(gate="DynamicResourceAllocation")
+    """Whether DynamicResources is a default plugin."""
 
     @property
     def device_binding_conditions_are_awaited(self) -> bool:
         """Whether DynamicResources waits for devices to be ready before it binds a Pod."""
         return self.enabled("DRADeviceBindingConditions") and self.enabled("DRAResourceClaimDeviceStatus")
 
-    @property
-    def devices_are_shared(self) -> bool:
-        """Whether several claims may share a device, each with a part of its capacity. Not modelled until 1.35."""
-        return self.minor >= 36 and self.enabled("DRAConsumableCapacity")
-
-    @property
-    def devices_are_partitioned(self) -> bool:
-        """Whether devices consume counters of their pool. Not modelled until 1.35."""
-        return self.minor >= 36 and self.enabled("DRAPartitionableDevices")
-
-    @property
-    def capacity_ranges_may_be_fractional(self) -> bool:
-        """Whether the steps of a device capacity may be fractions, counted in thousandths."""
-        return self.enabled("DRAFractionalCapacityRange")
-
-    @property
-    def counters_reach_every_node(self) -> bool:
-        """Whether a slice with counters makes its pool available on every node (Kubernetes 1.36 only)."""
-        return self.minor <= 36
-
-    @property
-    def full_devices_are_passed_over(self) -> bool:
-        """Whether a request for all devices skips devices without free capacity (Kubernetes 1.36 only)."""
-        return self.minor <= 36
-
-    @property
-    def shares_need_capacity(self) -> bool:
-        """Whether a share of a device without capacity consumes no counters (Kubernetes 1.36 only)."""
-        return self.minor <= 36
-
-    @property
-    def distinct_values_by_request(self) -> bool:
-        """Whether distinctAttribute compares only the last device of each request (Kubernetes 1.36 only)."""
-        return self.minor <= 36
-
-    @property
-    def large_amounts_of_devices_go_wrong(self) -> bool:
-        """Whether sums of counters and capacities modify their operands (8Ti and more; Kubernetes 1.36 only)."""
-        return self.minor <= 36
+    devices_are_shared = _Property(since=36, gate="DRAConsumableCapacity")
+    """Whether several claims may share a device, each with a part of its capacity. Not modelled until 1.35."""
+    devices_are_partitioned = _Property(since=36, gate="DRAPartitionableDevices")
+    """Whether devices consume counters of their pool. Not modelled until 1.35."""
+    capacity_ranges_may_be_fractional = _Property(gate="DRAFractionalCapacityRange")
+    """Whether the steps of a device capacity may be fractions, counted in thousandths."""
+    counters_reach_every_node = _Property(until=36)
+    """Whether a slice with counters makes its pool available on every node (Kubernetes 1.36 only)."""
+    full_devices_are_passed_over = _Property(until=36)
+    """Whether a request for all devices skips devices without free capacity (Kubernetes 1.36 only)."""
+    shares_need_capacity = _Property(until=36)
+    """Whether a share of a device without capacity consumes no counters (Kubernetes 1.36 only)."""
+    distinct_values_by_request = _Property(until=36)
+    """Whether distinctAttribute compares only the last device of each request (Kubernetes 1.36 only)."""
+    large_amounts_of_devices_go_wrong = _Property(until=36)
+    """Whether sums of counters and capacities modify their operands (8Ti and more; Kubernetes 1.36 only)."""
 
     @property
     def device_taint_rules_apply(self) -> bool:
@@ -225,94 +175,48 @@ class Semantics:
         """
         return dict(self.gates).get("DRADeviceTaintRules", True)
 
-    @property
-    def device_taint_rules_are_served(self) -> bool:
-        """Whether every API server serves DeviceTaintRules: `v1` since 1.37; before, if the gate is on."""
-        return self.enabled("DRADeviceTaintRules")
-
-    @property
-    def declared_features_are_checked(self) -> bool:
-        """Whether NodeDeclaredFeatures is a default plugin."""
-        return self.enabled("NodeDeclaredFeatures")
+    device_taint_rules_are_served = _Property(gate="DRADeviceTaintRules")
+    """Whether every API server serves DeviceTaintRules: `v1` since 1.37; before, if the gate is on."""
+    declared_features_are_checked = _Property(gate="NodeDeclaredFeatures")
+    """Whether NodeDeclaredFeatures is a default plugin."""
 
     @property
     def schedulable_features(self) -> frozenset[str]:
         """The features that NodeDeclaredFeatures derives from a Pod's spec."""
         return frozenset(name for name, since in _SCHEDULABLE_FEATURES.items() if since <= self.minor)
 
-    @property
-    def node_names_are_checked_first(self) -> bool:
-        """Whether NodeName runs before NodeUnschedulable in the default plugins."""
-        return self.minor >= 37
-
-    @property
-    def deferred_resizes_have_pre_filters(self) -> bool:
-        """Whether NodeName, NodeUnschedulable and TaintToleration have a PreFilter, for Pods on a node."""
-        return self.minor >= 37
-
-    @property
-    def storage_capacity_is_scored(self) -> bool:
-        """Whether VolumeBinding scores nodes by the free storage of their topology."""
-        return self.enabled("StorageCapacityScoring")
-
-    @property
-    def missing_drivers_reject(self) -> bool:
-        """Whether NodeVolumeLimits rejects a node without the CSI driver of a volume."""
-        return self.enabled("VolumeLimitScaling")
-
-    @property
-    def drivers_opt_in(self) -> bool:
-        """Whether `missing_drivers_reject` applies only to CSI drivers with `preventPodSchedulingIfMissing`."""
-        return self.minor >= 36
-
-    @property
-    def portworx_needs_the_annotation(self) -> bool:
-        """Whether NodeVolumeLimits treats Portworx volumes as migrated only if the CSINode's annotation lists the
-        plugin.
-        """
-        return self.minor <= 35
-
-    @property
-    def gated_nominations_count(self) -> bool:
-        """Whether a nominated Pod uses resources while it is gated (kubernetes #139057)."""
-        return self.minor >= 37
-
-    @property
-    def pdb_count_ends_at_first_violation(self) -> bool:
-        """Whether a potential victim that violates a PDB reduces none of the later PDBs."""
-        return self.minor >= 37
-
-    @property
-    def unstarted_victims_in_order(self) -> bool:
-        """Whether potential victims that have not started keep the order of their arrival on the node."""
-        return self.minor >= 37
-
-    @property
-    def pod_level_status_counts(self) -> bool:
-        """Whether the status of an in-place resize of Pod-level resources counts."""
-        return self.enabled("InPlacePodLevelResourcesVerticalScaling")
-
-    @property
-    def resizes_are_compared_by_pod(self) -> bool:
-        """Whether requests, allocated and actual resources are summed for the Pod before the maximum is taken."""
-        return self.minor >= 37
-
-    @property
-    def resizes_are_checked_at_admission(self) -> bool:
-        """Whether kube-apiserver, instead of the kubelet, rejects a resize beyond the node's allocatable."""
-        return self.minor >= 36
-
-    @property
-    def resizes_can_preempt(self) -> bool:
-        """Whether the release has InPlacePodVerticalScalingSchedulerPreemption."""
-        return self.minor >= 37
-
-    @property
-    def label_keys_have_words_of_their_own(self) -> bool:
-        """Whether errors call an invalid label key "a label key"; before, "a qualified name", with its length in
-        characters.
-        """
-        return self.minor >= 35
+    node_names_are_checked_first = _Property(since=37)
+    """Whether NodeName runs before NodeUnschedulable in the default plugins."""
+    deferred_resizes_have_pre_filters = _Property(since=37)
+    """Whether NodeName, NodeUnschedulable and TaintToleration have a PreFilter, for Pods on a node."""
+    storage_capacity_is_scored = _Property(gate="StorageCapacityScoring")
+    """Whether VolumeBinding scores nodes by the free storage of their topology."""
+    missing_drivers_reject = _Property(gate="VolumeLimitScaling")
+    """Whether NodeVolumeLimits rejects a node without the CSI driver of a volume."""
+    drivers_opt_in = _Property(since=36)
+    """Whether `missing_drivers_reject` applies only to CSI drivers with `preventPodSchedulingIfMissing`."""
+    portworx_needs_the_annotation = _Property(until=35)
+    """Whether NodeVolumeLimits treats Portworx volumes as migrated only if the CSINode's annotation lists the
+    plugin.
+    """
+    gated_nominations_count = _Property(since=37)
+    """Whether a nominated Pod uses resources while it is gated (kubernetes #139057)."""
+    pdb_count_ends_at_first_violation = _Property(since=37)
+    """Whether a potential victim that violates a PDB reduces none of the later PDBs."""
+    unstarted_victims_in_order = _Property(since=37)
+    """Whether potential victims that have not started keep the order of their arrival on the node."""
+    pod_level_status_counts = _Property(gate="InPlacePodLevelResourcesVerticalScaling")
+    """Whether the status of an in-place resize of Pod-level resources counts."""
+    resizes_are_compared_by_pod = _Property(since=37)
+    """Whether requests, allocated and actual resources are summed for the Pod before the maximum is taken."""
+    resizes_are_checked_at_admission = _Property(since=36)
+    """Whether kube-apiserver, instead of the kubelet, rejects a resize beyond the node's allocatable."""
+    resizes_can_preempt = _Property(since=37)
+    """Whether the release has InPlacePodVerticalScalingSchedulerPreemption."""
+    label_keys_have_words_of_their_own = _Property(since=35)
+    """Whether errors call an invalid label key "a label key"; before, "a qualified name", with its length in
+    characters.
+    """
 
     @property
     def counting(self) -> tuple[bool, bool]:
