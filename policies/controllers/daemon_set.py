@@ -159,14 +159,7 @@ def _revision(state: WorkloadState, template: ApiObject, pods: Sequence[PodState
 
 def node_of(pod: Pod) -> str:
     """Return the node of a DaemonSet's Pod, or else its target node. Source: daemon util `GetTargetNodeName`."""
-    return pod.node_name or target_node(pod)
-
-
-def target_node(pod: Pod) -> str:
-    """Return the single node that a Pod's required affinity names; empty for other Pods."""
-    required = pod.spec.node_affinity.required
-    named = {name for term in required.terms for name in term.names or ("", " ")} if required else set()
-    return named.pop() if len(named) == 1 else ""
+    return pod.node_name or pod.spec.node_affinity.only_node
 
 
 def on_node(anywhere: Pod, node: str) -> Pod:

@@ -89,6 +89,12 @@ class NodeAffinity:
                 return False
         return self.required is None or self.required.matches(labels, name)
 
+    @property
+    def only_node(self) -> str:
+        """The name of the single node that the required terms name; "" without one, as for Pods of no DaemonSet."""
+        named = {name for term in self.required.terms for name in term.names or ("", " ")} if self.required else set()
+        return named.pop() if len(named) == 1 else ""
+
     @classmethod
     def from_api(cls, pod: ApiObject) -> NodeAffinity:
         """Parse a Pod's `spec`. Raises InvalidObject."""

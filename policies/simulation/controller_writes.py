@@ -20,7 +20,6 @@ from forewarn.policies.controllers.actions import (
     UpdateConflict,
     UpdateWorkload,
 )
-from forewarn.policies.controllers.daemon_set import target_node
 from forewarn.policies.controllers.view import WorkloadState
 from forewarn.policies.copies import replace
 from forewarn.policies.metering import charge
@@ -171,7 +170,7 @@ class ControllerWrites:
 
     def _name(self, action: CreatePod) -> str:
         if action.owner[0] == DAEMON_SET:
-            return self._free_name(action.owner[1], f"{action.owner[2]}-{target_node(action.pod)}")
+            return self._free_name(action.owner[1], f"{action.owner[2]}-{action.pod.spec.node_affinity.only_node}")
         number = self._numbers[action.owner] = self._numbers.get(action.owner, 0) + 1
         stem = action.generate_name.removesuffix("-")
         return f"{stem}-{number}"

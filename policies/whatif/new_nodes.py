@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from forewarn.policies.controllers.daemon_set import target_node
 from forewarn.policies.simulation.api_server import controller_of
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def starved_on(simulation: Simulation, nodes: Container[str], names: Names) -> l
     api, found = simulation.api, dict[str, Starved]()
     for state in api.pods.values():
         owner = None if state.pod.node_name or not state.active else controller_of(state.pod)
-        node = target_node(state.pod) if owner is not None and owner[0] == "apps/DaemonSet" else ""
+        node = state.pod.spec.node_affinity.only_node if owner is not None and owner[0] == "apps/DaemonSet" else ""
         if node not in nodes:
             continue
         neighbours = [other.pod.effective_priority for other in api.by_node.get(node, {}).values() if other.active]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.schedule_one import Prediction
 
 
@@ -23,16 +22,9 @@ def reasons_of(predictions: Sequence[Prediction]) -> list[tuple[str, int]]:
     if first.pre_filter is not None:
         return [("; ".join(first.pre_filter.reasons), 0)]
     counts: Counter[str] = Counter()
-    for prediction in predictions if node_of(first.pod) else (first,):
-        node = node_of(prediction.pod)
+    for prediction in predictions if first.pod.spec.node_affinity.only_node else (first,):
+        node = prediction.pod.spec.node_affinity.only_node
         for name, status in prediction.statuses.items() if not node else prediction.status_of(node):
             dropped = prediction.preemption.statuses.get(name, NO_VICTIMS)
             counts[" and ".join((status if dropped is NO_VICTIMS else dropped).reasons)] += 1
     return counts.most_common()
-
-
-def node_of(pod: Pod) -> str:
-    """The only node on which a DaemonSet's Pod can run; "" for other Pods."""
-    required = pod.spec.node_affinity.required
-    named = {name for term in required.terms for name in term.names or ("", " ")} if required else set()
-    return named.pop() if len(named) == 1 else ""

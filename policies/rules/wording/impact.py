@@ -9,7 +9,6 @@ from forewarn.policies.findings import Text, cut, listed, plural, quote
 from forewarn.policies.forecast.impact import MAX_NAMED, MAX_SHOWN
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.rules.support.details import Cause
-from forewarn.policies.rules.support.pending_reasons import node_of
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
 from forewarn.policies.rules.wording import forecasts
 from forewarn.policies.rules.wording.phrases import counted, of_namespaces, priorities
@@ -279,7 +278,7 @@ def stays_pending(found: StaysPending, audience: Audience) -> Text:
     reason = stuck.preemption.ineligible_reason
     even = f"and may not preempt ({_reason(reason)})" if reason else "even with preemption"
     nodes = f"{start} {even}: {nodes_that_fit(found.reasons, audience)}"
-    later = "" if node_of(stuck.pod) else ", unless an autoscaler adds one"
+    later = "" if stuck.pod.spec.node_affinity.only_node else ", unless an autoscaler adds one"
     return Text(nodes + later, fix, more, (nodes, f"{start} {even}", start), _unfinished(impact, gaps))
 
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.controllers.actions import Action, CreateWorkload, SetStatus, UpdateConflict, UpdateWorkload
-from forewarn.policies.controllers.daemon_set import target_node
 from forewarn.policies.controllers.replica_set import ReplicaSetStatus, by_rank, deletion_cost
 from forewarn.policies.controllers.replica_set_sizes import max_surge, max_unavailable, new_rs_new_replicas
 from forewarn.policies.controllers.view import Key, PodState
@@ -250,7 +249,7 @@ def test_nodes_of_a_daemon_set_draw_lots_in_an_order() -> None:
         world.add_node(name)
     world.step(key)
     for pod in list(world.pods.values()):
-        world.run(pod.pod.name, node=target_node(pod.pod))
+        world.run(pod.pod.name, node=pod.pod.spec.node_affinity.only_node)
     world.add(with_image(obj, "new"))
     world.step(key)
     assert world.asked == 3 * names, "for new pods in both looks, and for the rollout"
