@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.objects.fields import at, group_kind, int32
+from forewarn.policies.objects.fields import group_kind, has_controller, int32
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
@@ -101,7 +101,7 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
         impact.group is not None
         or kind is None
         or not 0 < len(ref.name) <= _LONGEST
-        or (kind == "ReplicaSet" and _is_controlled(subject.object))
+        or (kind == "ReplicaSet" and has_controller(subject.object))
     ):
         return None
     preempting = (*impact.preempting, *impact.by_waiting)
@@ -143,11 +143,6 @@ def workload_of(pod: Pod) -> Key:
     if pod.owner.kind == "ReplicaSet" and hash_ and name.endswith(f"-{hash_}"):
         return pod.namespace, "Deployment", name.removesuffix(f"-{hash_}")
     return pod.namespace, pod.owner.kind, name
-
-
-def _is_controlled(obj: Any) -> bool:
-    references = at(obj, "metadata", "ownerReferences")
-    return isinstance(references, list) and any(isinstance(r, dict) and r.get("controller") for r in references)
 
 
 def preempted_pods(count: int, victims: Iterable[Lost]) -> str:

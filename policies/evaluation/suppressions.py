@@ -24,10 +24,10 @@ from forewarn.policies.findings import (
     cut,
     printable,
 )
+from forewarn.policies.objects.fields import text_at
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.file import invalid_suppression, unused_suppression
 from forewarn.policies.rules.support.names import nearest
-from forewarn.policies.rules.support.rule_text import text_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

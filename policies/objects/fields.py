@@ -74,6 +74,18 @@ def text(obj: ApiObject, *path: str | int, default: str = "") -> str:
     return default if value is None else value
 
 
+def text_at(obj: ApiObject, *path: str) -> str:
+    """The string at a path of an object; "" for other types and absent fields."""
+    value = at(obj, *path)
+    return value if isinstance(value, str) else ""
+
+
+def has_controller(obj: ApiObject) -> bool:
+    """True if one of the owner references is that of a controller; false for other types."""
+    references = at(obj, "metadata", "ownerReferences")
+    return isinstance(references, list) and any(isinstance(r, dict) and r.get("controller") for r in references)
+
+
 def boolean(obj: ApiObject, *path: str | int) -> bool:
     """A boolean field; absent and null read as false. Raises InvalidObject."""
     return bool(_expect(obj, path, (bool,), "a boolean"))

@@ -20,7 +20,7 @@ from forewarn.policies.controllers.changes import not_yet_scheduled
 from forewarn.policies.findings import plural
 from forewarn.policies.kinds.registry import POD
 from forewarn.policies.metering import CutShort, metered
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind
+from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, has_controller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -95,7 +95,7 @@ class AdmittedPods:
         """Record an admitted object. `pods`: the number of its Pods when all are created. `size`: bytes of its
         review."""
         ref, obj = subject.ref, subject.object
-        if not ref.name or size > MAX_BYTES or pods <= 0 or _has_controller(obj):
+        if not ref.name or size > MAX_BYTES or pods <= 0 or has_controller(obj):
             return  # the Pods of a controller are those of its object
         if at(obj, "metadata", "generateName"):
             return  # nothing is applied under a generated name, which /mutate does not know yet
@@ -177,11 +177,6 @@ class AdmittedPods:
 def key_of_object(subject: ReviewedObject) -> Key:
     """The key of an object in the records: `group/Kind`, namespace and name."""
     return group_kind(subject.object or subject.old or NOTHING), subject.effective_namespace, subject.ref.name
-
-
-def _has_controller(obj: ApiObject) -> bool:
-    references = at(obj, "metadata", "ownerReferences")
-    return isinstance(references, list) and any(isinstance(r, dict) and r.get("controller") for r in references)
 
 
 def _is_stored(admitted: Admitted, cluster: ClusterSnapshot) -> bool:

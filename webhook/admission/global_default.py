@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.findings import Action, Finding, Severity, Text
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
-from forewarn.policies.objects.fields import NOTHING, at
+from forewarn.policies.objects.fields import NOTHING, at, text_at
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.rules.priority_class import global_default_not_unique
 from forewarn.policies.rules.support.context import Target
 from forewarn.webhook.admission.call import Hook
 from forewarn.webhook.admission.decision import Verdict, decision_of
-from forewarn.webhook.admission.review import STORING, text_at
+from forewarn.webhook.admission.review import STORING
 
 if TYPE_CHECKING:
     from forewarn.policies.config import Config

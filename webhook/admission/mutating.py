@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from forewarn.policies.disclosure import Audience
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of
 from forewarn.policies.findings import Action, Finding, Severity, Text
-from forewarn.policies.objects.fields import InvalidObject, at
+from forewarn.policies.objects.fields import InvalidObject, at, text_at
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.policies.rules.namespace import unknown_default_class
@@ -19,7 +19,7 @@ from forewarn.webhook.admission.context import ReviewContext, computed
 from forewarn.webhook.admission.decision import Decision, Verdict, decision_of
 from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch, drop, set_value
 from forewarn.webhook.admission.mutation import CLASS, NO_MUTATION, mutate, with_class
-from forewarn.webhook.admission.review import STORING, text_at
+from forewarn.webhook.admission.review import STORING
 from forewarn.webhook.admission.stale_cache import doubted, unproven, with_classes
 
 if TYPE_CHECKING:

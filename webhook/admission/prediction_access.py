@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.disclosure import EXACT, Disclose, Shown
 from forewarn.policies.findings import Action, Finding, Severity, Text
 from forewarn.policies.metering import CutShort
-from forewarn.policies.objects.fields import InvalidObject, at
+from forewarn.policies.objects.fields import InvalidObject, has_controller
 from forewarn.policies.objects.pod_affinity import ALL_NAMESPACES, other_namespaces
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.objects.workload import pod_template_of
@@ -51,11 +51,7 @@ _FIRST: Final = "preempts-running-pods"
 
 def is_on_behalf(user: User, obj: ApiObject) -> bool:
     """True for requests of controllers, and for objects with a controller."""
-    if user.name.startswith(_CONTROLLERS) or user.name == _CONTROLLER_MANAGER:
-        return True
-    owners = at(obj, "metadata", "ownerReferences")
-    owners = owners if isinstance(owners, list) else []
-    return any(isinstance(owner, dict) and owner.get("controller") is True for owner in owners)
+    return user.name.startswith(_CONTROLLERS) or user.name == _CONTROLLER_MANAGER or has_controller(obj)
 
 
 class PredictionAccess(NamedTuple):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 import orjson
 
 from forewarn.policies.findings import one_line
-from forewarn.policies.objects.fields import NOTHING, at, json_type
+from forewarn.policies.objects.fields import NOTHING, json_type
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject, User
 
 if TYPE_CHECKING:
@@ -29,12 +29,6 @@ STORING: Final = (Operation.CREATE, Operation.UPDATE)
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 _OPERATIONS: Final = {operation.value: operation for operation in Operation}
-
-
-def text_at(obj: ApiObject, *path: str) -> str:
-    """The string at a path of an object; "" for other types and absent fields."""
-    value = at(obj, *path)
-    return value if isinstance(value, str) else ""
 
 
 class BadReview(ValueError):

@@ -31,10 +31,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, Problem, cut
+from forewarn.policies.objects.fields import text_at
 from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, exempt_until
 from forewarn.policies.objects.reviewed_object import User
 from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
-from forewarn.policies.rules.support.rule_text import text_at
 from forewarn.policies.selectors import one_of
 
 if TYPE_CHECKING:

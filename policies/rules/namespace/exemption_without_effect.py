@@ -29,9 +29,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.objects.fields import text_at
 from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, not_honoured
 from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
-from forewarn.policies.rules.support.rule_text import text_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

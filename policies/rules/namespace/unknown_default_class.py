@@ -37,11 +37,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.objects.fields import text_at
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.rules.support.context import Context, DependsOn, Target
 from forewarn.policies.rules.support.details import UnknownClass
 from forewarn.policies.rules.support.recommended import recommended_to
-from forewarn.policies.rules.support.rule_text import is_template_variable, text_at
+from forewarn.policies.rules.support.rule_text import is_template_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

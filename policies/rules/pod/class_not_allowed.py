@@ -60,12 +60,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.findings import Action, Problem, Severity, quote
 from forewarn.policies.kinds.registry import NAMESPACE
 from forewarn.policies.kube_apiserver.priority import SYSTEM_NAMESPACE
-from forewarn.policies.objects.fields import NOTHING, group_kind
+from forewarn.policies.objects.fields import NOTHING, group_kind, text_at
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.allowed_classes import entries_of, is_allowed
 from forewarn.policies.rules.support.context import Context, DependsOn, Target
-from forewarn.policies.rules.support.rule_text import class_to_be, resolved, text_at
+from forewarn.policies.rules.support.rule_text import class_to_be, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

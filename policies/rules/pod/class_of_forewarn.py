@@ -45,9 +45,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, Problem, Severity
+from forewarn.policies.objects.fields import text_at
 from forewarn.policies.objects.priority_class import OWN_CLASSES
 from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
-from forewarn.policies.rules.support.rule_text import class_name, text_at
+from forewarn.policies.rules.support.rule_text import class_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -50,10 +50,10 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Problem, Severity, Text, quote
 from forewarn.policies.kinds.registry import WORKLOAD_PRIORITY_CLASS
-from forewarn.policies.objects.fields import group_kind
+from forewarn.policies.objects.fields import group_kind, text_at
 from forewarn.policies.rules.support.context import NOTHING_STORED, Context, Target
 from forewarn.policies.rules.support.names import Names, is_misspelt
-from forewarn.policies.rules.support.rule_text import is_template_variable, name_of, text_at
+from forewarn.policies.rules.support.rule_text import is_template_variable, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

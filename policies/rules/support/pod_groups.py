@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_GROUP, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.priority import Forbidden, establish_priority
-from forewarn.policies.objects.fields import InvalidObject, group_kind
+from forewarn.policies.objects.fields import InvalidObject, group_kind, text_at
 from forewarn.policies.objects.pod_group import PodGroup
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.objects.workload import parts_of
-from forewarn.policies.rules.support.rule_text import class_name, class_to_be, integer, name_of, text_at
+from forewarn.policies.rules.support.rule_text import class_name, class_to_be, integer, name_of
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.reviewed_object import ReviewedObject

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Location, Problem, cut
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, class_by_namespace, establish_priority
-from forewarn.policies.objects.fields import INT32, at
+from forewarn.policies.objects.fields import INT32, text_at
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.rules.support.context import Phase
 
@@ -34,12 +34,6 @@ def completed(subject: ReviewedObject) -> ApiObject:
     if metadata.get("generateName") and not metadata.get("name"):
         metadata["name"] = f"{metadata['generateName'][:58]}xxxxx"
     return {**subject.object, "metadata": metadata}
-
-
-def text_at(obj: ApiObject, *path: str) -> str:
-    """The string at a path of an object; "" if there is none."""
-    value = at(obj, *path)
-    return value if isinstance(value, str) else ""
 
 
 def integer(value: Any) -> int | None:
