@@ -174,10 +174,9 @@ def _stats(path: str | None, node: str) -> dict[str, PodStats]:
 
 
 def _at_the_door(options: argparse.Namespace, cache: NodeCache, pods: Sequence[KubeletPod]) -> KubeletAdmission:
-    from forewarn.policies.kubelet.admission import NotEnough, pods_to_preempt
+    from forewarn.policies.kubelet.admission import NotEnough, insufficient_on, pods_to_preempt
     from forewarn.policies.kubelet.pods import read_pod
     from forewarn.policies.render.node_pressure import KubeletAdmission
-    from forewarn.policies.whatif.resize import insufficient_on
 
     admitted = read_pod(_pod_of(options.admit, options.namespace, cache))
     info = cache.snapshot().scheduling.get(options.node)

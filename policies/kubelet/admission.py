@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from forewarn.policies.kubelet.pods import KubeletPod
+    from forewarn.policies.scheduling.node_info import NodeInfo
 
 Lacks = dict[str, int]
 """Resource -> missing amount: cpu in thousandths, `pods` in Pods, others in units."""
@@ -45,6 +46,19 @@ def request_of(pod: KubeletPod, resource: str) -> int:
     if resource == "pods":
         return 1
     return -(-pod.requests.get(CPU, 0) // 1_000_000) if resource == CPU else pod.request(resource)
+
+
+def insufficient_on(info: NodeInfo, admitted: KubeletPod) -> Lacks:
+    """The insufficient resources of a node for a Pod (cpu in thousandths). Source: `GeneralPredicates`."""
+    allocatable = info.node.allocatable
+    free = {
+        "pods": allocatable.allowed_pod_number - len(info.pods),
+        "cpu": allocatable.milli_cpu - info.milli_cpu,
+        "memory": allocatable.memory - info.memory,
+        "ephemeral-storage": allocatable.ephemeral_storage - info.ephemeral_storage,
+    }
+    asked = {name: request_of(admitted, name) for name in free}
+    return {name: asked[name] - left for name, left in free.items() if asked[name] and asked[name] > left}
 
 
 def _preemptable(admitted: KubeletPod, pod: KubeletPod) -> bool:

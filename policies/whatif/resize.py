@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.kubelet.admission import NotEnough, pods_to_preempt, request_of
+from forewarn.policies.kubelet.admission import NotEnough, insufficient_on, pods_to_preempt, request_of
 from forewarn.policies.kubelet.pods import GUARANTEED, read_pod
 from forewarn.policies.objects.fields import InvalidObject, at, text
 from forewarn.policies.objects.items import items
@@ -106,19 +106,6 @@ def changed(pod: ApiObject, wanted: Wanted) -> ApiObject:
             if amounts:
                 resources[field] = {**(resources.get(field) or {}), **amounts}
     return new  # type: ignore[no-any-return]
-
-
-def insufficient_on(info: NodeInfo, admitted: KubeletPod) -> dict[str, int]:
-    """The insufficient resources of a node for a Pod (cpu in thousandths). Source: `GeneralPredicates`."""
-    allocatable = info.node.allocatable
-    free = {
-        "pods": allocatable.allowed_pod_number - len(info.pods),
-        "cpu": allocatable.milli_cpu - info.milli_cpu,
-        "memory": allocatable.memory - info.memory,
-        "ephemeral-storage": allocatable.ephemeral_storage - info.ephemeral_storage,
-    }
-    asked = {name: request_of(admitted, name) for name in free}
-    return {name: asked[name] - left for name, left in free.items() if asked[name] and asked[name] > left}
 
 
 def _order(old: ApiObject, new: ApiObject) -> tuple[bool, int, bool, str]:
