@@ -242,3 +242,16 @@ def daemon(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> Pod
     with _in_template(obj):
         anywhere = with_daemon_fields(template)
     return _pod(cluster, obj, anywhere, f"{ref_of(obj).name}-")
+
+
+def are_equivalent(pods: Sequence[Pod]) -> bool:
+    """Return True if kube-scheduler treats all these Pods equally; False if they are too many to compare."""
+    if isinstance(pods, NumberedPods) and pods.is_uniform:
+        return True
+    if len(pods) > MAX_SEQUENTIAL:
+        return False
+    first = pods[0]
+    return all(
+        (pod.spec, pod.occupies, pod.labels, pod.priority) == (first.spec, first.occupies, first.labels, first.priority)
+        for pod in pods
+    )

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from forewarn.policies.controllers.changes import creates_no_pods, pod_change
-from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, WITHOUT_CLAIMS, replicas_of
-from forewarn.policies.controllers.pod_sequences import DaemonPods, NumberedPods
+from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, WITHOUT_CLAIMS, are_equivalent, replicas_of
+from forewarn.policies.controllers.pod_sequences import DaemonPods
 from forewarn.policies.forecast.aftermath import MAX_WORK, NOT_KNOWN, aftermath_of
 from forewarn.policies.forecast.bounds import (
     MAX_DAEMONS,
@@ -23,7 +23,7 @@ from forewarn.policies.forecast.bounds import (
 from forewarn.policies.forecast.impact import MAX_SHOWN, Impact
 from forewarn.policies.forecast.later_snapshots import BINDING, filled, with_all, with_daemons, without
 from forewarn.policies.forecast.replacements import is_recreated
-from forewarn.policies.forecast.waiting import may_be_helped, pending_in_order, replacement_of
+from forewarn.policies.forecast.waiting import help_pending, may_be_helped, pending_in_order, replacement_of
 from forewarn.policies.metering import CutShort, TooLarge, limited, meter, metered
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.workload import pod_template_of
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.changes import PodChange
+    from forewarn.policies.forecast.rehearsal import Rehearsal
     from forewarn.policies.forecast.waiting import Waiting
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import ResourceQuota
@@ -90,7 +91,6 @@ class Forecast:
 
         `most`: the number of new Pods that quotas allow; None for all.
         """
-
         try:
             if creates_no_pods(subject, self._paths):
                 return None
@@ -176,19 +176,16 @@ class Forecast:
 
     def _one_by_one(self, found: PodChange, impact: Impact, most: int | None) -> Impact:
         """Return the impact without a simulation. Raises CutShort."""
-
         done = self._limited(found, impact, most)
         return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if found.without_claims else done
 
     def _rehearsed(self, found: PodChange, impact: Impact, most: int | None) -> Impact | None:
         """Return the impact by simulation; None if the change is predicted without one. Raises CutShort."""
-        change = found.rolled_out or found.creates_claims
+        change, claims = found.rolled_out or found.creates_claims, found.creates_claims is not None
         if change is None or (most is not None and not self._stored_quotas):
             return None
-
-        if found.creates_claims is not None and not lists_storage(self._cluster.objects):
+        if claims and not lists_storage(self._cluster.objects):
             return None
-
         from forewarn.policies.forecast.rehearsal import rehearse
 
         try:
@@ -197,22 +194,26 @@ class Forecast:
                 emptied = without(self._snapshot(), found.own)
                 plain = most is None and not found.under_way and not found.without_claims
                 fits = plain and self._all_fit(found.pods)
-                if fits and not _help_pending(waiting, emptied, found.own):
+                if fits and not help_pending(waiting, emptied, found.own):
                     self._next = partial(with_all, emptied, found.pods)
                     return impact._replace(fitting=impact.new)
                 creates = found.rolled_out is None and not found.own  # else what is stored must be known
                 arrived = rehearse(self._cluster, self._snapshot(), change, waiting, creates=creates)
         except InvalidObject:
             return None
-        unknown = found.creates_claims is not None and arrived.has_unknown_volumes
-        if unknown or any(prediction.outcome != "pending" for prediction in arrived.pending):
+        return None if claims and arrived.has_unknown_volumes else self._of_rehearsal(arrived, found, impact)
+
+    def _of_rehearsal(self, arrived: Rehearsal, found: PodChange, impact: Impact) -> Impact | None:
+        """Return the impact after a simulation; None if a new Pod is Pending only because the simulation ended."""
+        if any(prediction.outcome != "pending" for prediction in arrived.pending):
             return None
         self._next = lambda: arrived.snapshot
         self._placed.update(arrived.let_in)
         if found.under_way:  # the number of new Pods with the old template is unknown
             impact = impact._replace(new=max(impact.new, arrived.made, len(arrived.preempting) + len(arrived.pending)))
-        fitting = max(min(arrived.made, impact.new) - len(arrived.preempting) - len(arrived.pending), 0)
-        missing = impact.new - fitting - len(arrived.preempting) - len(arrived.pending)
+        others = len(arrived.preempting) + len(arrived.pending)
+        fitting = max(min(arrived.made, impact.new) - others, 0)
+        missing = impact.new - fitting - others
         return impact._replace(
             predictions=(*arrived.preempting, *arrived.pending),
             fitting=fitting,
@@ -224,15 +225,13 @@ class Forecast:
 
     def _all_fit(self, pods: Sequence[Pod]) -> bool:
         """Return True if all these Pods fit besides all current Pods, including the old Pods of the workload."""
-
-        if not _are_equivalent(pods):
+        if not are_equivalent(pods):
             return False
         capacity = capacity_for(self._snapshot(), pods[0])
         return capacity is not None and capacity.total >= len(pods)
 
     def _with_aftermath(self, subject: ReviewedObject, impact: Impact) -> Impact:
         """Return the impact with the cascade; NOT_KNOWN as cascade if time or work is used up."""
-
         quotas_of = None if self._quotas_of is None else partial(self._quotas_of, subject)
         try:
             if self._expired():
@@ -272,11 +271,10 @@ class Forecast:
         """Return the impact if all Pods fit or a DaemonSet has one for each node; None if they must be predicted one by
         one.
         """
-
         if isinstance(arriving, DaemonPods):
             on_each = on_each_node(self._snapshot(), arriving.anywhere, arriving.nodes)
             return None if on_each is None else self._on_each_node(arriving, impact, on_each)
-        if len(arriving) == 1 or not _are_equivalent(arriving):
+        if len(arriving) == 1 or not are_equivalent(arriving):
             return None
         capacity = capacity_for(self._snapshot(), arriving[0])
         if capacity is None or (capacity.total < len(arriving) and capacity.by_node is None):
@@ -292,7 +290,6 @@ class Forecast:
 
     def _on_each_node(self, arriving: DaemonPods, impact: Impact, found: OnEachNode) -> Impact:
         """Predict the Pods of a DaemonSet, which affect each other only through the PDBs of their victims."""
-
         snapshot, work = self._snapshot(), meter()
         predictions: list[Prediction] = []
         placed = [node for node in arriving.nodes if node in found.fits]
@@ -315,41 +312,37 @@ class Forecast:
         """Predict each Pod after the Pods before it. `let_in`: predictions of Pending Pods by identity; extended
         here.
         """
-
         predictions: list[Prediction] = []
-        begun, pushing, victims, waiting = self._snapshot(), 0, 0, 0
+        begun, preempting, victims, waiting = self._snapshot(), 0, 0, 0
+
+        def done(rest: str, why_not: str = "") -> Impact:
+            return impact._replace(predictions=tuple(predictions), rest=rest, why_not=why_not)
+
         try:
             for place, pod in enumerate(arriving[:MAX_SEQUENTIAL]):
                 if predictions and self._expired():
-                    return impact._replace(predictions=tuple(predictions), rest="unknown")
+                    return done("unknown")
                 self._end_before(place, found, impact, let_in)
                 prediction = Prediction(self._snapshot(), pod)
-                outcome = prediction.outcome
+                preempts, is_pending = prediction.outcome == "preempts", prediction.outcome == "pending"
                 if why_not := prediction.unmodelled:
-                    done = impact._replace(predictions=tuple(predictions), rest="not-predicted")
-                    return done._replace(why_not=why_not)
+                    return done("not-predicted", why_not)
                 self._next = prediction.in_the_end if found.one_by_one else prediction.snapshot_after
                 predictions.append(
-                    prediction if outcome == "pending" else prediction.settled(begun, MAX_SHOWN - len(predictions) > 0)
+                    prediction if is_pending else prediction.settled(begun, MAX_SHOWN - len(predictions) > 0)
                 )
                 self._add_replacements(prediction.victims, let_in)
-                pushing, victims = pushing + (outcome == "preempts"), victims + len(prediction.victims)
-                waiting += outcome == "pending" or (outcome == "preempts" and not found.one_by_one)
-                if limited() and (pushing >= MAX_PREEMPTIONS or victims >= MAX_VICTIMS):
+                preempting, victims = preempting + preempts, victims + len(prediction.victims)
+                waiting += is_pending or (preempts and not found.one_by_one)
+                if limited() and (preempting >= MAX_PREEMPTIONS or victims >= MAX_VICTIMS):
                     raise too_many_preemptions(MAX_PREEMPTIONS)
-                if found.window is not None and waiting >= found.window:
-                    rest = "later" if len(predictions) < len(arriving) else ""
-                    return impact._replace(predictions=tuple(predictions), rest=rest)
-                if outcome == "pending" and _are_equivalent(arriving):
-                    # A StatefulSet that goes in order creates no Pod before the one that stays Pending is ready.
-                    rest = "later" if found.one_by_one else "pending"
-                    return impact._replace(
-                        predictions=tuple(predictions), rest=rest if len(predictions) < len(arriving) else ""
-                    )
+                if rest := _rest_after(waiting, found, arriving, is_pending=is_pending):
+                    return done(rest if len(predictions) < len(arriving) else "")
+            if len(predictions) < len(arriving):
+                raise too_many_pods(MAX_SEQUENTIAL)
         except CutShort as why:
-            return impact._replace(predictions=tuple(predictions)).stopped(why)
-        impact = impact._replace(predictions=tuple(predictions))
-        return impact.stopped(too_many_pods(MAX_SEQUENTIAL)) if len(predictions) < len(arriving) else impact
+            return done("").stopped(why)
+        return done("")
 
     def _end_before(self, place: int, found: PodChange, impact: Impact, let_in: dict[str, Prediction]) -> None:
         """Remove the old Pods that terminate before the new Pod with index `place`. The caller does it for index 0."""
@@ -362,7 +355,6 @@ class Forecast:
 
         Adds the Pods that fit or preempt to `let_in` and to the snapshot. Raises CutShort.
         """
-
         if not self._cluster.waiting_pods:
             return
         if self._waiting is None:
@@ -380,7 +372,6 @@ class Forecast:
 
     def _add_replacements(self, victims: Sequence[Pod], let_in: Mapping[str, Prediction]) -> None:
         """Add the replacements of victims that were Pending before to the Pending Pods."""
-
         again = [
             replacement_of(let_in[victim.identity].pod)
             for victim in victims
@@ -397,16 +388,18 @@ def _initial_impact(found: PodChange) -> Impact:
     return Impact((), len(found.pods), priority, own, keeps_old=found.keeps_old, deleted_first=found.deleted_first)
 
 
-def _help_pending(waiting: Waiting, snapshot: Snapshot, deleted: Sequence[Pod]) -> bool:
-    """Return True if a Pending Pod may use the capacity of these deleted Pods. Raises CutShort."""
-
-    nodes = {pod.node_name for pod in deleted if pod.node_name}
-    return bool(waiting.omitted) or any(may_be_helped(pod, snapshot, nodes) for pod in waiting.pods)
+def _rest_after(waiting: int, found: PodChange, arriving: Sequence[Pod], *, is_pending: bool) -> str:
+    """Return the outcome of the Pods after a Pod if that Pod determines it, else "". `waiting`: Pods without a node."""
+    if found.window is not None and waiting >= found.window:
+        return "later"
+    if not is_pending or not are_equivalent(arriving):
+        return ""
+    # A StatefulSet that goes in order creates no Pod before the one that stays Pending is ready.
+    return "later" if found.one_by_one else "pending"
 
 
 def _not_evaluated(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], why: CutShort) -> Impact | None:
     """Return the impact of an object that is too large to read; None if it has no Pods."""
-
     try:
         template = pod_template_of(subject.object, paths)
         if template is None:
@@ -417,18 +410,3 @@ def _not_evaluated(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]
     except InvalidObject:
         return None
     return Impact((), new, None).stopped(why) if new else None
-
-
-def _are_equivalent(pods: Sequence[Pod]) -> bool:
-    """Return True if kube-scheduler treats all these Pods equally."""
-    from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL
-
-    if isinstance(pods, NumberedPods) and pods.is_uniform:
-        return True
-    if len(pods) > MAX_SEQUENTIAL:
-        return False
-    first = pods[0]
-    return all(
-        (pod.spec, pod.occupies, pod.labels, pod.priority) == (first.spec, first.occupies, first.labels, first.priority)
-        for pod in pods
-    )

@@ -12,7 +12,7 @@ from forewarn.policies.scheduling.plugins.node_resources_fit import insufficient
 from forewarn.policies.scheduling.responsible import not_predicted, not_scheduled
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
@@ -70,6 +70,12 @@ def may_be_helped(pod: Pod, snapshot: Snapshot, nodes: Collection[str]) -> bool:
         return True
     infos = (info for name in nodes if (info := snapshot.get(name)) is not None)
     return any(_fits(pod, info) for info in infos)
+
+
+def help_pending(waiting: Waiting, snapshot: Snapshot, deleted: Sequence[Pod]) -> bool:
+    """True if a Pending Pod may use the capacity of these deleted Pods. Raises CutShort."""
+    nodes = {pod.node_name for pod in deleted if pod.node_name}
+    return bool(waiting.omitted) or any(may_be_helped(pod, snapshot, nodes) for pod in waiting.pods)
 
 
 def _fits(pod: Pod, info: NodeInfo) -> bool:

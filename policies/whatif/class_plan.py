@@ -273,24 +273,35 @@ def _units(
     """The units of a plan. `new`: created and recreated classes."""
     old, left = cluster.priority_classes, [each for each in affected if each.after is not None]
     recreated = {name: Step("recreate", [c]) for name, c in new.items() if name in old}
-    moved = [new.get(c.name, c) for _, c in sorted(change.classes.items()) if c.global_default != _was(c, old)]
-    deleted = [c._replace(global_default=False) for name, c in sorted(old.items()) if name not in change.classes]
-    moved += [c for c in deleted if _was(c, old)]
-    if moved:
+    if moved := _moved_defaults(change, old, new):
         default = default_priority_class(change.classes.values())
-        name = default.name if default else ""
-        mine = [
-            each for each in left if _has_default(each, name, change) or _class_of(each) in recreated.keys() & {name}
-        ]
-        left = [each for each in left if each not in mine]
-        first = [recreated.pop(name)] if name in recreated else []
-        old_first = sorted(moved, key=lambda c: c.global_default)
-        yield _Unit([*first, Step("default", old_first)], mine)
+        unit = _default_unit(default.name if default else "", moved, left, recreated, change)
+        left = [each for each in left if each not in unit.affected]
+        yield unit
     for name, step in recreated.items():
         yield _Unit([step], [each for each in left if _class_of(each) == name])
     left = [each for each in left if _class_of(each) not in recreated]
     for priority in {_after(each) for each in left}:
         yield _Unit((), [each for each in left if _after(each) == priority])
+
+
+def _default_unit(
+    name: str, moved: list[PriorityClass], left: Sequence[Ranked], recreated: dict[str, Step], change: Wanted
+) -> _Unit:
+    """The unit that moves the default to the class `name`; takes the class's step out of `recreated`."""
+    first = [recreated.pop(name)] if name in recreated else []
+    mine = [each for each in left if _has_default(each, name, change) or (first and _class_of(each) == name)]
+    return _Unit([*first, Step("default", moved)], mine)
+
+
+def _moved_defaults(
+    change: Wanted, old: Mapping[str, PriorityClass], new: Mapping[str, PriorityClass]
+) -> list[PriorityClass]:
+    """The classes, also deleted ones, with another `globalDefault` afterwards; those that lose it first."""
+    deleted = [c._replace(global_default=False) for name, c in sorted(old.items()) if name not in change.classes]
+    stay = [c for _, c in sorted(change.classes.items())]
+    moved = [new.get(c.name, c) for c in (*stay, *deleted) if c.global_default != _was(c, old)]
+    return sorted(moved, key=lambda c: c.global_default)
 
 
 def _was(new: PriorityClass, old: Mapping[str, PriorityClass]) -> bool:
