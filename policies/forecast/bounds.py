@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.controllers.new_pods import replicas_of
 from forewarn.policies.metering import TooLarge, limited
-from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.fields import InvalidObject, at
 from forewarn.policies.objects.workload import pod_template_of
 
 if TYPE_CHECKING:
@@ -56,6 +57,19 @@ def check_extents(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]])
         for part, what, most in (*conditions_of_it, (claims, "volumeClaimTemplates", MAX_VOLUMES)):
             if isinstance(part, list | dict) and len(part) > most:
                 raise exceeds("the object", len(part), what, most)
+
+
+def new_pods_of(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> int:
+    """The number of new Pods of an object that is too large to read; 0 if it has no Pods or is invalid."""
+    try:
+        template = pod_template_of(subject.object, paths)
+        if template is None:
+            return 0
+        return replicas_of(subject.object) if template.is_template else 1
+    except TooLarge:
+        return 1
+    except InvalidObject:
+        return 0
 
 
 def too_many_pods(most: int) -> TooLarge:

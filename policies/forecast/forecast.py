@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from forewarn.policies.controllers.changes import creates_no_pods, pod_change
-from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, WITHOUT_CLAIMS, are_equivalent, replicas_of
+from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, WITHOUT_CLAIMS, are_equivalent
 from forewarn.policies.controllers.pod_sequences import DaemonPods
 from forewarn.policies.forecast.aftermath import MAX_WORK, NOT_KNOWN, aftermath_of
 from forewarn.policies.forecast.bounds import (
@@ -17,6 +17,7 @@ from forewarn.policies.forecast.bounds import (
     MAX_REHEARSED,
     MAX_VICTIMS,
     check_extents,
+    new_pods_of,
     too_many_pods,
     too_many_preemptions,
 )
@@ -24,9 +25,8 @@ from forewarn.policies.forecast.impact import MAX_SHOWN, Impact
 from forewarn.policies.forecast.later_snapshots import BINDING, filled, with_all, with_daemons, without
 from forewarn.policies.forecast.replacements import is_recreated
 from forewarn.policies.forecast.waiting import help_pending, may_be_helped, pending_in_order, replacement_of
-from forewarn.policies.metering import CutShort, TooLarge, limited, meter, metered
+from forewarn.policies.metering import CutShort, limited, meter, metered
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.scheduling.bulk import capacity_for, on_each_node
 from forewarn.policies.scheduling.missing_lists import assumptions, lists_storage
 from forewarn.policies.scheduling.pod_groups import is_scheduled_by_group
@@ -99,7 +99,8 @@ class Forecast:
             if found.pods:
                 self._cluster.check_retained(found.pods[0].namespace)
         except CutShort as why:
-            return _not_evaluated(subject, self._paths, why)
+            new = new_pods_of(subject, self._paths)
+            return Impact((), new, None).stopped(why) if new else None
         except InvalidObject:
             return None  # other rules say what is wrong with it
         if not found.pods or not_scheduled(found.pods[0], self._snapshot()):
@@ -107,7 +108,6 @@ class Forecast:
         return self._of_pods(subject, found, most)
 
     def _of_pods(self, subject: ReviewedObject, found: PodChange, most: int | None) -> Impact:
-
         impact, pod = _initial_impact(found), found.pods[0]
         why_not = unmodelled(pod, self._snapshot())
         is_grouped = is_scheduled_by_group(pod, self._snapshot())
@@ -153,7 +153,6 @@ class Forecast:
         return impact._replace(group=group, fitting=fitting, rest=rest, assumes=group.assumes)
 
     def _with_assumptions(self, impact: Impact, pod: Pod) -> Impact:
-
         victims = bool(impact.preempting or impact.by_waiting)
         assumed = assumptions(self._cluster.objects, (pod,), victims=victims)
         return impact._replace(assumes=(*assumed, *impact.assumes))
@@ -396,17 +395,3 @@ def _rest_after(waiting: int, found: PodChange, arriving: Sequence[Pod], *, is_p
         return ""
     # A StatefulSet that goes in order creates no Pod before the one that stays Pending is ready.
     return "later" if found.one_by_one else "pending"
-
-
-def _not_evaluated(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], why: CutShort) -> Impact | None:
-    """Return the impact of an object that is too large to read; None if it has no Pods."""
-    try:
-        template = pod_template_of(subject.object, paths)
-        if template is None:
-            return None
-        new = replicas_of(subject.object) if template.is_template else 1
-    except TooLarge:
-        new = 1
-    except InvalidObject:
-        return None
-    return Impact((), new, None).stopped(why) if new else None
