@@ -95,22 +95,23 @@ class _Flag(NamedTuple):
         return self.name.replace("-", "_")
 
 
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f'"{text}" is not an integer') from None
+def _between(low: int, high: int) -> Callable[[str], int]:
+    """Return a function that parses an integer in this range. It raises argparse.ArgumentTypeError."""
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f'"{text}" is not an integer') from None
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{value} is not between {low} and {high}")
+        return value
+
+    return read
 
 
-def port(text: str) -> int:
-    """Parse a port number; 0 selects a free port. Raises argparse.ArgumentTypeError."""
-    return _within(_integer(text), 0, 65_535)
-
-
-def _within(value: int, low: int, high: int) -> int:
-    if not low <= value <= high:
-        raise argparse.ArgumentTypeError(f"{value} is not between {low} and {high}")
-    return value
+port: Final = _between(0, 65_535)
+"""Parses a port number; 0 selects a free port."""
 
 
 def log_level(text: str) -> str:
@@ -120,33 +121,22 @@ def log_level(text: str) -> str:
     return text
 
 
-def _keep_alive(text: str) -> int:
-    return _within(_integer(text), LEAST_KEEP_ALIVE, 86_400)
-
-
-def _in_flight(text: str) -> int:
-    return _within(_integer(text), 1, 100_000)
-
-
-def _processes(text: str) -> int:
-    return _within(_integer(text), 0, 64)
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number of seconds') from None
 
 
 def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number of seconds') from None
+    value = _number(text)
     if not 0 <= value <= 3_600:
         raise argparse.ArgumentTypeError(f"{text} is not between 0 and 3600 seconds")
     return value
 
 
 def _interval(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a number of seconds') from None
+    value = _number(text)
     if value and not LEAST_INTERVAL <= value <= _DAY:
         raise argparse.ArgumentTypeError(f"{text} is not 0 and not between {LEAST_INTERVAL:g} and {_DAY:g} seconds")
     return value
@@ -237,14 +227,14 @@ FLAGS: Final = (
     ),
     _Flag(
         "max-in-flight",
-        _in_flight,
+        _between(1, 100_000),
         "256",
         "N",
         "maximum number of concurrent requests; forewarn answers further requests with 503",
     ),
     _Flag(
         "prediction-processes",
-        _processes,
+        _between(0, 64),
         "1",
         "N",
         "maximum number of processes for long predictions; with 0, the webhook process itself makes all predictions",
@@ -265,7 +255,7 @@ FLAGS: Final = (
     ),
     _Flag(
         "keep-alive",
-        _keep_alive,
+        _between(LEAST_KEEP_ALIVE, 86_400),
         "120",
         "SECONDS",
         f"time for which an idle connection stays open, at least {LEAST_KEEP_ALIVE}",
