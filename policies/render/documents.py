@@ -376,7 +376,7 @@ class PendingPods(TypedDict):
 
 
 class Preemptor(TypedDict):
-    """The Pod that preempts."""
+    """A Pod that preempts or is preempted."""
 
     pod: str
     workload: str
@@ -944,19 +944,11 @@ class WorkloadReference(TypedDict):
     name: str
 
 
-class PreemptingPod(TypedDict):
-    """A Pod that preempts or is preempted."""
-
-    pod: str
-    workload: str
-    priority: int
-
-
 class StepPreemption(TypedDict):
     """A preemption in a step."""
 
-    by: PreemptingPod
-    victim: PreemptingPod
+    by: Preemptor
+    victim: Preemptor
 
 
 class ClassStep(TypedDict):

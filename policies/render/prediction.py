@@ -228,16 +228,14 @@ def probabilities_of(prediction: Prediction) -> list[str]:
     chances: dict[str, float] = {}
     for candidate in prediction.candidates:
         priorities = Counter(victim.effective_priority for victim in candidate.victims)
-        pods = [f"{_number(count)} of priority {priority}" for priority, count in sorted(priorities.items())[::-1]]
+        pods = [
+            f"{plural(count, 'Pod')} of priority {priority}" for priority, count in sorted(priorities.items())[::-1]
+        ]
         broken = f", {candidate.num_pdb_violations} violating a PDB" if candidate.num_pdb_violations else ""
         outcome = " and ".join(pods) + broken
         chances[outcome] = chances.get(outcome, 0.0) + prediction.nomination_probabilities.get(candidate.node_name, 0.0)
     ranked = sorted(chances.items(), key=lambda item: (-item[1], item[0]))
     return [f"{_percent(chance)}: {outcome}" for outcome, chance in ranked if chance > 0]
-
-
-def _number(count: int) -> str:
-    return f"{count} Pod" if count == 1 else f"{count} Pods"
 
 
 def _percent(chance: float) -> str:
