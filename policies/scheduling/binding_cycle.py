@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.scheduling.extension_points import MAX_PERMIT_TIMEOUT
-from forewarn.policies.scheduling.status import SKIP, Code, CycleState, Status, failed, unschedulable
+from forewarn.policies.scheduling.status import SKIP, Code, CycleState, Status, failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -62,13 +62,6 @@ class BindingCycle:
         """Whether Permit plugins hold the Pod: it continues when all of them have allowed it."""
         return self.stage is Stage.WAIT_ON_PERMIT and bool(self.timeouts)
 
-    @property
-    def unschedulable(self) -> bool:
-        """Whether the Pod was rejected up to Permit: then an event retries it; otherwise, the back-off does."""
-        if self.status is None or not self.status.rejected:
-            return False
-        return self.failed_at not in (Stage.PRE_BIND, Stage.BIND)
-
     def step(self, framework: Framework, state: CycleState) -> BindingCycle:
         """Run the plugins of the current stage and return the next cycle; itself if the Pod waits or the cycle has
         ended.
@@ -86,24 +79,6 @@ class BindingCycle:
         """Return the failed cycle, and release the reserved resources. Source: upstream `handleBindingCycleError`."""
         run_unreserve_plugins(framework, state, self.pod, self.node_name)
         return replace(self, stage=Stage.FAILED, status=status, failed_at=self.stage)
-
-    def allow(self, plugin: str) -> BindingCycle:
-        """Return the cycle after this Permit plugin allowed the Pod. Source: upstream `waitingPod.Allow`."""
-        return replace(self, timeouts={name: seconds for name, seconds in self.timeouts.items() if name != plugin})
-
-    def reject(self, plugin: str, message: str, framework: Framework, state: CycleState) -> BindingCycle:
-        """Return the failed cycle after a Permit plugin rejected the waiting Pod. Source: upstream
-        `waitingPod.Reject`.
-        """
-        return self.fail(unschedulable(message).of(plugin), framework, state)
-
-    def time_out(self, waited: float, framework: Framework, state: CycleState) -> BindingCycle:
-        """Reject the Pod if a Permit plugin has held it for its maximum time. `waited`: seconds since PERMIT."""
-        late = min(((seconds, name) for name, seconds in self.timeouts.items() if seconds <= waited), default=None)
-        if not self.waiting or late is None:
-            return self
-        text = f"rejected due to timeout after waiting {_as_go_writes(late[0])} at plugin {late[1]}"
-        return self.reject(late[1], text, framework, state)
 
 
 _Taken = tuple[BindingCycle, "Status | None"]
@@ -242,16 +217,6 @@ def run_post_bind_plugins(framework: Framework, state: CycleState, pod: Pod, nod
     """Run all PostBind plugins. Source: upstream `RunPostBindPlugins`."""
     for plugin in framework.post_binds:
         plugin.post_bind(state, pod, node_name)
-
-
-def _as_go_writes(seconds: float) -> str:
-    """Format a duration as Go's `time.Duration` does: `30s`, `1m30s`, `15m0s`."""
-    if seconds < 1:
-        return f"{seconds * 1000:g}ms"
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes = divmod(int(minutes), 60)
-    before = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
-    return f"{before}{rest:g}s"
 
 
 def _of_binding(status: Status, point: str, plugin: str) -> Status:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         PreFilterExtensions,
         PreFilterPlugin,
         PreScorePlugin,
-        QueueSortPlugin,
         ReservePlugin,
     )
     from forewarn.policies.scheduling.node_info import NodeInfo
@@ -93,12 +92,6 @@ class ProfilePlugins:
     def pre_enqueues(self) -> list[PreEnqueuePlugin]:
         """The PreEnqueue plugins in the order of the profile."""
         return self._at("preEnqueue")
-
-    @cached_property
-    def queue_sort(self) -> QueueSortPlugin:
-        """The QueueSort plugin."""
-        found: QueueSortPlugin = self._at("queueSort")[0]
-        return found
 
     @cached_property
     def pre_filters(self) -> list[PreFilterPlugin]:

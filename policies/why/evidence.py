@@ -87,10 +87,6 @@ class Evidence:
         above = self._owned.get(owner)
         return above == (self.kind.rpartition("/")[2], self.name) if above else owner.rpartition("-")[0] == self.name
 
-    def above(self, owner: str) -> tuple[str, str]:
-        """Kind and name of the controller of a ReplicaSet or Job; ("", "") if unknown."""
-        return self._owned.get(owner, ("", ""))
-
     def event_names(self) -> list[str]:
         """The names of objects whose Events may explain the Pod: for a Pod that ended, also of its owners."""
         if self.kind != POD:

@@ -82,11 +82,6 @@ class QuotaUse:
         self._charged: dict[str, list[tuple[int, Quotas]]] = {}
         """By namespace: its quotas behind each subject of the apply that is charged to them."""
 
-    @property
-    def known(self) -> bool:
-        """True if a missing quota can be reported: the cluster is known, or the change set defines quotas."""
-        return self._context.cluster is not None or bool(self._defined)
-
     def of(self, subject: ReviewedObject) -> Use | None:
         """The use of quotas by one object; None without quotas or without new Pods. Raises InvalidObject."""
         use = self._uses.get(id(subject))

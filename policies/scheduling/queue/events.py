@@ -72,7 +72,6 @@ POD_GROUP_ADD: Final = ClusterEvent(POD_GROUP, ADD)
 POD_GROUP_UPDATE: Final = ClusterEvent(POD_GROUP, UPDATE)
 POD_GROUP_DELETE: Final = ClusterEvent(POD_GROUP, DELETE)
 UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(WILD_CARD, ALL, "UnschedulableTimeout")
-FORCE_ACTIVATE: Final = ClusterEvent(WILD_CARD, ALL, "ForceActivate")
 
 
 def pod_scheduling_properties_change(new: Pod, old: Pod) -> list[ClusterEvent]:

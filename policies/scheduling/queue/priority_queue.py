@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from forewarn.policies.scheduling.queue.backoff_queue import BackoffQueue
 from forewarn.policies.scheduling.queue.events import (
-    FORCE_ACTIVATE,
     UNSCHEDULABLE_TIMEOUT,
     UNSCHEDULED_POD_ADD,
     UNSCHEDULED_POD_UPDATE,
@@ -221,20 +220,6 @@ class PriorityQueue:
         found = self.entity((pod.namespace, pod.name))
         return found if isinstance(found, QueuedPodInfo) else None
 
-    def activate(self, pods: Iterable[Pod]) -> None:
-        """Move these Pods to activeQ at once, or after their current attempt."""
-        for pod in pods:
-            key = self._key_of(pod)
-            info = self.unschedulable.get(key)
-            from_backoff = info is None
-            if info is None:
-                info = self.backoff.delete(key)
-            if info is not None and self.to_active(info, FORCE_ACTIVATE, from_backoff=from_backoff):
-                continue
-            in_flight = self._in_flight.get(pod.identity)
-            if in_flight is not None:
-                in_flight.append(InFlightEvent(FORCE_ACTIVATE, None, pod))
-
     def move_all_to_active_or_backoff_queue(
         self, event: ClusterEvent, old: Any, new: Any, check: Callable[[Pod], bool] | None = None
     ) -> None:
@@ -380,7 +365,7 @@ class PriorityQueue:
         if not rejected and not pending:
             return Strategy.AFTER_BACKOFF
         if event.is_wild_card:
-            return Strategy.SKIP if new is not None and new.identity != info.pod.identity else Strategy.AFTER_BACKOFF
+            return Strategy.AFTER_BACKOFF
         found = Strategy.SKIP
         for plugin, hints in self._hints.of(event).items():
             if (plugin in rejected or plugin in pending) and any(hint(info.pod, old, new) for hint in hints):

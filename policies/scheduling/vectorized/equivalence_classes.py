@@ -44,10 +44,6 @@ class EquivalenceClasses:
         """Lowest priority of all classes so far."""
         self.priority = PerClass(self, lambda pod: pod.effective_priority)
         self._amounts: dict[str, PerClass] = {}
-        self._non_zero = (
-            PerClass(self, lambda pod: footprint(pod, semantics).non_zero_cpu),
-            PerClass(self, lambda pod: footprint(pod, semantics).non_zero_memory),
-        )
 
     def __len__(self) -> int:
         return len(self.members)
@@ -76,10 +72,6 @@ class EquivalenceClasses:
         if resource not in self._amounts:
             self._amounts[resource] = PerClass(self, _amount_of(resource, self._semantics))
         return self._amounts[resource].values()
-
-    def non_zero(self, index: int) -> NDArray[np.int64]:
-        """Return [class]: the cpu (index 0) or memory (1) of a Pod as scores count it."""
-        return self._non_zero[index].values()
 
 
 class PerClass:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -9,7 +10,6 @@ import pytest
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.scheduling.binding_cycle import BindingCycle, Stage
-from forewarn.policies.scheduling.extension_points import MAX_PERMIT_TIMEOUT
 from forewarn.policies.scheduling.framework import (
     SKIP,
     Code,
@@ -111,17 +111,15 @@ def test_every_extension_point_in_upstreams_order(framework: Framework) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "stage", "asked"),
+    ("method", "stage"),
     [
-        ("reserve", Stage.RESERVE, True),
-        ("permit", Stage.PERMIT, True),
-        ("pre_bind", Stage.PRE_BIND, False),
-        ("bind", Stage.BIND, False),
+        ("reserve", Stage.RESERVE),
+        ("permit", Stage.PERMIT),
+        ("pre_bind", Stage.PRE_BIND),
+        ("bind", Stage.BIND),
     ],
 )
-def test_what_says_no_ends_it_and_all_is_given_back_in_reverse(
-    framework: Framework, method: str, stage: Stage, asked: bool
-) -> None:
+def test_what_says_no_ends_it_and_all_is_given_back_in_reverse(framework: Framework, method: str, stage: Stage) -> None:
     no = unschedulable("no")
     ANSWERS[f"Second.{method}"] = PermitResult(no) if method == "permit" else no
     ANSWERS["First.bind"] = SKIP
@@ -129,7 +127,6 @@ def test_what_says_no_ends_it_and_all_is_given_back_in_reverse(
     assert (cycle.stage, cycle.failed_at) == (Stage.FAILED, stage)
     assert cycle.status == no.of("Second")
     assert CALLS[-2:] == ["Second.unreserve", "First.unreserve"]
-    assert cycle.unschedulable is asked, "what fails at PreBind and Bind is tried again after back-off"
 
 
 def test_a_fault_is_told_as_the_framework_tells_it(framework: Framework) -> None:
@@ -137,37 +134,15 @@ def test_a_fault_is_told_as_the_framework_tells_it(framework: Framework) -> None
     cycle = run(framework)
     assert cycle.status == Status(Code.ERROR, ('running PreBind plugin "First": no API server',), "First")
     assert "Second.pre_bind" not in CALLS
-    assert not cycle.unschedulable
 
 
 def test_a_pod_waits_for_all_that_hold_it(framework: Framework) -> None:
     ANSWERS["permit"] = PermitResult(WAIT, 30)
     cycle = run(framework)
     assert (cycle.stage, cycle.timeouts) == (Stage.WAIT_ON_PERMIT, {"First": 30, "Second": 30})
+    assert run(framework, replace(cycle, timeouts={})).stage is Stage.BOUND
     assert cycle.announced, "its node is told while it waits"
     assert cycle.step(framework, CycleState()) is cycle
-    assert cycle.allow("First").waiting
-    assert run(framework, cycle.allow("First").allow("Second")).stage is Stage.BOUND
-
-
-def test_a_pod_that_waits_can_be_rejected(framework: Framework) -> None:
-    ANSWERS["First.permit"] = PermitResult(WAIT, 30)
-    cycle = run(framework).reject("First", "the gang is gone", framework, CycleState())
-    assert cycle.status == unschedulable("the gang is gone").of("First")
-    assert cycle.unschedulable
-    assert CALLS[-2:] == ["Second.unreserve", "First.unreserve"]
-
-
-def test_a_pod_waits_no_longer_than_it_may(framework: Framework) -> None:
-    ANSWERS["First.permit"], ANSWERS["Second.permit"] = PermitResult(WAIT, 90), PermitResult(WAIT, 10**6)
-    cycle = run(framework)
-    assert cycle.timeouts == {"First": 90, "Second": MAX_PERMIT_TIMEOUT}
-    assert cycle.time_out(89.9, framework, CycleState()) is cycle
-    late = cycle.time_out(90, framework, CycleState())
-    assert late.status == unschedulable("rejected due to timeout after waiting 1m30s at plugin First").of("First")
-    longest = cycle.allow("First").time_out(MAX_PERMIT_TIMEOUT, framework, CycleState())
-    assert longest.status is not None
-    assert longest.status.reasons == ("rejected due to timeout after waiting 15m0s at plugin Second",)
 
 
 def test_up_to_1_34_nobody_is_told_of_the_node_and_nobody_is_asked_whether_it_has_to_wait() -> None:
@@ -181,7 +156,7 @@ def test_up_to_1_34_nobody_is_told_of_the_node_and_nobody_is_asked_whether_it_ha
         framework = framework_of(cluster(meant, make_node("n1")).scheduling, THE_POD)
         cycle = run(framework)
         assert cycle.announced is announced
-        run(framework, cycle.allow("First").allow("Second"))
+        run(framework, replace(cycle, timeouts={}))
         assert ("First.pre_bind_pre_flight" in CALLS) is announced
 
 

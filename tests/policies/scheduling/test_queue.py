@@ -13,7 +13,6 @@ from forewarn.policies.objects.pod import Pod
 from forewarn.policies.scheduling.queue.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
-    FORCE_ACTIVATE,
     NODE,
     NODE_ADD,
     POD,
@@ -240,27 +239,6 @@ def test_who_is_gated_by_its_own_preemption_is_woken_by_pods_that_go_alone() -> 
     desk.queue.flush_unschedulable_leftover()
     assert desk.pop() == ""
     desk.happens(ASSIGNED_POD_DELETE, REMOVED_PLUGINS)
-    assert desk.pop() == "a"
-
-
-def test_a_pod_in_flight_that_is_activated_is_tried_again() -> None:
-    desk = Desk()
-    pod = desk.add(make_pod("a"))
-    info = desk.take()
-    assert info is not None
-    desk.queue.activate([pod])
-    desk.reject(info, "NodeAffinity")
-    assert desk.pop() == "a"
-
-
-def test_activation_is_for_the_pod_alone() -> None:
-    desk = Desk()
-    a, b = desk.add(make_pod("a")), desk.add(make_pod("b"))
-    desk.fail("NodeAffinity")
-    desk.fail("NodeAffinity")
-    desk.happens(FORCE_ACTIVATE, None, b)
-    assert desk.pop() == "b"
-    desk.queue.activate([a])
     assert desk.pop() == "a"
 
 
