@@ -60,7 +60,7 @@ def outcome_of(severity: Severity) -> str:
     return _RESULT[severity]
 
 
-def report_of(kind: str, results: Sequence[dict[str, Any]], name: str = NAME) -> dict[str, Any]:
+def report_of(kind: str, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """A Report or ClusterReport, with as many results as an object can contain; its summary counts all."""
     size, listed = 0, list[dict[str, Any]]()
     for result in results:
@@ -71,7 +71,7 @@ def report_of(kind: str, results: Sequence[dict[str, Any]], name: str = NAME) ->
     return {
         "apiVersion": API_VERSION,
         "kind": kind,
-        "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": SOURCE}},
+        "metadata": {"name": NAME, "labels": {"app.kubernetes.io/managed-by": SOURCE}},
         "source": SOURCE,
         "summary": summary_of(result["result"] for result in results),
         "results": listed,

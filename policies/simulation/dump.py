@@ -81,7 +81,7 @@ def _times(obj: ApiObject) -> dict[str, Any]:
     }
 
 
-def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float, quiet: float = QUIET) -> World:
+def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float) -> World:
     """Return the World of a cluster snapshot. `quiet`: see `World`. Raises InvalidObject.
 
     Time 0 is a minute after the creation of the newest Pod, but not after the year 9000.
@@ -95,7 +95,7 @@ def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float, qui
         pods=sorted(pods, key=lambda state: (state.created, state.pod.key)),
         arrivals=arrivals,
         horizon=until,
-        quiet=quiet,
+        quiet=QUIET,
         epoch=epoch,
         base=cluster.objects,
         admission=lambda obj: admitted(obj, cluster),

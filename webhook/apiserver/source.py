@@ -17,7 +17,7 @@ from forewarn.webhook.apiserver.raw_objects import mapping
 from forewarn.webhook.apiserver.transport import connect, contexts, current_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.findings import Finding
 
@@ -152,13 +152,10 @@ def _name(context: str) -> str:
     return f"live:{context}" if context else "live"
 
 
-def read_all(
-    api: ApiServer, name: str, notify: Callable[[KindSpec, int], None] | None = None
-) -> Iterator[dict[str, Any]]:
+def read_all(api: ApiServer, name: str) -> Iterator[dict[str, Any]]:
     """Every object that forewarn reads, kind by kind; an empty list for a kind without objects.
 
-    `notify`: called with the kind and the number of its remaining objects. `name`: the source in errors. Raises
-    SourceError.
+    `name`: the source in errors. Raises SourceError.
     """
     yield from _optional(api, name, DEVICES)
     for resource in SEPARATE_KINDS:
@@ -167,8 +164,6 @@ def read_all(
         count = 0
         try:
             for page in api.pages(resource, consistent=False):
-                if notify is not None:
-                    notify(resource, page.remaining)
                 count += len(page.objects)
                 yield from page.objects
         except ApiError as error:

@@ -65,7 +65,6 @@ class PriorityQueue:
         nominator: Nominator,
         hints: QueueingHints,
         gates: Iterable[PreEnqueue] = (),
-        less: Callable[[Entity], Any] = priority_sort,
         backoff: tuple[float, float] = (1, 10),
         *,
         has_pod_groups: bool = False,
@@ -77,8 +76,8 @@ class PriorityQueue:
         """
         self.groups = PodGroupQueue(self) if has_pod_groups else None
         self.now, self.nominator, self._hints, self._gates = now, nominator, hints, {g.name: g for g in gates}
-        self.active = PodHeap(less)
-        self.backoff = BackoffQueue(now, less, *backoff)
+        self.active = PodHeap(priority_sort)
+        self.backoff = BackoffQueue(now, priority_sort, *backoff)
         self.unschedulable = UnschedulablePods()
         self._in_flight: dict[str, list[InFlightEvent]] = {}
 
