@@ -164,6 +164,17 @@ def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, Devic
     found = next(allocated, "") or first_not_modelled(unallocated, objects.resource_slices.values(), objects.semantics)
     if found:
         return f"the pod claims devices (DRA): {found}"
+    return _of_requests(unallocated, extended, provided, objects, selectors)
+
+
+def _of_requests(
+    unallocated: Sequence[ResourceClaim],
+    extended: Mapping[str, int],
+    provided: Mapping[str, DeviceClass],
+    objects: ClusterObjects,
+    selectors: Selectors,
+) -> str:
+    """Return the reason why requests of claims and of extended resources are not predicted; empty if they are."""
     requests = [a for claim in unallocated for request in claim.requests for a in (request.alternatives or (request,))]
     if sum(request.count for request in requests) + sum(extended.values()) > _MAX_DEVICES:
         return "the pod claims too many devices (DRA)"
