@@ -17,7 +17,7 @@ from forewarn.webhook.apiserver.raw_objects import mapping
 from forewarn.webhook.apiserver.transport import connect, contexts, current_context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from forewarn.policies.findings import Finding
 
